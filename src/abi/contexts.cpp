@@ -1,0 +1,90 @@
+// The context calls.
+#include "abi/instance.h"
+#include "driver/result.h"
+
+using namespace ferry;
+
+namespace {
+
+// A context that was named, else the one ferry uses for the device.
+failure named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CUcontext &context) noexcept {
+    context = named;
+    if (named) return {};
+    if (failure failed = check_device(instance, device)) return failed;
+    return instance.contexts.get(device, context);
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, CUctx_st **context) {
+    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
+    *context = nullptr;
+    if (failure failed = check_device(*instance, device)) return failed.status;
+    return to_status(instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle));
+}
+
+int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_device(*instance, device)) return failed.status;
+    return to_status(instance->cu.cuDevicePrimaryCtxRelease(instance->devices[device].handle));
+}
+
+int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context) {
+    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
+    *context = nullptr;
+    if (failure failed = check_device(*instance, device)) return failed.status;
+    if (CUresult result = instance->cu.cuCtxCreate(context, flags, instance->devices[device].handle))
+        return to_status(result);
+    CUcontext popped = nullptr; // cuCtxCreate has pushed it
+    return to_status(instance->cu.cuCtxPopCurrent(&popped));
+}
+
+int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
+    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
+    instance->contexts.forget(context);
+    return to_status(instance->cu.cuCtxDestroy(context));
+}
+
+int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (context) {
+        if (failure failed = instance->contexts.device_of(context, device)) return failed.status;
+    } else if (failure failed = check_device(*instance, device)) {
+        return failed.status;
+    }
+    instance->contexts.adopt(device, context);
+    return FERRY_SUCCESS;
+}
+
+int32_t ferry_context_push(ferry_instance *instance, int32_t device, CUctx_st *context) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    CUcontext wanted = nullptr;
+    if (failure failed = named_or_own(*instance, device, context, wanted)) return failed.status;
+    return to_status(instance->cu.cuCtxPushCurrent(wanted));
+}
+
+int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    CUcontext popped = nullptr;
+    const CUresult result = instance->cu.cuCtxPopCurrent(&popped);
+    if (context) *context = popped;
+    return result == CUDA_ERROR_INVALID_CONTEXT ? FERRY_ERROR_NO_CONTEXT : to_status(result);
+}
+
+int32_t ferry_context_current(ferry_instance *instance, CUctx_st **context) {
+    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
+    return to_status(instance->cu.cuCtxGetCurrent(context));
+}
+
+int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUctx_st *context) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    CUcontext wanted = nullptr;
+    if (failure failed = named_or_own(*instance, device, context, wanted)) return failed.status;
+    context_scope scope(instance->cu);
+    if (failure failed = scope.enter(wanted)) return failed.status;
+    return to_status(instance->cu.cuCtxSynchronize());
+}
+
+} // extern "C"

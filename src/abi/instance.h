@@ -1,0 +1,43 @@
+// What an opened library holds.
+#pragma once
+
+#include "base/host.h"
+#include "copy/layout.h"
+#include "device/contexts.h"
+#include "driver/library.h"
+
+struct ferry_instance {
+    ferry::allocator allocator;
+    ferry::log_sink log;
+    ferry::driver_library library; // closed, where the entry points come from elsewhere
+    ferry::resolver entry_points;
+    ferry::driver_table cu;
+    bool found[ferry::driver_symbol_count] = {}; // beside driver_symbols
+    bool holds_software_driver = false;
+    bool full_checks = false;
+    ferry_report report = {};
+    ferry::copy_limits limits;
+    ferry::device_facts devices[ferry::device_contexts::most_devices];
+    ferry::device_contexts contexts{cu, devices};
+};
+
+namespace ferry {
+
+constexpr failure null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
+
+inline failure check_device(const ferry_instance &instance, std::int32_t device) noexcept {
+    const int count = instance.limits.device_count;
+    if (device >= 0 && device < count) return {};
+    return {FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(count),
+            static_cast<std::uint64_t>(device)};
+}
+
+// The context ferry uses for `device`, made current for the scope.
+inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope) noexcept {
+    if (failure failed = check_device(instance, device)) return failed;
+    CUcontext context = nullptr;
+    if (failure failed = instance.contexts.get(device, context)) return failed;
+    return scope.enter(context);
+}
+
+} // namespace ferry

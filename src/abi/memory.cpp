@@ -1,0 +1,145 @@
+// The memory calls: each enters a context, calls the driver and leaves.
+#include "abi/instance.h"
+#include "base/sized.h"
+#include "driver/result.h"
+#include "memory/address.h"
+#include "memory/arrays.h"
+
+using namespace ferry;
+
+namespace {
+
+// Pinned memory is for every device; any context will do to ask for it, the current one first.
+failure enter_any(ferry_instance &instance, context_scope &scope) noexcept {
+    context_choice choice;
+    if (failure failed = choose_context(instance.cu, instance.contexts, nullptr, -1, -1, choice)) return failed;
+    return scope.enter(choice.wanted, choice.current);
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
+    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    *address = 0;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    CUdeviceptr allocated = 0;
+    const CUresult result = instance->cu.cuMemAlloc(&allocated, size);
+    if (result == CUDA_SUCCESS) *address = allocated;
+    return to_status(result);
+}
+
+int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
+                                   uint32_t element_size, uint64_t *address, uint64_t *row_pitch) {
+    if (!instance || !address || !row_pitch || !width || !height) return FERRY_ERROR_INVALID_ARGUMENT;
+    *address = *row_pitch = 0;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    CUdeviceptr allocated = 0;
+    size_t pitch = 0;
+    const unsigned alignment = element_size ? element_size : 4;
+    const CUresult result = instance->cu.cuMemAllocPitch(&allocated, &pitch, width, height, alignment);
+    if (result == CUDA_SUCCESS) {
+        *address = allocated;
+        *row_pitch = pitch;
+    }
+    return to_status(result);
+}
+
+int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!address) return FERRY_SUCCESS;
+    address_facts facts;
+    if (failure failed = look_up_address(instance->cu, address, ask::kind_only, facts)) return failed.status;
+    if (facts.kind != memory_kind::device) return FERRY_ERROR_ADDRESS;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, facts.device, scope)) return failed.status;
+    return to_status(instance->cu.cuMemFree(address));
+}
+
+int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address) {
+    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    *address = nullptr;
+    if (flags & ~FERRY_HOST_WRITE_COMBINED) return FERRY_ERROR_FLAGS;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    const unsigned combined = flags & FERRY_HOST_WRITE_COMBINED ? CU_MEMHOSTALLOC_WRITECOMBINED : 0;
+    return to_status(
+        instance->cu.cuMemHostAlloc(address, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | combined));
+}
+
+int32_t ferry_host_free(ferry_instance *instance, void *address) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!address) return FERRY_SUCCESS;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    return to_status(instance->cu.cuMemFreeHost(address));
+}
+
+int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags) {
+    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (flags & ~FERRY_REGISTER_READ_ONLY) return FERRY_ERROR_FLAGS;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    const unsigned read_only = flags & FERRY_REGISTER_READ_ONLY ? CU_MEMHOSTREGISTER_READ_ONLY : 0;
+    return to_status(instance->cu.cuMemHostRegister(
+        address, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | read_only));
+}
+
+int32_t ferry_host_unregister(ferry_instance *instance, void *address) {
+    if (!instance || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    return to_status(instance->cu.cuMemHostUnregister(address));
+}
+
+int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc, CUarray_st **array) {
+    if (!instance || !desc || !array) return FERRY_ERROR_INVALID_ARGUMENT;
+    *array = nullptr;
+    ferry_array_desc wanted = {};
+    if (failure failed = read_sized(desc, wanted)) return failed.status;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    return create_array(instance->cu, wanted, *array).status;
+}
+
+int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!array) return FERRY_SUCCESS;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    return to_status(instance->cu.cuArrayDestroy(array));
+}
+
+int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
+                             uint32_t *element_size) {
+    if (!instance || !array || !desc) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    ferry_array_desc found = {};
+    std::uint32_t bytes = 0;
+    if (failure failed = describe_array(instance->cu, array, found, bytes)) return failed.status;
+    if (failure failed = write_sized(found, desc)) return failed.status;
+    if (element_size) *element_size = bytes;
+    return FERRY_SUCCESS;
+}
+
+int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    address_facts facts;
+    if (failure failed = look_up_address(instance->cu, address, ask::ranges_too, facts)) return failed.status;
+    ferry_address_info found = {};
+    found.memory = facts.kind == memory_kind::pinned    ? FERRY_MEMORY_PINNED
+                   : facts.kind == memory_kind::device  ? FERRY_MEMORY_DEVICE
+                   : facts.kind == memory_kind::managed ? FERRY_MEMORY_MANAGED
+                                                        : FERRY_MEMORY_PAGEABLE;
+    found.device = facts.device;
+    found.range_start = facts.range_start;
+    found.range_size = facts.range_size;
+    found.device_address = facts.device_address;
+    return write_sized(found, info).status;
+}
+
+} // extern "C"

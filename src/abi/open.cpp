@@ -1,0 +1,214 @@
+// ferry_open and ferry_close: which driver serves, what it has, and the end of it all.
+#include <algorithm>
+#include <iterator>
+#include <new>
+
+#include "abi/instance.h"
+#include "base/sized.h"
+#include "driver/result.h"
+#if FERRY_HAS_SOFTWARE_DRIVER
+#include "softdriver/softdriver.h"
+#endif
+
+namespace ferry {
+namespace {
+
+constexpr int oldest_driver = 12000;
+
+failure bad_option(std::int32_t status, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0) noexcept {
+    return {status, FERRY_SIDE_OPTIONS, field, limit, value};
+}
+
+failure read_options(const ferry_options *theirs, ferry_options &options) noexcept {
+    options = {};
+    if (!theirs) return {};
+    if (failure failed = read_sized(theirs, options)) {
+        failed.side = FERRY_SIDE_OPTIONS;
+        return failed;
+    }
+    if (options.reserved) return bad_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    struct {
+        std::int64_t value, limit;
+        std::int32_t field;
+    } const ranges[] = {
+        {options.driver, FERRY_DRIVER_SOFTWARE, FERRY_FIELD_DRIVER},
+        {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
+        {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE},
+        {options.software_queues, 128, FERRY_FIELD_SOFTWARE},
+    };
+    for (const auto &range : ranges)
+        if (range.value < 0 || range.value > range.limit)
+            return bad_option(FERRY_ERROR_INVALID_ARGUMENT, range.field, static_cast<std::uint64_t>(range.limit),
+                              static_cast<std::uint64_t>(range.value));
+    if (!options.allocate != !options.deallocate) return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
+    return {};
+}
+
+failure check_version(ferry_instance &instance) noexcept {
+    int version = 0;
+    if (instance.cu.cuDriverGetVersion && instance.cu.cuDriverGetVersion(&version) == CUDA_SUCCESS)
+        instance.report.driver_version = version;
+    if (version && version < oldest_driver)
+        return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
+    for (int i = 0; i < driver_symbol_count; ++i) {
+        if (instance.found[i] || !driver_symbols[i].required) continue;
+        instance.log.write(FERRY_LOG_ERROR, "the driver has no %s of version %d", driver_symbols[i].name,
+                           driver_symbols[i].version);
+        return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
+    }
+    return {};
+}
+
+failure initialise(ferry_instance &instance) noexcept {
+    const CUresult result = instance.cu.cuInit(0);
+    if (result == CUDA_ERROR_NO_DEVICE) return {.status = FERRY_ERROR_NO_DEVICE};
+    if (result == CUDA_ERROR_STUB_LIBRARY) return {.status = FERRY_ERROR_NO_DRIVER};
+    return to_failure(result);
+}
+
+failure query_devices(ferry_instance &instance) noexcept {
+    int count = 0;
+    if (CUresult result = instance.cu.cuDeviceGetCount(&count)) return to_failure(result);
+    if (count <= 0) return {.status = FERRY_ERROR_NO_DEVICE};
+    if (count > device_contexts::most_devices)
+        instance.log.write(FERRY_LOG_WARNING, "only the first %d of %d devices are used", device_contexts::most_devices,
+                           count);
+    count = std::min(count, device_contexts::most_devices);
+    const bool is_software = instance.report.driver == FERRY_DRIVER_SOFTWARE;
+    instance.limits.max_pitch = UINT64_MAX;
+    for (int device = 0; device < count; ++device) {
+        if (failure failed = query_device(instance.cu, device, is_software, instance.devices[device])) return failed;
+        instance.limits.max_pitch = std::min(instance.limits.max_pitch, instance.devices[device].info.max_pitch);
+    }
+    instance.limits.device_count = count;
+    instance.report.device_count = count;
+    instance.contexts.set_count(count);
+    return {};
+}
+
+// Everything from the entry points to the devices' facts.
+failure start(ferry_instance &instance, resolver entry_points) noexcept {
+    instance.entry_points = entry_points;
+    resolve_table(entry_points, instance.cu, instance.found);
+    // No real driver exports this name; the software one does, also through a resolver of the host's.
+    const bool is_software = entry_points.get_proc(entry_points.user, "ferrySoftwareDriver", oldest_driver) != nullptr;
+    instance.report.driver = is_software ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA;
+    if (failure failed = check_version(instance)) return failed;
+    if (failure failed = initialise(instance)) return failed;
+    return query_devices(instance);
+}
+
+failure start_software([[maybe_unused]] ferry_instance &instance,
+                       [[maybe_unused]] const ferry_options &options) noexcept {
+#if FERRY_HAS_SOFTWARE_DRIVER
+    const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory};
+    switch (softdriver::open(config)) {
+    case softdriver::open_result::refused_config: return bad_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
+    case softdriver::open_result::out_of_memory: return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    case softdriver::open_result::opened: break;
+    }
+    instance.holds_software_driver = true;
+    return start(instance, {[](void *, const char *name, int version) { return softdriver::get_proc(name, version); }});
+#else
+    return bad_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_DRIVER);
+#endif
+}
+
+failure start_cuda(ferry_instance &instance, const ferry_options &options) noexcept {
+    if (options.get_proc) return start(instance, {options.get_proc, options.get_proc_user});
+    if (!instance.library.open()) return {.status = FERRY_ERROR_NO_DRIVER};
+    return start(instance, instance.library.entry_points());
+}
+
+failure start_chosen(ferry_instance &instance, const ferry_options &options) noexcept {
+    if (options.driver == FERRY_DRIVER_SOFTWARE) return start_software(instance, options);
+    const failure failed = start_cuda(instance, options);
+    if (!failed || options.driver == FERRY_DRIVER_CUDA) return failed;
+    instance.library.close();
+    instance.report.fallback_reason = failed.status;
+    instance.log.write(FERRY_LOG_WARNING, "no usable GPU: %s (%s); running on the software driver",
+                       status_text(failed.status), status_name(failed.status));
+    return start_software(instance, options);
+}
+
+void log_what_was_found(const ferry_instance &instance) noexcept {
+    const ferry_report &report = instance.report;
+    instance.log.write(FERRY_LOG_INFO, "%s, CUDA %d.%d, devices: %d",
+                       report.driver == FERRY_DRIVER_SOFTWARE ? "software driver" : "NVIDIA driver",
+                       report.driver_version / 1000, report.driver_version % 1000 / 10, report.device_count);
+    for (std::uint32_t i = 0; i < report.missing_count; ++i)
+        instance.log.write(FERRY_LOG_INFO, "the driver has no %s", ferry_missing_entry_point(&instance, i));
+}
+
+failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
+    ferry_options options;
+    if (failure failed = read_options(theirs, options)) return failed;
+    const allocator memory = options.allocate
+                                 ? allocator(options.allocate, options.deallocate, options.allocate_user)
+                                 : allocator();
+    void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
+    if (!place) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    instance = new (place) ferry_instance;
+    instance->allocator = memory;
+    instance->log = log_sink(options.log, options.log_user);
+    instance->full_checks = options.checks == FERRY_CHECKS_FULL;
+    instance->report.checks = options.checks;
+    if (failure failed = start_chosen(*instance, options)) {
+        ferry_close(instance);
+        instance = nullptr;
+        return failed;
+    }
+    instance->report.missing_count =
+        static_cast<std::uint32_t>(std::count(std::begin(instance->found), std::end(instance->found), false));
+    log_what_was_found(*instance);
+    return {};
+}
+
+} // namespace
+} // namespace ferry
+
+using namespace ferry;
+
+extern "C" {
+
+int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error) {
+    if (!instance) return report(error, null_argument);
+    *instance = nullptr;
+    return report(error, open(options, *instance));
+}
+
+void ferry_close(ferry_instance *instance) {
+    if (!instance) return;
+    const allocator memory = instance->allocator;
+    [[maybe_unused]] const bool holds_software_driver = instance->holds_software_driver;
+    instance->~ferry_instance();
+    memory.deallocate(instance, sizeof(ferry_instance));
+#if FERRY_HAS_SOFTWARE_DRIVER
+    if (holds_software_driver) softdriver::close();
+#endif
+}
+
+int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report) {
+    if (!instance || !report) return FERRY_ERROR_INVALID_ARGUMENT;
+    return write_sized(instance->report, report).status;
+}
+
+const char *ferry_missing_entry_point(const ferry_instance *instance, uint32_t index) {
+    if (!instance) return nullptr;
+    for (int i = 0; i < driver_symbol_count; ++i)
+        if (!instance->found[i] && index-- == 0) return driver_symbols[i].name;
+    return nullptr;
+}
+
+void *ferry_get_proc(const ferry_instance *instance, const char *name, int32_t version) {
+    if (!instance || !name) return nullptr;
+    return instance->entry_points.get_proc(instance->entry_points.user, name, version);
+}
+
+int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_device(*instance, device)) return failed.status;
+    return write_sized(instance->devices[device].info, info).status;
+}
+
+} // extern "C"

@@ -1,0 +1,20 @@
+// Version and statuses: they need no instance.
+#include "driver/result.h"
+
+using namespace ferry;
+
+extern "C" {
+
+int32_t ferry_version(void) { return FERRY_VERSION_MAJOR * 10000 + FERRY_VERSION_MINOR * 100 + FERRY_VERSION_PATCH; }
+
+const char *ferry_status_name(int32_t status) { return status_name(status); }
+
+const char *ferry_status_text(int32_t status) { return status_text(status); }
+
+uint32_t ferry_status_traits(int32_t status) { return status_traits(status); }
+
+uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size) {
+    return error ? format_error(*error, status_name(error->status), buffer, size) : 0;
+}
+
+} // extern "C"

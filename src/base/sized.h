@@ -1,0 +1,41 @@
+// Structs that lead with their size: read from and written to callers built against an older or newer header.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/status.h"
+
+namespace ferry {
+
+constexpr failure abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept {
+    return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, known, size};
+}
+
+// A size below two words holds no field, one above a page is garbage rather than a newer header.
+constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= 8 && size <= 4096; }
+
+// `ours` keeps its defaults where `theirs` is shorter; what lies beyond `ours` must be zero.
+template <class Struct> failure read_sized(const Struct *theirs, Struct &ours) noexcept {
+    const std::uint32_t size = theirs->struct_size;
+    if (!plausible_size(size)) return abi_mismatch(size, sizeof(Struct));
+    const auto *bytes = reinterpret_cast<const unsigned char *>(theirs);
+    for (std::size_t i = sizeof(Struct); i < size; ++i)
+        if (bytes[i]) return abi_mismatch(size, sizeof(Struct));
+    std::memcpy(&ours, theirs, std::min<std::size_t>(size, sizeof(Struct)));
+    return {};
+}
+
+// Fills as much of `theirs` as it has room for and zeroes what this library does not know.
+template <class Struct> failure write_sized(const Struct &ours, Struct *theirs) noexcept {
+    const std::uint32_t size = theirs->struct_size;
+    if (!plausible_size(size)) return abi_mismatch(size, sizeof(Struct));
+    std::memset(theirs, 0, size);
+    std::memcpy(theirs, &ours, std::min<std::size_t>(size, sizeof(Struct)));
+    theirs->struct_size = size;
+    return {};
+}
+
+} // namespace ferry

@@ -1,0 +1,109 @@
+#include "base/status.h"
+
+#include <cinttypes>
+#include <cstddef>
+#include <cstdio>
+
+#include "base/sized.h"
+
+namespace ferry {
+
+std::int32_t report(ferry_error_info *error, const failure &what) noexcept {
+    if (!error) return what.status;
+    // A zeroed struct is served as the first version's size: nobody's report can be smaller.
+    if (error->struct_size == 0) error->struct_size = sizeof(ferry_error_info);
+    if (error->struct_size < sizeof(ferry_error_info)) return what.status;
+    error->status = what.status;
+    if (!what) return FERRY_SUCCESS;
+    error->side = what.side;
+    error->field = what.field;
+    error->index = 0;
+    error->limit = what.limit;
+    error->value = what.value;
+    return what.status;
+}
+
+namespace {
+
+struct own_status {
+    const char *name;
+    const char *text;
+};
+
+// Indexed by -status.
+constexpr own_status own_statuses[] = {
+    {"FERRY_SUCCESS", "success"},
+    {"FERRY_ERROR_INVALID_ARGUMENT", "a required pointer is NULL or a value is outside its range"},
+    {"FERRY_ERROR_OUT_OF_MEMORY", "no host memory for the library's own structures"},
+    {"FERRY_ERROR_ABI_MISMATCH", "struct_size does not fit this library, or it names unknown bytes that are not zero"},
+    {"FERRY_ERROR_RESERVED", "a reserved field is not zero"},
+    {"FERRY_ERROR_FLAGS", "an unknown flag is set"},
+    {"FERRY_ERROR_KIND", "an unknown kind, or the memory is not of the kind stated"},
+    {"FERRY_ERROR_DEVICE", "there is no such device, or the memory is on another one than stated"},
+    {"FERRY_ERROR_ADDRESS", "the address is null, freed or foreign, or there is no array"},
+    {"FERRY_ERROR_PITCH", "the pitch is below the width or above the device's limit, or the slice height is too small"},
+    {"FERRY_ERROR_OVERFLOW", "offsets and extent do not fit 64 bits"},
+    {"FERRY_ERROR_OUT_OF_BOUNDS", "origin plus extent reaches past the array or the allocation"},
+    {"FERRY_ERROR_OVERLAP", "source and destination share bytes"},
+    {"FERRY_ERROR_ARRAY_FORMAT", "element sizes differ, or x or the width is not a whole number of elements"},
+    {"FERRY_ERROR_NO_DRIVER", "there is no NVIDIA driver on this machine"},
+    {"FERRY_ERROR_DRIVER_TOO_OLD", "the NVIDIA driver is older than CUDA 12.0 or lacks a required entry point"},
+    {"FERRY_ERROR_NO_DEVICE", "there is an NVIDIA driver but no device that it can use"},
+    {"FERRY_ERROR_UNSUPPORTED", "this build or this driver has no such feature"},
+    {"FERRY_ERROR_SOFTWARE_CONFIG", "the software driver already runs with other settings"},
+    {"FERRY_ERROR_NO_CONTEXT", "there is no context that the call could use"},
+};
+constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
+static_assert(own_status_count == 1 - FERRY_ERROR_NO_CONTEXT);
+
+constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
+constexpr const char *field_names[] = {"",      "kind",     "device", "address", "array",       "row_pitch", "slice_height",
+                                       "x",     "y",        "z",      "width",   "height",      "depth",     "flags",
+                                       "reserved", "struct_size", "driver", "checks", "callbacks", "software"};
+static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_SOFTWARE + 1);
+
+template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
+    return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
+}
+
+// How value and limit read for each status; the ones not named say nothing about numbers.
+const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t limit) noexcept {
+    switch (status) {
+    case FERRY_ERROR_PITCH: return value < limit ? "at least" : "at most";
+    case FERRY_ERROR_OUT_OF_BOUNDS: return "ends at";
+    case FERRY_ERROR_ARRAY_FORMAT: return "elements of";
+    case FERRY_ERROR_DEVICE: return "expected";
+    default: return nullptr;
+    }
+}
+
+} // namespace
+
+const char *own_status_name(std::int32_t status) noexcept {
+    return status <= 0 && status > -own_status_count ? own_statuses[-status].name : nullptr;
+}
+
+const char *own_status_text(std::int32_t status) noexcept {
+    return status <= 0 && status > -own_status_count ? own_statuses[-status].text : nullptr;
+}
+
+std::uint64_t format_error(const ferry_error_info &error, const char *status_name, char *buffer,
+                           std::uint64_t size) noexcept {
+    const char *side = name_or_empty(side_names, error.side);
+    const char *field = name_or_empty(field_names, error.field);
+    char where[64] = "";
+    if (*side || *field) std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field ? "." : "", field);
+    char numbers[96] = "";
+    if (error.value || error.limit) {
+        const char *words = relation(error.status, error.value, error.limit);
+        if (words)
+            std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64 " ", error.value, words, error.limit);
+        else
+            std::snprintf(numbers, sizeof numbers, "%" PRIu64 " ", error.value);
+    }
+    const int length = std::snprintf(buffer, size, "%s%s(%s)", where, numbers, status_name);
+    return length < 0 ? 0 : static_cast<std::uint64_t>(length);
+}
+
+} // namespace ferry

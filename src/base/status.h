@@ -1,0 +1,31 @@
+// What a failed check has to say: the status and the field it is about. Travels by value; 0 is success.
+#pragma once
+
+#include <cstdint>
+
+#include "ferry/ferry.h"
+
+namespace ferry {
+
+struct failure {
+    std::int32_t status = FERRY_SUCCESS;
+    std::int32_t side = FERRY_SIDE_NONE;
+    std::int32_t field = FERRY_FIELD_NONE;
+    std::uint64_t limit = 0;
+    std::uint64_t value = 0;
+
+    explicit operator bool() const noexcept { return status != FERRY_SUCCESS; }
+};
+
+// Fills the caller's report, as far as it asked for one, and returns the status.
+std::int32_t report(ferry_error_info *error, const failure &what) noexcept;
+
+// ferry's own statuses; null for those that are not ferry's.
+const char *own_status_name(std::int32_t status) noexcept;
+const char *own_status_text(std::int32_t status) noexcept;
+
+// The readable line of ferry_error_format, with the status spelt by the caller, who knows the driver's names.
+std::uint64_t format_error(const ferry_error_info &error, const char *status_name, char *buffer,
+                           std::uint64_t size) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,88 @@
+#include "device/contexts.h"
+
+#include "driver/result.h"
+
+namespace ferry {
+
+device_contexts::~device_contexts() {
+    // At process exit the driver may be gone already; then there is nothing left to release.
+    for (int device = 0; device < count_; ++device)
+        if (slots_[device].primary) cu_.cuDevicePrimaryCtxRelease(devices_[device].handle);
+}
+
+failure device_contexts::get(int device, CUcontext &context) noexcept {
+    slot &slot = slots_[device];
+    context = slot.in_use.load(std::memory_order_acquire);
+    if (context) return {};
+    const std::lock_guard lock(mutex_);
+    context = slot.in_use.load(std::memory_order_relaxed);
+    if (context) return {};
+    if (!slot.primary) {
+        if (CUresult result = cu_.cuDevicePrimaryCtxRetain(&slot.primary, devices_[device].handle)) {
+            slot.primary = nullptr;
+            return to_failure(result);
+        }
+    }
+    context = slot.primary;
+    slot.in_use.store(context, std::memory_order_release);
+    return {};
+}
+
+void device_contexts::adopt(int device, CUcontext context) noexcept {
+    const std::lock_guard lock(mutex_);
+    slots_[device].in_use.store(context ? context : slots_[device].primary, std::memory_order_release);
+}
+
+void device_contexts::forget(CUcontext context) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (int device = 0; device < count_; ++device)
+        if (slots_[device].in_use.load(std::memory_order_relaxed) == context)
+            slots_[device].in_use.store(slots_[device].primary, std::memory_order_release);
+}
+
+failure device_contexts::device_of_current(CUcontext current, int &device) const noexcept {
+    if (count_ == 1) return device = 0, failure{};
+    for (device = 0; device < count_; ++device)
+        if (slots_[device].in_use.load(std::memory_order_relaxed) == current) return {};
+    CUdevice handle = 0;
+    if (CUresult result = cu_.cuCtxGetDevice(&handle)) return to_failure(result);
+    for (device = 0; device < count_; ++device)
+        if (devices_[device].handle == handle) return {};
+    return {.status = FERRY_ERROR_DEVICE, .side = FERRY_SIDE_NONE, .field = FERRY_FIELD_DEVICE};
+}
+
+failure device_contexts::device_of(CUcontext context, int &device) const noexcept {
+    context_scope scope(cu_);
+    if (failure failed = scope.enter(context)) return failed;
+    return device_of_current(context, device);
+}
+
+context_scope::~context_scope() {
+    CUcontext ours = nullptr;
+    if (pushed_) cu_.cuCtxPopCurrent(&ours);
+}
+
+failure context_scope::enter(CUcontext wanted) noexcept {
+    CUcontext current = nullptr;
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
+    return enter(wanted, current);
+}
+
+failure context_scope::enter(CUcontext wanted, CUcontext current) noexcept {
+    if (wanted == current) return {};
+    if (CUresult result = cu_.cuCtxPushCurrent(wanted)) return to_failure(result);
+    pushed_ = true;
+    return {};
+}
+
+failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int first_device,
+                       int second_device, context_choice &choice) noexcept {
+    if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_failure(result);
+    if (!belongs_to_current_context(stream)) return to_failure(cu.cuStreamGetCtx(stream, &choice.wanted));
+    choice.wanted = choice.current;
+    if (choice.wanted) return {};
+    const int device = first_device >= 0 ? first_device : second_device >= 0 ? second_device : 0;
+    return contexts.get(device, choice.wanted);
+}
+
+} // namespace ferry

@@ -1,0 +1,79 @@
+// The contexts ferry works in: one per device, the host program's own where it was adopted, else the primary one; and
+// the scope that makes one current and puts back what was.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "device/facts.h"
+
+namespace ferry {
+
+class device_contexts {
+public:
+    device_contexts(const driver_table &cu, const device_facts *devices) noexcept : cu_(cu), devices_(devices) {}
+    ~device_contexts();
+    device_contexts(const device_contexts &) = delete;
+    device_contexts &operator=(const device_contexts &) = delete;
+
+    static constexpr int most_devices = 64;
+
+    // Before anything else, once the devices are known.
+    void set_count(int count) noexcept { count_ = count; }
+
+    // The context for `device`, retaining the primary one on first need.
+    failure get(int device, CUcontext &context) noexcept;
+    // Null: back to the primary context.
+    void adopt(int device, CUcontext context) noexcept;
+    // Stops using `context` wherever it was adopted.
+    void forget(CUcontext context) noexcept;
+    // The device of a context; the context must be current.
+    failure device_of_current(CUcontext current, int &device) const noexcept;
+    failure device_of(CUcontext context, int &device) const noexcept;
+
+private:
+    struct slot {
+        std::atomic<CUcontext> in_use = nullptr;
+        CUcontext primary = nullptr; // retained; guarded by mutex_
+    };
+    const driver_table &cu_;
+    const device_facts *devices_;
+    int count_ = 0;
+    std::mutex mutex_;
+    slot slots_[most_devices];
+};
+
+// Makes a context current until the end of the scope. Pushes only if another one is.
+class context_scope {
+public:
+    explicit context_scope(const driver_table &cu) noexcept : cu_(cu) {}
+    ~context_scope();
+    context_scope(const context_scope &) = delete;
+    context_scope &operator=(const context_scope &) = delete;
+
+    failure enter(CUcontext wanted) noexcept;
+    // As enter, for a caller who knows what is current.
+    failure enter(CUcontext wanted, CUcontext current) noexcept;
+
+private:
+    const driver_table &cu_;
+    bool pushed_ = false;
+};
+
+// NULL, the legacy and the per-thread stream belong to whatever context is current.
+inline bool belongs_to_current_context(CUstream stream) noexcept {
+    return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+// What a call works in, and what is current while it is being found.
+struct context_choice {
+    CUcontext wanted = nullptr;
+    CUcontext current = nullptr;
+};
+
+// The stream's context; for the streams above the current one, else that of the first device that is not -1, else
+// device 0's.
+failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int first_device,
+                       int second_device, context_choice &choice) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,72 @@
+#include "device/facts.h"
+
+#include <cstring>
+
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+struct attribute_row {
+    CUdevice_attribute attribute;
+    std::int32_t ferry_device_info::*field;
+    std::int32_t unknown; // for drivers that do not know the attribute
+};
+
+constexpr attribute_row attribute_rows[] = {
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &ferry_device_info::compute_major, 0},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &ferry_device_info::compute_minor, 0},
+    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &ferry_device_info::multiprocessor_count, 0},
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, &ferry_device_info::copy_engine_count, 0},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, &ferry_device_info::unified_addressing, 0},
+    {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, &ferry_device_info::pageable_access, 0},
+    {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+     &ferry_device_info::pageable_uses_host_page_tables, 0},
+    {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, &ferry_device_info::can_map_host_memory, 0},
+    {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, &ferry_device_info::host_register, 0},
+    {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, &ferry_device_info::host_register_read_only, 0},
+    {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+     &ferry_device_info::registered_address_is_device_address, 0},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, &ferry_device_info::managed_memory, 0},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, &ferry_device_info::concurrent_managed_access, 0},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &ferry_device_info::memory_pools, 0},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, &ferry_device_info::numa_node, -1},
+    {CU_DEVICE_ATTRIBUTE_INTEGRATED, &ferry_device_info::integrated, 0},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, &ferry_device_info::texture_pitch_alignment, 0},
+};
+
+std::int32_t attribute(const driver_table &cu, CUdevice device, CUdevice_attribute which, std::int32_t unknown) noexcept {
+    int value = unknown;
+    return cu.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : unknown;
+}
+
+} // namespace
+
+failure query_device(const driver_table &cu, int ordinal, bool is_software, device_facts &facts) noexcept {
+    if (CUresult result = cu.cuDeviceGet(&facts.handle, ordinal)) return to_failure(result);
+    ferry_device_info &info = facts.info;
+    info = {};
+    info.struct_size = sizeof info;
+    info.device = ordinal;
+    info.is_software = is_software;
+    if (CUresult result = cu.cuDeviceGetName(info.name, sizeof info.name, facts.handle)) return to_failure(result);
+    CUuuid uuid = {};
+    if (CUresult result = cu.cuDeviceGetUuid(&uuid, facts.handle)) return to_failure(result);
+    std::memcpy(info.uuid, uuid.bytes, sizeof info.uuid);
+    if (CUresult result = cu.cuDeviceGetPCIBusId(info.pci_address, sizeof info.pci_address, facts.handle))
+        return to_failure(result);
+    size_t total = 0;
+    if (CUresult result = cu.cuDeviceTotalMem(&total, facts.handle)) return to_failure(result);
+    info.total_memory = total;
+    for (const attribute_row &row : attribute_rows)
+        info.*row.field = attribute(cu, facts.handle, row.attribute, row.unknown);
+    info.overlap = overlap_of(info.copy_engine_count);
+    info.max_pitch = static_cast<std::uint32_t>(attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX));
+    // The values of CUmemAllocationHandleType are bits, and FERRY_HANDLE_* are the same bits.
+    info.pool_handle_types = static_cast<std::uint32_t>(
+        attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0));
+    return {};
+}
+
+} // namespace ferry

@@ -1,0 +1,32 @@
+// The driver's results as statuses and as words; the driver itself is not needed for either.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+
+#include "base/status.h"
+
+namespace ferry {
+
+constexpr std::int32_t to_status(CUresult result) noexcept {
+    return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_DRIVER_STATUS_BASE - static_cast<std::int32_t>(result);
+}
+
+constexpr failure to_failure(CUresult result) noexcept { return {.status = to_status(result)}; }
+
+struct driver_result {
+    std::int32_t number;
+    const char *name;
+    std::uint32_t traits; // FERRY_STATUS_*
+    const char *text;
+};
+
+// Null for results this version does not know.
+const driver_result *find_driver_result(std::int32_t number) noexcept;
+
+const char *status_name(std::int32_t status) noexcept;
+const char *status_text(std::int32_t status) noexcept;
+std::uint32_t status_traits(std::int32_t status) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,36 @@
+// What is this address? Asks the driver what lies there.
+#pragma once
+
+#include "base/status.h"
+#include "driver/table.h"
+
+namespace ferry {
+
+enum class memory_kind : std::uint8_t {
+    host,     // host memory; whether it is pinned was not asked
+    pageable, // unknown to the driver
+    pinned,
+    device,
+    managed,
+    array,
+};
+
+constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::pinned; }
+
+struct address_facts {
+    memory_kind kind = memory_kind::pageable;
+    int device = -1;               // of device memory
+    std::uint64_t range_start = 0; // of the allocation or registration; 0 where not asked or not told
+    std::uint64_t range_size = 0;
+    std::uint64_t device_address = 0; // only when asked with ranges
+};
+
+enum class ask { kind_only, ranges_too };
+
+// Unknown addresses are pageable. Needs no current context.
+failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
+
+// Whether the process itself may read the first and the last byte of a host range. True where the system does not tell.
+bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,16 @@
+// CUDA arrays: made from and described in ferry's terms.
+#pragma once
+
+#include "base/status.h"
+#include "driver/table.h"
+
+namespace ferry {
+
+// The array's context must be current.
+failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept;
+
+// Any context, or none, may be current.
+failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
+                       std::uint32_t &bytes_per_element) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,82 @@
+#include "memory/resolve.h"
+
+#include <algorithm>
+
+#include "driver/result.h"
+#include "memory/formats.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr failure wrong_kind = {FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND};
+constexpr failure wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS};
+
+// Whether the driver's answer fits what the caller stated.
+failure compare(const ferry_place &place, const address_facts &facts) noexcept {
+    const bool is_device_side = facts.kind == memory_kind::device || facts.kind == memory_kind::managed;
+    if (place.kind == FERRY_KIND_HOST && facts.kind == memory_kind::device) return wrong_kind;
+    if (place.kind == FERRY_KIND_DEVICE && facts.kind == memory_kind::pageable) return wrong_address;
+    if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind;
+    if (place.kind == FERRY_KIND_DEVICE && facts.kind == memory_kind::device && place.device != FERRY_DEVICE_UNKNOWN &&
+        place.device != facts.device)
+        return {FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(facts.device),
+                static_cast<std::uint64_t>(place.device)};
+    return {};
+}
+
+// The driver knows nothing of pageable memory, but it knows where memory of its own begins, and the system knows what
+// the process may read: a freed or mistyped address is told from host memory by that.
+failure check_pageable_span(const driver_table &cu, const address_span &span) noexcept {
+    address_facts last;
+    if (failure failed = look_up_address(cu, span.last, ask::ranges_too, last)) return failed;
+    if (last.kind != memory_kind::pageable)
+        return {FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, last.range_start, span.last + 1};
+    return host_range_is_readable(span.first, span.last) ? failure{} : wrong_address;
+}
+
+} // namespace
+
+failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
+                      const resolve_options &options, resolved_place &resolved) noexcept {
+    if (place.kind == FERRY_KIND_ARRAY) {
+        resolved.kind = memory_kind::array;
+        resolved.device = place.device;
+        return {};
+    }
+    const bool asks = options.full_checks || place.kind == FERRY_KIND_ANY ||
+                      (place.kind == FERRY_KIND_HOST && options.need_host_kind) ||
+                      (place.kind == FERRY_KIND_DEVICE && place.device == FERRY_DEVICE_UNKNOWN);
+    if (!asks) {
+        resolved.kind = place.kind == FERRY_KIND_HOST ? memory_kind::host : memory_kind::device;
+        resolved.device = place.kind == FERRY_KIND_HOST ? -1 : place.device;
+        return {};
+    }
+    address_facts facts;
+    const ask how_much = options.full_checks ? ask::ranges_too : ask::kind_only;
+    if (failure failed = look_up_address(cu, options.full_checks ? span.first : place.address, how_much, facts))
+        return failed;
+    if (failure failed = compare(place, facts)) return failed;
+    if (options.full_checks && facts.kind == memory_kind::pageable)
+        if (failure failed = check_pageable_span(cu, span)) return failed;
+    resolved.kind = facts.kind;
+    resolved.device = facts.device;
+    resolved.range_start = facts.range_start;
+    resolved.range_size = facts.range_size;
+    return {};
+}
+
+failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept {
+    CUDA_ARRAY3D_DESCRIPTOR desc = {};
+    const CUresult result = cu.cuArray3DGetDescriptor(&desc, place.array);
+    if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE)
+        return {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY};
+    if (result) return to_failure(result);
+    facts.element_size = element_size(desc.Format, desc.NumChannels);
+    facts.width = desc.Width * facts.element_size;
+    facts.height = std::max<std::uint64_t>(desc.Height, 1);
+    facts.depth = std::max<std::uint64_t>(desc.Depth, 1);
+    return {};
+}
+
+} // namespace ferry

@@ -1,0 +1,29 @@
+// Which route a shape takes, and how. Pure: the same shape and facts give the same plan.
+#pragma once
+
+#include "copy/shape.h"
+
+namespace ferry {
+
+enum class copy_form { synchronous, asynchronous };
+
+enum class route_kind { driver };
+
+struct plan_facts {
+    int context_device = -1; // the device of the context the copy runs in
+    copy_form form = copy_form::synchronous;
+};
+
+struct copy_plan {
+    route_kind route = route_kind::driver;
+    // Some end lies on another device than the context's: the driver checks addresses against the current context, so
+    // the call must be the one that names each end's own (NVIDIA/cccl pull request 9997).
+    bool names_contexts = false;
+    // The driver's synchronous call returns before the bytes are there: after device to device, and after pageable host
+    // to device, whose last piece may still be on its way (CUDA driver API, "API synchronization behavior").
+    bool synchronise_after = false;
+};
+
+copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,140 @@
+// Creation, description and layout of CUDA arrays.
+#include "softdriver/arrays.h"
+
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+namespace ferry::softdriver {
+
+std::size_t tiled_layout::storage_size() const {
+    const std::size_t tiles_down = (rows + tile_rows() - 1) / tile_rows();
+    const std::size_t tiles_deep = (slices + tile_slices() - 1) / tile_slices();
+    return tiles_across() * tiles_down * tiles_deep * tile_rows() * tile_slices() * piece;
+}
+
+std::size_t tiled_layout::offset(std::size_t x, std::size_t y, std::size_t z) const {
+    const std::size_t tiles_down = (rows + tile_rows() - 1) / tile_rows();
+    const std::size_t tile_x = (x / piece) ^ 1; // neighbours swapped: even a 1D array is not linear
+    const std::size_t tile = (z / tile_slices() * tiles_down + y / tile_rows()) * tiles_across() + tile_x;
+    const std::size_t inside = z % tile_slices() * tile_rows() + y % tile_rows();
+    return (tile * tile_rows() * tile_slices() + inside) * piece + x % piece;
+}
+
+namespace {
+
+struct format {
+    CUarray_format name;
+    unsigned channel_bytes;
+    unsigned channels; // the only number allowed; 0: 1, 2 or 4
+};
+constexpr format formats[] = {
+    {CU_AD_FORMAT_UNSIGNED_INT8, 1, 0},
+    {CU_AD_FORMAT_UNSIGNED_INT16, 2, 0},
+    {CU_AD_FORMAT_UNSIGNED_INT32, 4, 0},
+    {CU_AD_FORMAT_SIGNED_INT8, 1, 0},
+    {CU_AD_FORMAT_SIGNED_INT16, 2, 0},
+    {CU_AD_FORMAT_SIGNED_INT32, 4, 0},
+    {CU_AD_FORMAT_HALF, 2, 0},
+    {CU_AD_FORMAT_FLOAT, 4, 0},
+    {CU_AD_FORMAT_UNORM_INT8X1, 1, 1},
+    {CU_AD_FORMAT_UNORM_INT8X2, 1, 2},
+    {CU_AD_FORMAT_UNORM_INT8X4, 1, 4},
+    {CU_AD_FORMAT_UNORM_INT16X1, 2, 1},
+    {CU_AD_FORMAT_UNORM_INT16X2, 2, 2},
+    {CU_AD_FORMAT_UNORM_INT16X4, 2, 4},
+    {CU_AD_FORMAT_SNORM_INT8X1, 1, 1},
+    {CU_AD_FORMAT_SNORM_INT8X2, 1, 2},
+    {CU_AD_FORMAT_SNORM_INT8X4, 1, 4},
+    {CU_AD_FORMAT_SNORM_INT16X1, 2, 1},
+    {CU_AD_FORMAT_SNORM_INT16X2, 2, 2},
+    {CU_AD_FORMAT_SNORM_INT16X4, 2, 4},
+    {CU_AD_FORMAT_UNORM_INT_101010_2, 1, 4}, // 10 + 10 + 10 + 2 bits
+};
+
+std::size_t element_size(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
+    for (const format &known : formats) {
+        if (known.name != asked.Format) continue;
+        const unsigned n = asked.NumChannels;
+        const bool allowed = known.channels ? n == known.channels : n == 1 || n == 2 || n == 4;
+        return allowed ? known.channel_bytes * n : 0;
+    }
+    return 0;
+}
+
+// The limits that device.cpp reports as MAXIMUM_TEXTURE…; a 2D array may be as wide as a 1D one.
+bool fits_limits(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
+    if (asked.Depth) return asked.Height && asked.Width <= 16384 && asked.Height <= 16384 && asked.Depth <= 16384;
+    return asked.Width <= 131072 && asked.Height <= 65536;
+}
+
+void create(driver &cu, context &current, CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *asked) {
+    refuse_if_capture_forbids(cu);
+    require(handle && asked && asked->Width);
+    require(!(asked->Flags & ~(CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER)), CUDA_ERROR_NOT_SUPPORTED);
+    const std::size_t element = element_size(*asked);
+    require(element && fits_limits(*asked));
+
+    auto made = std::make_unique<array>();
+    made->owner = &current;
+    made->device = current.device;
+    made->descriptor = *asked;
+    made->element_size = element;
+    made->layout.row_bytes = asked->Width * element;
+    made->layout.rows = asked->Height ? asked->Height : 1;
+    made->layout.slices = asked->Depth ? asked->Depth : 1;
+    array &kept = *made;
+    const CUarray name = cu.arrays.add(std::move(made));
+    kept.handle = name;
+    const auto storage = cu.devices[current.device].memory.take(kept.layout.storage_size());
+    if (!storage) cu.arrays.remove(name);
+    require(storage.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
+    kept.layout.storage = *storage;
+    *handle = name;
+}
+
+const array &find(driver &cu, CUarray handle) {
+    const array *const found = cu.arrays.find(handle);
+    require(found, CUDA_ERROR_INVALID_HANDLE);
+    return *found;
+}
+
+} // namespace
+
+CUresult cuArrayCreate(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *asked) {
+    return enter_context([&](driver &cu, context &current) {
+        require(asked);
+        const CUDA_ARRAY3D_DESCRIPTOR general = {asked->Width, asked->Height, 0, asked->Format, asked->NumChannels, 0};
+        create(cu, current, handle, &general);
+    });
+}
+
+CUresult cuArray3DCreate(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *asked) {
+    return enter_context([&](driver &cu, context &current) { create(cu, current, handle, asked); });
+}
+
+CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR *descriptor, CUarray handle) {
+    return enter_context([&](driver &cu, context &) {
+        require(descriptor);
+        const CUDA_ARRAY3D_DESCRIPTOR &general = find(cu, handle).descriptor;
+        *descriptor = {general.Width, general.Height, general.Format, general.NumChannels};
+    });
+}
+
+CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray handle) {
+    return enter_context([&](driver &cu, context &) {
+        require(descriptor);
+        *descriptor = find(cu, handle).descriptor;
+    });
+}
+
+CUresult cuArrayDestroy(CUarray handle) {
+    return enter_context([&](driver &cu, context &) {
+        const array &gone = find(cu, handle);
+        refuse_if_capture_forbids(cu);
+        cu.engine.wait_idle(std::uint64_t{1} << gone.device);
+        cu.devices[gone.device].memory.give_back(gone.layout.storage, gone.layout.storage_size());
+        cu.arrays.remove(handle);
+    });
+}
+
+} // namespace ferry::softdriver

@@ -1,0 +1,35 @@
+// CUDA arrays: which descriptors exist, and the tiled layout their texels have in device memory. The layout is opaque
+// on purpose: code that treats an array as linear memory must fail here as it does on a GPU.
+#pragma once
+
+#include "softdriver/access.h"
+
+namespace ferry::softdriver {
+
+struct context;
+
+// Tiles of 8 rows × 4 slices (1 where the array has no such dimension) of 16-byte pieces; no texel straddles a piece.
+struct tiled_layout {
+    CUdeviceptr storage = 0;
+    std::size_t row_bytes = 0;
+    std::size_t rows = 0;
+    std::size_t slices = 0;
+
+    static constexpr std::size_t piece = 16;
+    std::size_t tile_rows() const { return rows > 1 ? 8 : 1; }
+    std::size_t tile_slices() const { return slices > 1 ? 4 : 1; }
+    std::size_t tiles_across() const { return (row_bytes + 2 * piece - 1) / (2 * piece) * 2; } // even: see offset()
+    std::size_t storage_size() const;
+    std::size_t offset(std::size_t x, std::size_t y, std::size_t z) const;
+};
+
+struct array {
+    CUarray handle = nullptr;
+    context *owner = nullptr;
+    int device = 0;
+    CUDA_ARRAY3D_DESCRIPTOR descriptor{};
+    std::size_t element_size = 0;
+    tiled_layout layout;
+};
+
+} // namespace ferry::softdriver

@@ -1,0 +1,164 @@
+// Stream capture and graphs. A graph is the list of captured operations in the order of capture, which respects every
+// edge, and a launch replays it in that order on one stream: correct, though without the concurrency a GPU would find.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+#include <algorithm>
+
+namespace ferry::softdriver {
+
+namespace {
+
+// Everything captured must come before what the origin would capture next, or a forked stream was not joined.
+bool is_joined(const capture &over, const stream &origin) {
+    std::vector<bool> reached(over.nodes.size());
+    for (const std::size_t last : origin.captured_after)
+        reached[last] = true;
+    for (std::size_t i = over.nodes.size(); i-- > 0;)
+        if (reached[i])
+            for (const std::size_t before : over.nodes[i].after)
+                reached[before] = true;
+    return std::find(reached.begin(), reached.end(), false) == reached.end();
+}
+
+CUstreamCaptureStatus status_of(const stream &on) {
+    if (&on == &on.owner->legacy)
+        for (const stream *other : on.owner->streams)
+            require(!other->capturing || !other->synchronises_with_legacy(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    if (!on.capturing) return CU_STREAM_CAPTURE_STATUS_NONE;
+    return on.capturing->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+} // namespace
+
+void invalidate(capture &broken, CUresult result) {
+    broken.invalidated = true;
+    throw refusal{result};
+}
+
+// cuThreadExchangeStreamCaptureMode's default: a thread may not do what is unsafe beside its own capture, unless that
+// is relaxed, nor beside a global one of any thread. Doing so breaks the capture (facts.md, trap 21).
+void refuse_if_capture_forbids(driver &cu) {
+    bool forbidden = false;
+    for (const capture_ptr &one : cu.captures) {
+        const bool own = one->thread == this_thread() && one->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+        if (!own && one->mode != CU_STREAM_CAPTURE_MODE_GLOBAL) continue;
+        one->invalidated = forbidden = true;
+    }
+    require(!forbidden, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+void refuse_if_legacy_would_join_capture(const context &of) {
+    for (const stream *other : of.streams)
+        if (other->capturing && other->synchronises_with_legacy())
+            invalidate(*other->capturing, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+}
+
+void add_to_capture(stream &on, work what) {
+    capture &into = *on.capturing;
+    require(!into.invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    into.nodes.push_back({std::move(what), std::move(on.captured_after)});
+    on.captured_after = {into.nodes.size() - 1};
+}
+
+void end_capture(driver &cu, capture &over) {
+    over.ended = true;
+    cu.contexts.each([&](context &owner) {
+        for (stream *one : owner.streams) {
+            if (one->capturing.get() != &over) continue;
+            one->captured_after.clear();
+            one->capturing = nullptr;
+        }
+    });
+    std::erase_if(cu.captures, [&](const capture_ptr &one) { return one.get() == &over; });
+}
+
+CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+    return enter_context([&](driver &cu, context &) {
+        require(mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
+                mode == CU_STREAM_CAPTURE_MODE_RELAXED);
+        stream &on = find_stream(cu, handle);
+        require(&on != &on.owner->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        require(!on.capturing, CUDA_ERROR_ILLEGAL_STATE);
+        auto begun = std::make_shared<capture>();
+        begun->id = cu.next_id++;
+        begun->mode = mode;
+        begun->thread = this_thread();
+        begun->origin = &on;
+        cu.captures.push_back(begun);
+        on.capturing = std::move(begun);
+    });
+}
+
+CUresult cuStreamEndCapture(CUstream handle, CUgraph *captured) {
+    return enter_context([&](driver &cu, context &) {
+        require(captured);
+        *captured = nullptr;
+        stream &on = find_stream(cu, handle);
+        require(on.capturing != nullptr, CUDA_ERROR_ILLEGAL_STATE);
+        const capture_ptr over = on.capturing;
+        if (over->origin != &on) invalidate(*over, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+        if (over->mode != CU_STREAM_CAPTURE_MODE_RELAXED && over->thread != this_thread())
+            invalidate(*over, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+        const bool joined = is_joined(*over, on);
+        end_capture(cu, *over);
+        require(!over->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        require(joined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+        auto nodes = std::make_shared<graph>();
+        for (capture::node &one : over->nodes)
+            nodes->push_back(std::move(one.what));
+        *captured = cu.graphs.add(std::make_unique<graph_ptr>(std::move(nodes)));
+    });
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
+    return enter([&](driver &cu) {
+        require(status);
+        *status = status_of(find_stream(cu, handle));
+    });
+}
+
+// The graph under construction and its nodes have no handles here: asking for them is refused, not answered with null.
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *under_way,
+                                const CUgraphNode **dependencies, size_t *dependency_count) {
+    return enter([&](driver &cu) {
+        require(status);
+        const stream &on = find_stream(cu, handle);
+        *status = status_of(on);
+        if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
+        require(!under_way && !dependencies, CUDA_ERROR_NOT_SUPPORTED);
+        if (id) *id = on.capturing->id;
+        if (dependency_count) *dependency_count = on.captured_after.size();
+    });
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph handle, unsigned long long flags) {
+    return enter([&](driver &cu) {
+        constexpr unsigned long long known =
+            CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+        require(executable && !(flags & ~known));
+        const graph_ptr *const of = cu.graphs.find(handle);
+        require(of);
+        *executable = cu.executables.add(std::make_unique<graph_ptr>(*of));
+    });
+}
+
+CUresult cuGraphLaunch(CUgraphExec handle, CUstream on_handle) {
+    return enter_context([&](driver &cu, context &) {
+        const graph_ptr *const found = cu.executables.find(handle);
+        require(found);
+        stream &on = find_stream(cu, on_handle);
+        for (const work &node : **found)
+            enqueue(cu, on, node);
+    });
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec handle) {
+    return enter([&](driver &cu) { require(cu.executables.remove(handle)); });
+}
+
+CUresult cuGraphDestroy(CUgraph handle) {
+    return enter([&](driver &cu) { require(cu.graphs.remove(handle)); });
+}
+
+} // namespace ferry::softdriver

@@ -1,0 +1,190 @@
+// The checks of a copy, when its call returns, and the moving of bytes.
+#include "softdriver/copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ferry::softdriver {
+
+namespace {
+
+constexpr std::size_t largest_pitch = 2147483647; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+// Pageable sources up to this size are captured before the call returns ("API synchronization behavior").
+constexpr std::size_t captured_at_once = 64 << 10;
+
+std::size_t sum(std::size_t a, std::size_t b) {
+    require(!__builtin_add_overflow(a, b, &a));
+    return a;
+}
+std::size_t product(std::size_t a, std::size_t b) {
+    require(!__builtin_mul_overflow(a, b, &a));
+    return a;
+}
+
+// Trap 2 of facts.md: what is stated to be this device's memory must belong to the device of the context it is checked
+// against. Where the address decides (unified), memory of another device makes it a copy between peers.
+bool may_access(const context &checked_against, int device, CUmemorytype stated) {
+    return stated == CU_MEMORYTYPE_UNIFIED || device == checked_against.device;
+}
+
+side resolve_array(driver &cu, const context &checked_against, const place &at, const extent &size) {
+    const array *const of = cu.arrays.find(at.array);
+    require(of, CUDA_ERROR_INVALID_HANDLE);
+    require(may_access(checked_against, of->device, CU_MEMORYTYPE_ARRAY));
+    require(at.x % of->element_size == 0 && size.width % of->element_size == 0);
+    require(sum(at.x, size.width) <= of->layout.row_bytes && sum(at.y, size.height) <= of->layout.rows &&
+            sum(at.z, size.depth) <= of->layout.slices);
+    return {.memory = side::kind::array, .device = of->device, .tiles = of->layout, .x = at.x, .y = at.y, .z = at.z};
+}
+
+side resolve_linear(driver &cu, const context &checked_against, const place &at, const extent &size) {
+    const std::size_t row = sum(at.x, size.width);
+    const std::size_t rows = sum(at.y, size.height);
+    require(at.address && at.pitch <= largest_pitch);
+    require(at.pitch == 0 || at.pitch >= row);
+    require(at.height == 0 || size.depth == 1 || at.height >= rows);
+    const std::size_t pitch = at.pitch ? at.pitch : row;
+    const std::size_t slice = product(pitch, at.height ? at.height : rows);
+    const std::size_t start = sum(sum(at.address, at.x), sum(product(at.y, pitch), product(at.z, slice)));
+    const std::size_t span = sum(sum(product(size.depth - 1, slice), product(size.height - 1, pitch)), size.width);
+    const std::size_t end = sum(start, span);
+
+    side found{.memory = side::kind::pageable, .start = start, .row_pitch = pitch, .slice_pitch = slice};
+    const allocation *const memory = find_overlapping(cu, start, span);
+    const bool contained = memory && memory->address <= start && end <= memory->address + memory->size;
+    const bool beside_devices = end <= device_window.begin || start >= device_window.end;
+    const bool stated_device = at.type == CU_MEMORYTYPE_DEVICE || (at.type == CU_MEMORYTYPE_UNIFIED && !beside_devices);
+    // A range must lie in one allocation, or outside all of them if it is pageable (trap 6).
+    require(stated_device ? contained : beside_devices && (!memory || contained));
+    if (!memory) return found;
+    found.memory = memory->kind == allocation_kind::device ? side::kind::device : side::kind::pinned;
+    found.device = memory->device;
+    if (found.memory == side::kind::device) require(may_access(checked_against, memory->device, at.type));
+    return found;
+}
+
+struct run_of_bytes {
+    std::byte *at;
+    std::size_t length;
+};
+
+run_of_bytes bytes_at(const side &of, std::size_t x, std::size_t y, std::size_t z, std::size_t wanted) {
+    if (of.memory != side::kind::array) return {reach(of.start) + z * of.slice_pitch + y * of.row_pitch + x, wanted};
+    x += of.x;
+    const std::size_t left = tiled_layout::piece - x % tiled_layout::piece;
+    return {reach(of.tiles.storage + of.tiles.offset(x, of.y + y, of.z + z)), std::min(left, wanted)};
+}
+
+void move_bytes(const side &destination, const side &source, const extent &size) {
+    for (std::size_t z = 0; z < size.depth; ++z)
+        for (std::size_t y = 0; y < size.height; ++y)
+            for (std::size_t x = 0; x < size.width;) {
+                const run_of_bytes from = bytes_at(source, x, y, z, size.width - x);
+                const run_of_bytes to = bytes_at(destination, x, y, z, from.length);
+                std::memmove(to.at, from.at, to.length); // an overlap is the caller's error, not ours
+                x += to.length;
+            }
+}
+
+// Rows that follow each other without a gap on both sides are one row.
+extent collapsed(const side &a, const side &b, extent size) {
+    if (a.memory == side::kind::array || b.memory == side::kind::array) return size;
+    if (size.height == 1 || (a.row_pitch == size.width && b.row_pitch == size.width))
+        size = {size.width * size.height, 1, size.depth};
+    if (size.height == 1 && a.slice_pitch == size.width && b.slice_pitch == size.width)
+        size = {size.width * size.depth, 1, 1};
+    return size;
+}
+
+// Reads a pageable source now, so that the caller may change it as soon as the call returns.
+side captured(const side &source, const extent &size, std::shared_ptr<std::byte[]> &held) {
+    held = std::shared_ptr<std::byte[]>(new std::byte[size.width * size.height * size.depth]);
+    const side copy{.memory = side::kind::pageable,
+                    .start = reinterpret_cast<CUdeviceptr>(held.get()),
+                    .row_pitch = size.width,
+                    .slice_pitch = size.width * size.height};
+    move_bytes(copy, source, size);
+    return copy;
+}
+
+// cuMemcpyPeer and cuMemcpy3DPeer are "serialized with respect to all pending and future asynchronous work" of both
+// contexts: they stand in both legacy streams.
+operations work_before_peers(driver &cu, const copy_request &asked) {
+    operations before;
+    for (const CUcontext handle : {asked.source.context, asked.destination.context})
+        if (const context *const peer = cu.contexts.find(handle)) {
+            refuse_if_legacy_would_join_capture(*peer);
+            const operations more = work_before(peer->legacy);
+            before.insert(before.end(), more.begin(), more.end());
+        }
+    return before;
+}
+
+// When the call may return is the manual's "API synchronization behavior", taken at its laziest: a synchronous copy
+// between device memory does not wait, and a caller who relies on more must fail here first.
+operations start(driver &cu, context &current, const copy_request &asked, CUstream handle, bool asynchronous) {
+    if (!asynchronous) {
+        refuse_if_legacy_would_join_capture(current);
+        refuse_if_capture_forbids(cu);
+    }
+    if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
+    side source = resolve(cu, current, asked.source, asked.size, asked.peer);
+    const side destination = resolve(cu, current, asked.destination, asked.size, asked.peer);
+    stream &on = asynchronous ? find_stream(cu, handle) : current.legacy;
+
+    const bool from_host = source.on_host();
+    const bool to_host = destination.on_host();
+    const bool capture_now = source.memory == side::kind::pageable && !to_host && !on.capturing &&
+                             asked.size.width * asked.size.height * asked.size.depth <= captured_at_once;
+    const bool pageable = source.memory == side::kind::pageable || destination.memory == side::kind::pageable;
+    const bool wait = !capture_now && ((from_host && to_host) || pageable || (!asynchronous && (from_host || to_host)));
+
+    work what;
+    what.devices = source.device_bit() | destination.device_bit();
+    if (from_host != to_host) {
+        what.kind = from_host ? lane_kind::host_to_device : lane_kind::device_to_host;
+        what.copy_device = static_cast<unsigned>(from_host ? destination.device : source.device);
+    }
+    std::shared_ptr<std::byte[]> held;
+    if (capture_now) source = captured(source, asked.size, held);
+    what.body = [destination, source, held, size = collapsed(destination, source, asked.size)] {
+        move_bytes(destination, source, size);
+    };
+    const bool between = asked.peer && !asynchronous;
+    const operation_ptr done = enqueue(cu, on, std::move(what), between ? work_before_peers(cu, asked) : operations{});
+    if (between)
+        for (const CUcontext peer : {asked.source.context, asked.destination.context})
+            if (context *const one = cu.contexts.find(peer)) one->legacy.last = done;
+    return wait && done ? operations{done} : operations{};
+}
+
+} // namespace
+
+side resolve(driver &cu, const context &current, const place &at, const extent &size, bool peer) {
+    require(at.lod == 0);
+    const context *checked_against = &current;
+    if (peer && at.type != CU_MEMORYTYPE_HOST) {
+        checked_against = cu.contexts.find(at.context);
+        require(checked_against, CUDA_ERROR_INVALID_CONTEXT);
+    }
+    switch (at.type) {
+    case CU_MEMORYTYPE_ARRAY:
+        return resolve_array(cu, *checked_against, at, size);
+    case CU_MEMORYTYPE_HOST:
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED:
+        return resolve_linear(cu, *checked_against, at, size);
+    default:
+        throw refusal{CUDA_ERROR_INVALID_VALUE};
+    }
+}
+
+CUresult copy(const copy_request &asked) noexcept {
+    return enter_context([&](driver &cu, context &current) { return start(cu, current, asked, nullptr, false); });
+}
+
+CUresult copy_async(const copy_request &asked, CUstream stream) noexcept {
+    return enter_context([&](driver &cu, context &current) { return start(cu, current, asked, stream, true); });
+}
+
+} // namespace ferry::softdriver

@@ -1,0 +1,56 @@
+// Every copy of the driver API is one of these: two places and an extent, checked and run in one place.
+#pragma once
+
+#include "softdriver/state.h"
+
+namespace ferry::softdriver {
+
+struct place {
+    CUmemorytype type = CU_MEMORYTYPE_UNIFIED;
+    std::uintptr_t address = 0; // where type is not ARRAY
+    CUarray array = nullptr;
+    std::size_t x = 0; // bytes
+    std::size_t y = 0;
+    std::size_t z = 0;
+    std::size_t lod = 0;
+    std::size_t pitch = 0;
+    std::size_t height = 0;      // of the allocation, in rows
+    CUcontext context = nullptr; // of peer copies
+};
+
+struct extent {
+    std::size_t width = 0; // bytes
+    std::size_t height = 1;
+    std::size_t depth = 1;
+};
+
+struct copy_request {
+    place destination;
+    place source;
+    extent size;
+    bool peer = false; // places are judged by their own contexts, not the current one
+};
+
+// One end of a checked copy, with all that running it needs.
+struct side {
+    enum class kind { pageable, pinned, device, array } memory = kind::pageable;
+    int device = 0; // of device and array memory
+    CUdeviceptr start = 0;
+    std::size_t row_pitch = 0;
+    std::size_t slice_pitch = 0;
+    tiled_layout tiles{}; // of array memory, with the origin below
+    std::size_t x = 0;
+    std::size_t y = 0;
+    std::size_t z = 0;
+
+    bool on_host() const { return memory == kind::pageable || memory == kind::pinned; }
+    std::uint64_t device_bit() const { return on_host() ? 0 : std::uint64_t{1} << device; }
+};
+
+// Refuses what the driver refuses. `size` must not be empty.
+side resolve(driver &cu, const context &current, const place &at, const extent &size, bool peer);
+
+CUresult copy(const copy_request &asked) noexcept; // the forms without Async
+CUresult copy_async(const copy_request &asked, CUstream stream) noexcept;
+
+} // namespace ferry::softdriver

@@ -1,0 +1,108 @@
+// Events: a marker on a stream's hardware queue, and the edges that draw streams into a capture.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+namespace ferry::softdriver {
+
+namespace {
+
+event &find(driver &cu, CUevent handle) {
+    event *const found = cu.events.find(handle);
+    require(found, CUDA_ERROR_INVALID_HANDLE);
+    return *found;
+}
+
+// Nothing can be said about an event that was last recorded in a capture.
+event &find_outside_capture(driver &cu, CUevent handle) {
+    event &found = find(cu, handle);
+    if (found.captured) invalidate(*found.captured, CUDA_ERROR_CAPTURED_EVENT);
+    return found;
+}
+
+void wait_in_capture(stream &on, const event &awaited) {
+    if (!awaited.captured) invalidate(*on.capturing, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    if (on.capturing && on.capturing != awaited.captured) {
+        on.capturing->invalidated = true;
+        invalidate(*awaited.captured, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    }
+    require(!awaited.captured->ended, CUDA_ERROR_CAPTURED_EVENT);
+    require(!awaited.captured->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    if (&on == &on.owner->legacy) invalidate(*awaited.captured, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    on.capturing = awaited.captured;
+    on.captured_after.insert(on.captured_after.end(), awaited.captured_after.begin(), awaited.captured_after.end());
+}
+
+} // namespace
+
+CUresult cuEventCreate(CUevent *handle, unsigned flags) {
+    return enter_context([&](driver &cu, context &current) {
+        require(handle && !(flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)));
+        require(!(flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);
+        auto made = std::make_unique<event>();
+        made->owner = &current;
+        made->flags = flags;
+        event &kept = *made;
+        *handle = kept.handle = cu.events.add(std::move(made));
+    });
+}
+
+CUresult cuEventDestroy(CUevent handle) {
+    return enter([&](driver &cu) { require(cu.events.remove(handle), CUDA_ERROR_INVALID_HANDLE); });
+}
+
+CUresult cuEventRecord(CUevent handle, CUstream on_handle) {
+    return enter_context([&](driver &cu, context &) {
+        event &recorded = find(cu, handle);
+        stream &on = find_stream(cu, on_handle);
+        require(recorded.owner == on.owner, CUDA_ERROR_INVALID_HANDLE);
+        if (on.capturing) {
+            require(!on.capturing->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+            recorded.captured_after = on.captured_after;
+            recorded.recorded = nullptr;
+        } else {
+            recorded.recorded = enqueue(cu, on, {});
+        }
+        recorded.captured = on.capturing;
+    });
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent awaited_handle, unsigned flags) {
+    return enter_context([&](driver &cu, context &) {
+        require(flags == CU_EVENT_WAIT_DEFAULT);
+        const event &awaited = find(cu, awaited_handle);
+        stream &on = find_stream(cu, handle);
+        if (on.capturing || awaited.captured) return wait_in_capture(on, awaited);
+        if (!cu.engine.finished(awaited.recorded)) enqueue(cu, on, {}, {awaited.recorded});
+    });
+}
+
+CUresult cuEventQuery(CUevent handle) {
+    return enter([&](driver &cu) {
+        const event &asked = find_outside_capture(cu, handle);
+        refuse_if_capture_forbids(cu);
+        return cu.engine.finished(asked.recorded) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    });
+}
+
+CUresult cuEventSynchronize(CUevent handle) {
+    return enter([&](driver &cu) {
+        const event &awaited = find_outside_capture(cu, handle);
+        refuse_if_capture_forbids(cu);
+        return operations{awaited.recorded};
+    });
+}
+
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
+    return enter([&](driver &cu) {
+        require(milliseconds);
+        const event &first = find_outside_capture(cu, start);
+        const event &second = find_outside_capture(cu, end);
+        require(first.recorded && second.recorded && !((first.flags | second.flags) & CU_EVENT_DISABLE_TIMING),
+                CUDA_ERROR_INVALID_HANDLE);
+        require(cu.engine.finished(first.recorded) && cu.engine.finished(second.recorded), CUDA_ERROR_NOT_READY);
+        const auto elapsed_ns = cu.engine.finished_ns(second.recorded) - cu.engine.finished_ns(first.recorded);
+        *milliseconds = static_cast<float>(static_cast<double>(elapsed_ns) * 1e-6);
+    });
+}
+
+} // namespace ferry::softdriver

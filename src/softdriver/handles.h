@@ -1,0 +1,41 @@
+// Handles of the software driver: never reused and never dereferenceable, so that a stale or foreign one is always
+// recognised and a program that looks inside one crashes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+namespace ferry::softdriver {
+
+// Non-canonical on x86-64 and on AArch64 without top-byte tricks. Counts on across close and open.
+inline std::uintptr_t next_handle() noexcept {
+    static std::atomic<std::uintptr_t> next = 0x00fe'0000'0000'0000;
+    return next.fetch_add(64, std::memory_order_relaxed);
+}
+
+template <class Handle, class Object> class handle_table {
+public:
+    Object *find(Handle handle) const {
+        const auto found = objects_.find(handle);
+        return found == objects_.end() ? nullptr : found->second.get();
+    }
+    Handle add(std::unique_ptr<Object> object, Handle handle = reinterpret_cast<Handle>(next_handle())) {
+        objects_.emplace(handle, std::move(object));
+        return handle;
+    }
+    bool remove(Handle handle) { return objects_.erase(handle) != 0; }
+    template <class Condition> void remove_if(Condition &&condition) {
+        std::erase_if(objects_, [&](const auto &entry) { return condition(*entry.second); });
+    }
+    template <class Visit> void each(Visit &&visit) const {
+        for (const auto &[handle, object] : objects_)
+            visit(*object);
+    }
+
+private:
+    std::unordered_map<Handle, std::unique_ptr<Object>> objects_;
+};
+
+} // namespace ferry::softdriver

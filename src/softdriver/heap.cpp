@@ -1,0 +1,52 @@
+// First fit with immediate coalescing: slow in theory, dull in practice, and a freed range is always whole again.
+#include "softdriver/heap.h"
+
+namespace ferry::softdriver {
+
+bool heap::round_up(std::size_t &bytes) {
+    if (bytes == 0 || __builtin_add_overflow(bytes, alignment - 1, &bytes)) return false;
+    bytes &= ~(alignment - 1);
+    return true;
+}
+
+std::optional<std::uintptr_t> heap::take(std::size_t bytes) {
+    if (!round_up(bytes)) return std::nullopt;
+    for (auto block = free_.begin(); block != free_.end(); ++block) {
+        if (block->second < bytes) continue;
+        // Cut from the end: the block's own node stays, so nothing is allocated here.
+        block->second -= bytes;
+        const std::uintptr_t address = block->first + block->second;
+        if (block->second == 0) free_.erase(block);
+        free_bytes_ -= bytes;
+        return address;
+    }
+    return std::nullopt;
+}
+
+void heap::give_back(std::uintptr_t address, std::size_t bytes) {
+    round_up(bytes);
+    const auto after = free_.lower_bound(address);
+    const bool joins_after = after != free_.end() && address + bytes == after->first;
+    free_bytes_ += bytes;
+    if (after != free_.begin()) {
+        const auto before = std::prev(after);
+        if (before->first + before->second == address) {
+            before->second += bytes;
+            if (joins_after) {
+                before->second += after->second;
+                free_.erase(after);
+            }
+            return;
+        }
+    }
+    if (joins_after) {
+        auto node = free_.extract(after);
+        node.key() = address;
+        node.mapped() += bytes;
+        free_.insert(std::move(node));
+        return;
+    }
+    free_.emplace(address, bytes);
+}
+
+} // namespace ferry::softdriver

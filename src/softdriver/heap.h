@@ -1,0 +1,33 @@
+// A first-fit allocator of addresses inside one device's range; it never touches the memory it hands out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace ferry::softdriver {
+
+class heap {
+public:
+    // What cuMemAlloc aligns to on the GPUs measured (it documents 256).
+    static constexpr std::size_t alignment = 512;
+
+    heap() = default;
+    heap(std::uintptr_t begin, std::size_t size) : size_(size), free_bytes_(size) { free_.emplace(begin, size); }
+
+    std::optional<std::uintptr_t> take(std::size_t bytes);
+    void give_back(std::uintptr_t address, std::size_t bytes);
+
+    std::size_t size() const { return size_; }
+    std::size_t free_bytes() const { return free_bytes_; }
+
+private:
+    static bool round_up(std::size_t &bytes);
+
+    std::size_t size_ = 0;
+    std::size_t free_bytes_ = 0;
+    std::map<std::uintptr_t, std::size_t> free_; // address → bytes, neighbours always merged
+};
+
+} // namespace ferry::softdriver

@@ -1,0 +1,167 @@
+// Device memory and pinned host memory. Frees wait for everything that runs on the device, holding the submission
+// lock: measured on the real driver (facts.md), and what makes held streams deadlock.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace ferry::softdriver {
+
+namespace {
+
+constexpr std::size_t pitch_alignment = 512;                   // as cuMemAllocPitch gives on the GPUs measured
+constexpr std::size_t worth_discarding = std::size_t{1} << 20; // smaller holes cost more than they bring
+constexpr unsigned host_flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+constexpr std::uint64_t all_devices = ~std::uint64_t{0};
+
+void record(driver &cu, const context &owner, allocation_kind kind, std::uintptr_t address, std::size_t size,
+            unsigned flags) {
+    cu.allocations[address] = {address, size, kind, owner.device, owner.handle, flags, cu.next_id++};
+}
+
+std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
+    refuse_if_capture_forbids(cu);
+    require(bytes != 0);
+    const auto address = cu.devices[current.device].memory.take(bytes);
+    require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
+    record(cu, current, allocation_kind::device, *address, bytes, 0);
+    return *address;
+}
+
+CUresult allocate_host(void **address, std::size_t bytes, unsigned flags) {
+    return enter_context([&](driver &cu, context &current) {
+        refuse_if_capture_forbids(cu);
+        require(address && bytes != 0 && !(flags & ~host_flags));
+        void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+        record(cu, current, allocation_kind::host, reinterpret_cast<std::uintptr_t>(pages), bytes, flags);
+        *address = pages;
+    });
+}
+
+// Frees `address` if it is the base of an allocation of this kind.
+void free_exactly(driver &cu, std::uintptr_t address, allocation_kind kind, std::uint64_t busy, CUresult otherwise) {
+    refuse_if_capture_forbids(cu);
+    const auto found = cu.allocations.find(address);
+    require(found != cu.allocations.end() && found->second.kind == kind, otherwise);
+    cu.engine.wait_idle(busy ? busy : std::uint64_t{1} << found->second.device);
+    release(cu, found);
+}
+
+bool is_mapped(std::uintptr_t address, std::size_t bytes) {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::uintptr_t begin = address & ~(page - 1);
+    // MS_ASYNC does nothing on Linux but look whether the range is mapped.
+    return msync(reinterpret_cast<void *>(begin), address + bytes - begin, MS_ASYNC) == 0;
+}
+
+const allocation &find_host(driver &cu, const void *address) {
+    const allocation *const found = find_allocation(cu, reinterpret_cast<std::uintptr_t>(address));
+    require(found && found->kind != allocation_kind::device);
+    return *found;
+}
+
+} // namespace
+
+const allocation *find_allocation(const driver &cu, std::uintptr_t address) { return find_overlapping(cu, address, 1); }
+
+const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size) {
+    // Allocations do not overlap: step back from the end of the range until one ends before it begins.
+    auto after = cu.allocations.lower_bound(address + size);
+    const allocation *first = nullptr;
+    while (after != cu.allocations.begin()) {
+        --after;
+        if (after->second.address + after->second.size <= address) break;
+        first = &after->second;
+    }
+    return first;
+}
+
+void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
+    const allocation memory = gone->second;
+    cu.allocations.erase(gone);
+    if (memory.kind == allocation_kind::host) munmap(reinterpret_cast<void *>(memory.address), memory.size);
+    if (memory.kind != allocation_kind::device) return;
+    if (memory.size >= worth_discarding) cu.discard_pages(memory.address, memory.size);
+    cu.devices[memory.device].memory.give_back(memory.address, memory.size);
+}
+
+CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
+    return enter_context([&](driver &cu, context &current) {
+        require(address);
+        *address = allocate(cu, current, bytes);
+    });
+}
+
+CUresult cuMemAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned element_size) {
+    return enter_context([&](driver &cu, context &current) {
+        require(address && pitch && width != 0 && height != 0);
+        require(element_size == 4 || element_size == 8 || element_size == 16);
+        size_t row = 0;
+        size_t bytes = 0;
+        require(!__builtin_add_overflow(width, pitch_alignment - 1, &row), CUDA_ERROR_OUT_OF_MEMORY);
+        row &= ~(pitch_alignment - 1);
+        require(!__builtin_mul_overflow(row, height, &bytes), CUDA_ERROR_OUT_OF_MEMORY);
+        *address = allocate(cu, current, bytes);
+        *pitch = row;
+    });
+}
+
+CUresult cuMemFree(CUdeviceptr address) {
+    return enter_context([&](driver &cu, context &) {
+        if (address) free_exactly(cu, address, allocation_kind::device, 0, CUDA_ERROR_INVALID_VALUE);
+    });
+}
+
+CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) { return allocate_host(address, bytes, flags); }
+CUresult cuMemAllocHost(void **address, size_t bytes) { return allocate_host(address, bytes, 0); }
+
+CUresult cuMemFreeHost(void *address) {
+    return enter_context([&](driver &cu, context &) {
+        free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), allocation_kind::host, all_devices,
+                     CUDA_ERROR_INVALID_VALUE);
+    });
+}
+
+CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
+    return enter_context([&](driver &cu, context &current) {
+        refuse_if_capture_forbids(cu);
+        const auto begin = reinterpret_cast<std::uintptr_t>(address);
+        std::uintptr_t end = 0;
+        require(begin && bytes != 0 && !(flags & ~register_flags) && !__builtin_add_overflow(begin, bytes, &end));
+        require(end <= device_window.begin || begin >= device_window.end);
+        require(!find_overlapping(cu, begin, bytes), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        require(is_mapped(begin, bytes));
+        record(cu, current, allocation_kind::registered, begin, bytes, flags);
+    });
+}
+
+CUresult cuMemHostUnregister(void *address) {
+    return enter_context([&](driver &cu, context &) {
+        require(address);
+        free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), allocation_kind::registered, all_devices,
+                     CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    });
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *alias, void *address, unsigned flags) {
+    return enter_context([&](driver &cu, context &) {
+        require(alias && flags == 0);
+        find_host(cu, address);
+        *alias = reinterpret_cast<CUdeviceptr>(address);
+    });
+}
+
+CUresult cuMemHostGetFlags(unsigned *flags, void *address) {
+    return enter_context([&](driver &cu, context &) {
+        require(flags);
+        const allocation &memory = find_host(cu, address);
+        require(memory.kind == allocation_kind::host);     // documented: registered memory has none
+        *flags = memory.flags | CU_MEMHOSTALLOC_DEVICEMAP; // unified addressing maps everything
+    });
+}
+
+} // namespace ferry::softdriver

@@ -1,0 +1,64 @@
+// The driver's twelve names for filling memory, each one fill.
+#include "softdriver/copy.h"
+#include "softdriver/entry.h"
+
+#include <cstring>
+
+namespace ferry::softdriver {
+
+namespace {
+
+// Asynchronous to the host, all of them, but for the plain forms on pinned host memory ("API synchronization
+// behavior"). `stream` is null for those.
+template <class Element>
+CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t width, std::size_t height,
+              const CUstream *stream) noexcept {
+    return enter_context([&](driver &cu, context &current) -> operations {
+        if (!stream) {
+            refuse_if_legacy_would_join_capture(current);
+            refuse_if_capture_forbids(cu);
+        }
+        require(address % sizeof value == 0 && (height <= 1 || pitch % sizeof value == 0));
+        if (width == 0 || height == 0) return {};
+        extent size{.height = height};
+        require(!__builtin_mul_overflow(width, sizeof value, &size.width));
+        const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
+        const side target = resolve(cu, current, at, size, false);
+
+        work what;
+        what.devices = target.device_bit();
+        what.body = [target, value, width, height] {
+            for (std::size_t y = 0; y < height; ++y) {
+                std::byte *const row = reach(target.start) + y * target.row_pitch;
+                if constexpr (sizeof value == 1)
+                    std::memset(row, value, width);
+                else
+                    for (std::size_t x = 0; x < width; ++x)
+                        std::memcpy(row + x * sizeof value, &value, sizeof value);
+            }
+        };
+        const operation_ptr done = enqueue(cu, stream ? find_stream(cu, *stream) : current.legacy, std::move(what));
+        return !stream && done && target.on_host() ? operations{done} : operations{};
+    });
+}
+
+} // namespace
+
+#define FERRY_MEMSET(bits, type)                                                                                       \
+    CUresult cuMemsetD##bits(CUdeviceptr to, type value, size_t n) { return fill(to, 0, value, n, 1, nullptr); }       \
+    CUresult cuMemsetD2D##bits(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height) {                \
+        return fill(to, pitch, value, width, height, nullptr);                                                         \
+    }                                                                                                                  \
+    CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t n, CUstream stream) {                           \
+        return fill(to, 0, value, n, 1, &stream);                                                                      \
+    }                                                                                                                  \
+    CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height,           \
+                                      CUstream stream) {                                                               \
+        return fill(to, pitch, value, width, height, &stream);                                                         \
+    }
+FERRY_MEMSET(8, unsigned char)
+FERRY_MEMSET(16, unsigned short)
+FERRY_MEMSET(32, unsigned)
+#undef FERRY_MEMSET
+
+} // namespace ferry::softdriver

@@ -1,0 +1,143 @@
+// Opening and closing the software driver, the memory behind its devices, and what a fork leaves of it.
+#include "softdriver/state.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace ferry::softdriver {
+
+namespace {
+
+// Never destroyed at exit: threads may still be running work then. Only the last close() frees the driver.
+std::mutex lifecycle;
+unsigned openers = 0;
+std::atomic<driver *> running = nullptr;
+std::atomic<bool> forked = false;
+
+constexpr std::size_t placement = std::size_t{2} << 20; // device ranges begin on a large page, as on GPUs
+constexpr unsigned most_devices = 64;                   // operation::devices is a bit set
+
+// A forked child has the memory but none of the threads: as with the real driver, it has no driver at all.
+void after_fork_in_child() {
+    if (running.load() || !lifecycle.try_lock())
+        forked = true;
+    else
+        lifecycle.unlock();
+}
+
+void watch_forks() {
+    static bool watching = false;
+    if (!watching) watching = pthread_atfork(nullptr, nullptr, after_fork_in_child) == 0;
+}
+
+config with_defaults(config asked) {
+    if (!asked.devices) asked.devices = 2;
+    if (!asked.hardware_queues) asked.hardware_queues = 8;
+    if (!asked.device_memory) asked.device_memory = std::uint64_t{4} << 30;
+    asked.device_memory = (asked.device_memory + placement - 1) / placement * placement;
+    return asked;
+}
+
+bool agrees(const config &asked, const config &runs) {
+    const config full = with_defaults(asked);
+    return (!asked.devices || full.devices == runs.devices) &&
+           (!asked.hardware_queues || full.hardware_queues == runs.hardware_queues) &&
+           (!asked.device_memory || full.device_memory == runs.device_memory);
+}
+
+std::atomic<std::uint64_t> last_thread = 0;
+// Trivially destructible, so that the library can be closed while the threads it has seen live on.
+thread_local std::uint64_t thread_serial = 0;
+thread_local bool inside_host_function = false;
+
+} // namespace
+
+driver::driver(const config &asked)
+    : settings(with_defaults(asked)), engine(settings.devices, settings.hardware_queues) {
+    const std::size_t all = settings.devices * settings.device_memory;
+    reserved_size_ = all + placement;
+    pages_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
+    const bool sized = pages_ >= 0 && ftruncate(pages_, static_cast<off_t>(all)) == 0;
+    reserved_ = mmap(nullptr, reserved_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    backing_ = sized ? mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, pages_, 0) : MAP_FAILED;
+    if (reserved_ == MAP_FAILED || backing_ == MAP_FAILED) {
+        unmap();
+        throw std::bad_alloc();
+    }
+    madvise(backing_, all, MADV_DONTFORK);
+
+    const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(reserved_) + placement - 1) / placement * placement;
+    const auto distance = static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(backing_) - begin);
+    for (unsigned i = 0; i < settings.devices; ++i) {
+        device &one = devices.emplace_back();
+        one.memory = heap(begin + i * settings.device_memory, settings.device_memory);
+        one.primary = reinterpret_cast<CUcontext>(next_handle());
+    }
+    device_window = {begin, begin + all, distance};
+}
+
+driver::~driver() {
+    engine.wait_idle(~std::uint64_t{0});
+    for (const auto &[address, memory] : allocations)
+        if (memory.kind == allocation_kind::host) munmap(reinterpret_cast<void *>(address), memory.size);
+    unmap();
+    device_window = {};
+}
+
+void driver::unmap() {
+    if (reserved_ != MAP_FAILED) munmap(reserved_, reserved_size_);
+    if (backing_ != MAP_FAILED) munmap(backing_, settings.devices * settings.device_memory);
+    if (pages_ >= 0) ::close(pages_);
+}
+
+void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {
+    fallocate(pages_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - device_window.begin),
+              static_cast<off_t>(bytes));
+}
+
+open_result open(const config &asked) noexcept {
+    if (forked) return open_result::opened; // cuInit is what fails, as with the real driver's library
+    const std::lock_guard lock(lifecycle);
+    if (driver *const cu = running.load()) {
+        if (!agrees(asked, cu->settings)) return open_result::refused_config;
+        ++openers;
+        return open_result::opened;
+    }
+    std::uint64_t memory = 0;
+    const config full = with_defaults(asked);
+    if (full.devices > most_devices || full.device_memory < asked.device_memory ||
+        __builtin_mul_overflow(full.devices, full.device_memory, &memory) || memory > std::uint64_t{1} << 46)
+        return open_result::out_of_memory;
+    try {
+        watch_forks();
+        running = new driver(asked);
+    } catch (...) {
+        return open_result::out_of_memory;
+    }
+    openers = 1;
+    return open_result::opened;
+}
+
+void close() noexcept {
+    if (forked) return;
+    const std::lock_guard lock(lifecycle);
+    if (openers == 0 || --openers != 0) return;
+    delete running.exchange(nullptr);
+}
+
+driver *running_driver(bool initialised) noexcept {
+    driver *const cu = forked ? nullptr : running.load();
+    return cu && (!initialised || cu->initialised) ? cu : nullptr;
+}
+
+std::uint64_t this_thread() noexcept {
+    if (!thread_serial) thread_serial = ++last_thread;
+    return thread_serial;
+}
+void enter_host_function(bool inside) noexcept { inside_host_function = inside; }
+bool in_host_function() noexcept { return inside_host_function; }
+
+} // namespace ferry::softdriver

@@ -1,0 +1,207 @@
+// The software driver's state: devices, contexts, streams, memory, captures, all guarded by one submission lock, and
+// enter(), the frame around every entry point. One lock on purpose: the driver's own frees wait for running work while
+// they hold what every other call needs (facts.md), and a design that deadlocks there must deadlock here.
+#pragma once
+
+#include "softdriver/access.h"
+#include "softdriver/arrays.h"
+#include "softdriver/engine.h"
+#include "softdriver/handles.h"
+#include "softdriver/heap.h"
+#include "softdriver/softdriver.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <type_traits>
+#include <unordered_map>
+
+namespace ferry::softdriver {
+
+// How entry points refuse; enter() turns it into the result.
+struct refusal {
+    CUresult result;
+};
+inline void require(bool holds, CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
+    if (!holds) throw refusal{otherwise};
+}
+
+struct context;
+struct stream;
+
+// What a stream is asked to do: submitted at once, or kept as a node of a graph under capture.
+struct work {
+    lane_kind kind = lane_kind::compute;
+    unsigned copy_device = 0;  // whose copy engine, for copies from and to the host
+    std::uint64_t devices = 0; // touched beside the stream's own
+    std::function<void()> body{};
+};
+
+using graph = std::vector<work>;
+using graph_ptr = std::shared_ptr<graph>;
+
+struct capture {
+    struct node {
+        work what;
+        std::vector<std::size_t> after; // indices of earlier nodes
+    };
+    std::uint64_t id = 0;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::uint64_t thread = 0;
+    const stream *origin = nullptr;
+    bool invalidated = false;
+    bool ended = false;
+    std::vector<node> nodes;
+};
+using capture_ptr = std::shared_ptr<capture>;
+
+struct stream {
+    CUstream handle = nullptr;
+    context *owner = nullptr;
+    unsigned flags = CU_STREAM_DEFAULT;
+    int priority = 0;
+    unsigned queue = 0;
+    operation_ptr last;
+    capture_ptr capturing;
+    std::vector<std::size_t> captured_after; // the nodes the next captured operation comes after
+
+    bool synchronises_with_legacy() const { return !(flags & CU_STREAM_NON_BLOCKING); }
+};
+
+struct event {
+    CUevent handle = nullptr;
+    context *owner = nullptr;
+    unsigned flags = 0;
+    operation_ptr recorded;
+    capture_ptr captured; // set while the last record was inside a capture
+    std::vector<std::size_t> captured_after;
+};
+
+struct context {
+    CUcontext handle = nullptr;
+    int device = 0;
+    unsigned flags = 0;
+    bool primary = false;
+    stream legacy;
+    std::unordered_map<std::uint64_t, std::unique_ptr<stream>> per_thread; // by thread serial
+    std::vector<stream *> streams;                                         // all but legacy
+    operations of_destroyed_streams[2]; // what they left running; [1]: of those that synchronise with legacy
+};
+
+enum class allocation_kind { device, host, registered };
+
+struct allocation {
+    std::uintptr_t address = 0;
+    std::size_t size = 0; // as asked for
+    allocation_kind kind = allocation_kind::device;
+    int device = 0;
+    CUcontext owner = nullptr;
+    unsigned flags = 0;
+    std::uint64_t buffer_id = 0;
+};
+
+struct device {
+    heap memory;
+    CUcontext primary = nullptr; // the handle; a context stands behind it while it is retained
+    unsigned primary_retained = 0;
+    unsigned next_queue = 0;
+};
+
+struct driver {
+    explicit driver(const config &asked); // throws std::bad_alloc
+    ~driver();
+
+    const config settings;
+    std::atomic<bool> initialised = false;
+    std::mutex submission;
+    std::vector<device> devices;
+    std::map<std::uintptr_t, allocation> allocations; // device, pinned and registered memory by address
+    handle_table<CUcontext, context> contexts;
+    handle_table<CUstream, stream> streams;
+    handle_table<CUevent, event> events;
+    handle_table<CUarray, array> arrays;
+    handle_table<CUgraph, graph_ptr> graphs;
+    handle_table<CUgraphExec, graph_ptr> executables;
+    std::vector<capture_ptr> captures; // under way
+    std::uint64_t next_id = 1;
+    class engine engine;
+
+    void discard_pages(std::uintptr_t address, std::size_t bytes); // gives the system back what is whole pages
+
+private:
+    void unmap();
+
+    int pages_ = -1;
+    void *reserved_ = nullptr;
+    std::size_t reserved_size_ = 0;
+    void *backing_ = nullptr;
+};
+
+// The running driver, or null: not open, not initialised where that matters, or in a forked child.
+driver *running_driver(bool initialised) noexcept;
+
+std::uint64_t this_thread() noexcept;
+void enter_host_function(bool inside) noexcept;
+bool in_host_function() noexcept;
+
+inline constexpr int greatest_priority = -5; // as on the H200; least is 0
+
+// context.cpp
+context &current_context(driver &cu); // refuses without one
+void destroy_context(driver &cu, context &gone);
+
+// stream.cpp
+stream &find_stream(driver &cu, CUstream handle);
+operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after = {}); // null when captured
+operations work_of(const context &all);
+operations work_before(const stream &next); // what an operation enqueued now on this stream would come after
+
+// capture.cpp
+void refuse_if_capture_forbids(driver &cu); // for what may not happen beside a capture: allocating, freeing, waiting
+void refuse_if_legacy_would_join_capture(const context &of);
+void add_to_capture(stream &on, work what);
+void end_capture(driver &cu, capture &over);
+[[noreturn]] void invalidate(capture &broken, CUresult result);
+
+// memory.cpp
+const allocation *find_allocation(const driver &cu, std::uintptr_t address);
+const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size);
+void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone);
+
+// Runs `body` with the submission lock held. It returns nothing, a CUresult, or work to wait for once the lock is free.
+template <class Body> CUresult enter(Body &&body) noexcept {
+    if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
+    driver *const cu = running_driver(true);
+    if (!cu) return CUDA_ERROR_NOT_INITIALIZED;
+    try {
+        std::unique_lock lock(cu->submission);
+        using returned = std::invoke_result_t<Body &, driver &>;
+        if constexpr (std::is_void_v<returned>) {
+            body(*cu);
+        } else if constexpr (std::is_same_v<returned, CUresult>) {
+            return body(*cu);
+        } else {
+            const operations pending = body(*cu);
+            lock.unlock();
+            if (!pending.empty()) cu->engine.wait(pending);
+        }
+        return CUDA_SUCCESS;
+    } catch (const refusal &why) {
+        return why.result;
+    } catch (const std::bad_alloc &) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    } catch (const std::system_error &) { // no thread to be had
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    } catch (...) {
+        return CUDA_ERROR_UNKNOWN;
+    }
+}
+
+// The same for calls that need a current context.
+template <class Body> CUresult enter_context(Body &&body) noexcept {
+    return enter([&](driver &cu) { return body(cu, current_context(cu)); });
+}
+
+} // namespace ferry::softdriver

@@ -1,0 +1,174 @@
+// Streams: what an operation comes after, and which lane runs it.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+#include <algorithm>
+
+namespace ferry::softdriver {
+
+namespace {
+
+stream &per_thread_stream(driver &cu, context &of) {
+    auto &kept = of.per_thread[this_thread()];
+    if (!kept) {
+        auto made = std::make_unique<stream>();
+        made->handle = CU_STREAM_PER_THREAD;
+        made->owner = &of;
+        made->queue = cu.devices[of.device].next_queue++ % cu.settings.hardware_queues;
+        of.streams.push_back(made.get());
+        kept = std::move(made);
+    }
+    return *kept;
+}
+
+CUresult create(CUstream *handle, unsigned flags, int priority) {
+    return enter_context([&](driver &cu, context &current) {
+        require(handle && !(flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)));
+        auto made = std::make_unique<stream>();
+        made->owner = &current;
+        made->flags = flags;
+        made->priority = std::clamp(priority, greatest_priority, 0);
+        made->queue = cu.devices[current.device].next_queue++ % cu.settings.hardware_queues;
+        stream &kept = *made;
+        current.streams.reserve(current.streams.size() + 1);
+        kept.handle = cu.streams.add(std::move(made));
+        current.streams.push_back(&kept);
+        *handle = kept.handle;
+    });
+}
+
+// Waiting on a stream that is being captured breaks the capture.
+void refuse_to_wait(driver &cu, const stream &on) {
+    if (on.capturing) invalidate(*on.capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (&on == &on.owner->legacy) refuse_if_legacy_would_join_capture(*on.owner);
+    refuse_if_capture_forbids(cu);
+}
+
+} // namespace
+
+// The special handles mean a stream of the current context. Any other is taken wherever it belongs: the driver checks
+// pointers, not streams, against the current context (facts.md, trap 2).
+stream &find_stream(driver &cu, CUstream handle) {
+    if (!handle || handle == CU_STREAM_LEGACY) return current_context(cu).legacy;
+    if (handle == CU_STREAM_PER_THREAD) return per_thread_stream(cu, current_context(cu));
+    stream *const found = cu.streams.find(handle);
+    require(found, CUDA_ERROR_INVALID_HANDLE);
+    return *found;
+}
+
+operations work_before(const stream &next) {
+    const context &owner = *next.owner;
+    operations before = {next.last};
+    if (&next == &owner.legacy) {
+        for (const stream *other : owner.streams)
+            if (other->synchronises_with_legacy()) before.push_back(other->last);
+        before.insert(before.end(), owner.of_destroyed_streams[1].begin(), owner.of_destroyed_streams[1].end());
+    } else if (next.synchronises_with_legacy()) {
+        before.push_back(owner.legacy.last);
+    }
+    return before;
+}
+
+operations work_of(const context &all) {
+    operations work = {all.legacy.last};
+    for (const stream *one : all.streams)
+        work.push_back(one->last);
+    for (const operations &left : all.of_destroyed_streams)
+        work.insert(work.end(), left.begin(), left.end());
+    return work;
+}
+
+operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after) {
+    if (on.capturing) {
+        add_to_capture(on, std::move(what));
+        return nullptr;
+    }
+    context &owner = *on.owner;
+    if (&on == &owner.legacy) refuse_if_legacy_would_join_capture(owner);
+    const operations before = work_before(on);
+    also_after.insert(also_after.end(), before.begin(), before.end());
+
+    const auto device = static_cast<unsigned>(owner.device);
+    const bool copies = what.kind == lane_kind::host_to_device || what.kind == lane_kind::device_to_host;
+    const lane_id lane = {what.kind, copies ? what.copy_device : device, on.queue};
+    on.last = cu.engine.submit(lane, std::move(what.body), what.devices | std::uint64_t{1} << device, also_after);
+    return on.last;
+}
+
+CUresult cuStreamCreate(CUstream *handle, unsigned flags) { return create(handle, flags, 0); }
+CUresult cuStreamCreateWithPriority(CUstream *handle, unsigned flags, int priority) {
+    return create(handle, flags, priority);
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int *priority) {
+    return enter([&](driver &cu) {
+        require(priority);
+        *priority = find_stream(cu, handle).priority;
+    });
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
+    return enter([&](driver &cu) {
+        require(flags);
+        *flags = find_stream(cu, handle).flags;
+    });
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext *owner) {
+    return enter([&](driver &cu) {
+        require(owner);
+        *owner = find_stream(cu, handle).owner->handle;
+    });
+}
+
+CUresult cuStreamQuery(CUstream handle) {
+    return enter([&](driver &cu) {
+        const stream &on = find_stream(cu, handle);
+        refuse_to_wait(cu, on);
+        const operations before = work_before(on);
+        const bool idle =
+            std::all_of(before.begin(), before.end(), [&](auto &work) { return cu.engine.finished(work); });
+        return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    });
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+    return enter([&](driver &cu) {
+        const stream &on = find_stream(cu, handle);
+        refuse_to_wait(cu, on);
+        return work_before(on);
+    });
+}
+
+// Returns at once; what was enqueued still runs, and the legacy stream still waits for it.
+CUresult cuStreamDestroy(CUstream handle) {
+    return enter([&](driver &cu) {
+        require(handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE);
+        stream &gone = find_stream(cu, handle);
+        if (gone.capturing) {
+            gone.capturing->invalidated = true;
+            if (gone.capturing->origin == &gone) end_capture(cu, *gone.capturing);
+        }
+        operations &left = gone.owner->of_destroyed_streams[gone.synchronises_with_legacy()];
+        cu.engine.forget_finished(left);
+        left.push_back(gone.last);
+        std::erase(gone.owner->streams, &gone);
+        cu.streams.remove(handle);
+    });
+}
+
+// One thread runs the host functions of the whole process, and no entry point may be called from them.
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
+    return enter_context([&](driver &cu, context &) {
+        require(function);
+        work call{.kind = lane_kind::host_function};
+        call.body = [function, user] {
+            enter_host_function(true);
+            function(user);
+            enter_host_function(false);
+        };
+        enqueue(cu, find_stream(cu, handle), std::move(call));
+    });
+}
+
+} // namespace ferry::softdriver

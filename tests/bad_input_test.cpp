@@ -1,0 +1,328 @@
+// Bad input: each kind has its own status that names the field, nothing is enqueued, and the caller's world is unharmed.
+#include <functional>
+#include <limits>
+
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+
+class bad_input : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        host = std::make_unique<test_place>(place_kind::pinned, grid{.width = 256, .height = 16, .depth = 4});
+        device = std::make_unique<test_place>(place_kind::device, grid{.width = 256, .height = 16, .depth = 4});
+        array = std::make_unique<test_place>(place_kind::array_3d,
+                                             grid{.width = 256, .height = 16, .depth = 4, .element_size = 4});
+        device->fill(1);
+        array->fill(2);
+    }
+    void TearDown() override {
+        host.reset();
+        device.reset();
+        array.reset();
+        ferry_test::TearDown();
+    }
+
+    ferry_copy_desc good() const {
+        return describe_copy(host->describe(statement::stated), device->describe(statement::stated), 128, 8, 2);
+    }
+
+    // Both forms refuse `copy` in the same words, and no byte of any destination changes.
+    void expect_refused(ferry_instance *instance, const ferry_copy_desc &copy, std::int32_t status, std::int32_t side,
+                        std::int32_t field) {
+        for (const bool is_synchronous : {true, false}) {
+            ferry_error_info error = new_error();
+            const std::int32_t returned = is_synchronous ? ferry_copy(instance, &copy, &error)
+                                                         : ferry_copy_async(instance, &copy, nullptr, &error);
+            expect_refusal(returned, error, status, side, field);
+            CUcontext current = nullptr;
+            EXPECT_OK(raw().cuCtxGetCurrent(&current));
+            EXPECT_EQ(current, context);
+        }
+        EXPECT_OK(raw().cuCtxSynchronize());
+        EXPECT_EQ(device->read(), device->picture());
+        EXPECT_EQ(array->read(), array->picture());
+    }
+    void expect_refused(const ferry_copy_desc &copy, std::int32_t status, std::int32_t side, std::int32_t field) {
+        expect_refused(basic.get(), copy, status, side, field);
+        expect_refused(full.get(), copy, status, side, field);
+    }
+
+    std::unique_ptr<test_place> host, device, array;
+};
+
+TEST_F(bad_input, null_handles) {
+    const ferry_copy_desc copy = good();
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_copy(nullptr, &copy, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(error.status, FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_async(nullptr, &copy, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_bytes(nullptr, 1, 2, 3, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_device_alloc(basic.get(), 0, 64, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_get_report(basic.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_context_destroy(basic.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
+    struct {
+        const char *name;
+        std::function<void(ferry_copy_desc &)> spoil;
+        std::int32_t status, side, field;
+    } const cases[] = {
+        {"unknown flag", [](auto &c) { c.flags = 0x80; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS},
+        {"reserved word", [](auto &c) { c.reserved[3] = 1; }, FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR,
+         FERRY_FIELD_RESERVED},
+        {"reserved0", [](auto &c) { c.reserved0 = 1; }, FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR,
+         FERRY_FIELD_RESERVED},
+        {"reserved of a place", [](auto &c) { c.destination.reserved[0] = 1; }, FERRY_ERROR_RESERVED,
+         FERRY_SIDE_DESTINATION, FERRY_FIELD_RESERVED},
+        {"unknown kind", [](auto &c) { c.source.kind = 4; }, FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND},
+        {"negative kind", [](auto &c) { c.destination.kind = -1; }, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
+         FERRY_FIELD_KIND},
+        {"unknown device", [](auto &c) { c.destination.device = 64; }, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
+         FERRY_FIELD_DEVICE},
+        {"negative device", [](auto &c) { c.destination.device = -2; }, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
+         FERRY_FIELD_DEVICE},
+        {"null source", [](auto &c) { c.source.address = 0; }, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_ADDRESS},
+        {"null array",
+         [](auto &c) {
+             c.destination.kind = FERRY_KIND_ARRAY;
+             c.destination.array = nullptr;
+         },
+         FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY},
+        {"pitch below width", [](auto &c) { c.source.row_pitch = 127; }, FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_ROW_PITCH},
+        {"pitch below x plus width", [](auto &c) { c.destination.x = 129; }, FERRY_ERROR_PITCH, FERRY_SIDE_DESTINATION,
+         FERRY_FIELD_ROW_PITCH},
+        {"pitch above the device's limit",
+         [](auto &c) { c.source.row_pitch = std::uint64_t{1} << 31; }, FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_ROW_PITCH},
+        {"slice height below height", [](auto &c) { c.source.slice_height = 7; }, FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_SLICE_HEIGHT},
+        {"width that overflows",
+         [](auto &c) {
+             c.source.row_pitch = c.destination.row_pitch = 0;
+             c.height = c.depth = 1;
+             c.width = most;
+         },
+         FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH},
+        {"x that overflows", [](auto &c) { c.source.x = most; }, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_X},
+        {"y that overflows", [](auto &c) { c.source.y = most; }, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_Y},
+        {"z that overflows", [](auto &c) { c.source.z = most; }, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_ADDRESS},
+        {"overlapping ends", [](auto &c) { c.destination = c.source; c.destination.x = 1; }, FERRY_ERROR_OVERLAP,
+         FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS},
+        {"identical ends", [](auto &c) { c.destination = c.source; }, FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION,
+         FERRY_FIELD_ADDRESS},
+    };
+    for (const auto &each : cases) {
+        SCOPED_TRACE(each.name);
+        ferry_copy_desc copy = good();
+        each.spoil(copy);
+        expect_refused(copy, each.status, each.side, each.field);
+    }
+}
+
+TEST_F(bad_input, error_tells_value_and_limit) {
+    ferry_copy_desc copy = good();
+    copy.source.row_pitch = 100;
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
+    EXPECT_EQ(error.value, 100u);
+    EXPECT_EQ(error.limit, 128u);
+    EXPECT_EQ(describe(error), "source.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)");
+    char short_buffer[8];
+    EXPECT_EQ(ferry_error_format(&error, short_buffer, sizeof short_buffer), describe(error).size());
+    EXPECT_STREQ(short_buffer, "source.");
+}
+
+TEST_F(bad_input, boxes_past_an_array) {
+    ferry_copy_desc copy =
+        describe_copy(host->describe(statement::stated), array->describe(statement::stated), 128, 8, 2);
+    struct {
+        box origin;
+        std::int32_t field;
+        std::uint64_t end, limit;
+    } const cases[] = {
+        {{.x = 132}, FERRY_FIELD_X, 260, 256},
+        {{.y = 9}, FERRY_FIELD_Y, 17, 16},
+        {{.z = 3}, FERRY_FIELD_Z, 5, 4},
+    };
+    for (const auto &each : cases) {
+        copy.destination = array->describe(statement::stated, each.origin);
+        expect_refused(copy, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, each.field);
+        ferry_error_info error = new_error();
+        ferry_copy(basic.get(), &copy, &error);
+        EXPECT_EQ(error.value, each.end);
+        EXPECT_EQ(error.limit, each.limit);
+    }
+}
+
+TEST_F(bad_input, formats_of_arrays_that_do_not_match) {
+    const test_place wide(place_kind::array_2d, {.width = 256, .height = 16, .element_size = 16});
+    ferry_copy_desc copy = describe_copy(wide.describe(statement::stated), array->describe(statement::stated), 128, 8);
+    expect_refused(copy, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY);
+    copy = describe_copy(host->describe(statement::stated), array->describe(statement::stated), 127, 8);
+    expect_refused(copy, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH);
+    copy = describe_copy(host->describe(statement::stated), array->describe(statement::stated, {.x = 2}), 128, 8);
+    expect_refused(copy, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
+}
+
+TEST_F(bad_input, full_checks_know_the_ends_of_allocations) {
+    const std::uint64_t size = 256 * 16 * 4;
+    for (test_place *const place : {host.get(), device.get()}) {
+        ferry_error_info error = new_error();
+        test_place other(place_kind::device, {.width = 2 * size});
+        const std::int32_t status =
+            ferry_copy_bytes(full.get(), other.address(), place->address() + 1, size, &error);
+        expect_refusal(status, error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        EXPECT_EQ(error.value, place->address() + size + 1);
+        EXPECT_EQ(error.limit, place->address() + size);
+    }
+}
+
+TEST_F(bad_input, full_checks_know_kinds_and_devices) {
+    ferry_copy_desc copy = good();
+    copy.source = device->describe(statement::stated);
+    copy.source.kind = FERRY_KIND_HOST;
+    copy.destination = host->describe(statement::stated);
+    expect_refused(full.get(), copy, FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
+
+    copy = good();
+    copy.destination.kind = FERRY_KIND_DEVICE;
+    copy.destination.address = host->address();
+    copy.source = device->describe(statement::stated);
+    expect_refused(full.get(), copy, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+
+    if (device_count() < 2) return;
+    copy = good();
+    copy.destination.device = 1;
+    expect_refused(full.get(), copy, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
+}
+
+TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_tells) {
+    std::uint64_t freed = 0;
+    ASSERT_OK(ferry_device_alloc(full.get(), 0, 1 << 20, &freed));
+    ASSERT_OK(ferry_device_free(full.get(), freed));
+    ferry_copy_desc copy = good();
+    copy.destination.address = freed;
+    expect_refused(full.get(), copy, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+    // Nothing lies in the first page, so no driver and no process can read there.
+    copy = good();
+    copy.source.kind = FERRY_KIND_ANY;
+    copy.source.address = 64;
+    expect_refused(full.get(), copy, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    EXPECT_EQ(ferry_device_free(full.get(), freed), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_device_free(full.get(), host->address()), FERRY_ERROR_ADDRESS);
+}
+
+TEST_F(bad_input, width_0_succeeds_without_a_driver_call) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    driver.reset_counts();
+    ferry_copy_desc copy = {};
+    EXPECT_OK(ferry_copy(instance.get(), &copy, nullptr));
+    EXPECT_OK(ferry_copy_async(instance.get(), &copy, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_bytes(instance.get(), 0, 0, 0, nullptr));
+    EXPECT_EQ(driver.calls_beginning("cu"), 0);
+    copy.flags = 1;
+    EXPECT_EQ(ferry_copy(instance.get(), &copy, nullptr), FERRY_ERROR_FLAGS) << "an empty copy is checked too";
+}
+
+TEST_F(bad_input, refused_copies_make_no_driver_copy_call) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    driver.reset_counts();
+    ferry_copy_desc copy = good();
+    copy.source.row_pitch = 1;
+    EXPECT_EQ(ferry_copy_async(instance.get(), &copy, nullptr, nullptr), FERRY_ERROR_PITCH);
+    copy = describe_copy(host->describe(statement::any), array->describe(statement::stated, {.z = 4}), 128, 8, 1);
+    EXPECT_EQ(ferry_copy_async(instance.get(), &copy, nullptr, nullptr), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
+}
+
+TEST_F(bad_input, options_of_the_wrong_size_or_content) {
+    ferry_instance *instance = nullptr;
+    ferry_error_info error = new_error();
+    const auto refuse = [&](const ferry_options &options, std::int32_t status, std::int32_t field) {
+        error = new_error();
+        const std::int32_t returned = ferry_open(&options, &instance, &error);
+        EXPECT_EQ(instance, nullptr);
+        expect_refusal(returned, error, status, FERRY_SIDE_OPTIONS, field);
+    };
+    ferry_options options = options_under_test();
+    options.struct_size = 0;
+    refuse(options, FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE);
+    options.struct_size = 1 << 20;
+    refuse(options, FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE);
+    options = options_under_test();
+    options.reserved = 1;
+    refuse(options, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    options = options_under_test();
+    options.driver = 3;
+    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_DRIVER);
+    options = options_under_test();
+    options.checks = -1;
+    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CHECKS);
+    options = options_under_test();
+    options.software_devices = 65;
+    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE);
+    options = options_under_test();
+    options.allocate = [](void *, std::uint64_t, std::uint64_t) -> void * { return nullptr; };
+    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
+    EXPECT_EQ(ferry_open(&options, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(bad_input, structs_of_older_programs_are_served_and_of_newer_ones_if_they_ask_nothing_new) {
+    struct {
+        ferry_options known;
+        std::uint64_t newer;
+    } longer = {options_under_test(), 0};
+    longer.known.struct_size = sizeof longer;
+    ferry_instance *instance = nullptr;
+    EXPECT_OK(ferry_open(&longer.known, &instance, nullptr));
+    ferry_close(instance);
+    longer.newer = 1;
+    EXPECT_EQ(ferry_open(&longer.known, &instance, nullptr), FERRY_ERROR_ABI_MISMATCH);
+
+    ferry_options shorter = options_under_test();
+    shorter.struct_size = offsetof(ferry_options, checks);
+    shorter.checks = 77; // beyond what this program is said to know
+    EXPECT_OK(ferry_open(&shorter, &instance, nullptr));
+    ferry_close(instance);
+
+    ferry_report report = {};
+    report.struct_size = offsetof(ferry_report, device_count);
+    report.device_count = -5;
+    EXPECT_OK(ferry_get_report(basic.get(), &report));
+    EXPECT_GT(report.driver_version, 0);
+    EXPECT_EQ(report.device_count, -5) << "beyond the size the caller gave";
+}
+
+TEST_F(bad_input, unknown_flags_of_memory_calls) {
+    void *memory = nullptr;
+    CUarray made = nullptr;
+    EXPECT_EQ(ferry_host_alloc(basic.get(), 64, 2, &memory), FERRY_ERROR_FLAGS);
+    char bytes[64];
+    EXPECT_EQ(ferry_host_register(basic.get(), bytes, 64, 2), FERRY_ERROR_FLAGS);
+    ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0x100, 16, 0, 0};
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_FLAGS);
+    desc.flags = 0;
+    desc.channels = 3;
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_DRIVER_STATUS_BASE - 1);
+    EXPECT_EQ(made, nullptr);
+    EXPECT_EQ(ferry_device_alloc(basic.get(), device_count(), 64, reinterpret_cast<std::uint64_t *>(bytes)),
+              FERRY_ERROR_DEVICE);
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,336 @@
+// Every pairing of places, in one, two and three dimensions, synchronous and on a stream, against the plain reference.
+// The same bodies run on the software driver and on a GPU.
+#include <tuple>
+
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+struct extent {
+    std::uint64_t width, height, depth;
+};
+
+// An odd box in the middle of odd grids; arrays get element sizes that divide their x and width.
+struct scene {
+    const char *name;
+    grid source, destination;
+    box from, to;
+    extent size;
+};
+
+constexpr scene scenes[] = {
+    {"one_byte", {.width = 64}, {.width = 64}, {.x = 3}, {.x = 60}, {1, 1, 1}},
+    {"odd_line", {.width = 4099, .lead = 1}, {.width = 5003, .lead = 3}, {.x = 7}, {.x = 13}, {4001, 1, 1}},
+    {"whole_line", {.width = 65536}, {.width = 65536}, {}, {}, {65536, 1, 1}},
+    {"tight_rectangle", {.width = 96, .height = 41}, {.width = 96, .height = 41}, {}, {}, {96, 41, 1}},
+    {"odd_rectangle",
+     {.width = 131, .height = 29, .row_pitch = 157, .lead = 5},
+     {.width = 97, .height = 37, .row_pitch = 101, .lead = 9},
+     {.x = 11, .y = 3},
+     {.x = 2, .y = 8},
+     {83, 21, 1}},
+    {"narrow_rows",
+     {.width = 64, .height = 300, .row_pitch = 67},
+     {.width = 48, .height = 300, .row_pitch = 48},
+     {.x = 1},
+     {.x = 2},
+     {3, 300, 1}},
+    {"texels_of_16",
+     {.width = 256, .height = 16, .row_pitch = 300, .element_size = 16},
+     {.width = 512, .height = 20, .row_pitch = 512, .element_size = 16},
+     {.x = 32, .y = 2},
+     {.x = 64, .y = 5},
+     {160, 11, 1}},
+    {"tight_volume", {.width = 32, .height = 8, .depth = 6}, {.width = 32, .height = 8, .depth = 6}, {}, {}, {32, 8, 6}},
+    {"tight_slices_apart",
+     {.width = 32, .height = 8, .depth = 5, .slice_height = 11},
+     {.width = 32, .height = 8, .depth = 5, .slice_height = 9},
+     {},
+     {},
+     {32, 8, 5}},
+    {"odd_volume",
+     {.width = 67, .height = 13, .depth = 9, .row_pitch = 71, .slice_height = 17, .lead = 7},
+     {.width = 53, .height = 19, .depth = 11, .row_pitch = 59, .slice_height = 23, .lead = 2},
+     {.x = 5, .y = 1, .z = 2},
+     {.x = 3, .y = 4, .z = 1},
+     {41, 9, 6}},
+    {"texels_of_4_in_a_volume",
+     {.width = 128, .height = 12, .depth = 7, .row_pitch = 140, .slice_height = 12, .element_size = 4},
+     {.width = 96, .height = 15, .depth = 8, .row_pitch = 96, .slice_height = 16, .element_size = 4},
+     {.x = 12, .y = 2, .z = 1},
+     {.x = 20, .y = 5, .z = 3},
+     {64, 7, 4}},
+};
+
+bool fits(place_kind kind, const grid &shape) {
+    if (kind == place_kind::array_1d) return shape.height == 1 && shape.depth == 1;
+    if (kind == place_kind::array_2d) return shape.depth == 1;
+    return kind != place_kind::array_3d || shape.width <= 16384; // of what every GPU can do
+}
+
+enum class form { synchronous, on_a_stream, on_the_null_stream, on_the_per_thread_stream };
+constexpr form all_forms[] = {form::synchronous, form::on_a_stream, form::on_the_null_stream,
+                              form::on_the_per_thread_stream};
+
+class every_pairing : public ferry_test,
+                      public ::testing::WithParamInterface<std::tuple<place_kind, place_kind>> {};
+
+TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
+    const auto [source_kind, destination_kind] = GetParam();
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    int scenes_run = 0;
+    std::uint64_t seed = 1;
+    for (const scene &scene : scenes) {
+        if (!fits(source_kind, scene.source) || !fits(destination_kind, scene.destination)) continue;
+        ++scenes_run;
+        test_place source(source_kind, scene.source), destination(destination_kind, scene.destination);
+        for (const form form : all_forms) {
+            for (const statement how : {statement::stated, statement::any}) {
+                SCOPED_TRACE(std::string(scene.name) + " form " + std::to_string(static_cast<int>(form)) + " kinds " +
+                             (how == statement::any ? "any" : "stated"));
+                source.fill(seed++);
+                destination.fill(seed++);
+                const ferry_copy_desc copy = describe_copy(source.describe(how, scene.from),
+                                                           destination.describe(how, scene.to), scene.size.width,
+                                                           scene.size.height, scene.size.depth);
+                ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
+                ferry_error_info error = new_error();
+                const CUstream on = form == form::on_a_stream                ? stream
+                                    : form == form::on_the_per_thread_stream ? CU_STREAM_PER_THREAD
+                                                                             : nullptr;
+                const std::int32_t status = form == form::synchronous ? ferry_copy(instance, &copy, &error)
+                                                                      : ferry_copy_async(instance, &copy, on, &error);
+                ASSERT_OK(status) << describe(error);
+                if (form != form::synchronous) {
+                    ASSERT_OK(raw().cuStreamSynchronize(on));
+                }
+                reference_copy(source, scene.from, destination, scene.to, scene.size.width, scene.size.height,
+                               scene.size.depth);
+                ASSERT_EQ(destination.read(), destination.picture());
+                ASSERT_EQ(source.read(), source.picture());
+            }
+        }
+    }
+    EXPECT_GT(scenes_run, 0);
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+INSTANTIATE_TEST_SUITE_P(places, every_pairing,
+                         ::testing::Combine(::testing::ValuesIn(all_place_kinds), ::testing::ValuesIn(all_place_kinds)),
+                         [](const auto &info) {
+                             return std::string(name_of(std::get<0>(info.param))) + "_to_" +
+                                    name_of(std::get<1>(info.param));
+                         });
+
+// ---- What the forms promise -----------------------------------------------------------------------------------
+
+class copy_forms : public ferry_test {};
+
+TEST_F(copy_forms, short_form_copies_one_line_between_any_addresses) {
+    for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::device})
+        for (const place_kind to : {place_kind::pageable, place_kind::registered, place_kind::device}) {
+            test_place source(from, {.width = 1000}), destination(to, {.width = 1000});
+            source.fill(1);
+            destination.fill(2);
+            ASSERT_OK(ferry_copy_bytes(basic.get(), destination.address() + 9, source.address() + 4, 801, nullptr));
+            reference_copy(source, {.x = 4}, destination, {.x = 9}, 801, 1, 1);
+            ASSERT_EQ(destination.read(), destination.picture());
+            ASSERT_OK(ferry_copy_bytes_async(full.get(), destination.address(), source.address() + 100, 50, nullptr,
+                                             nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(nullptr));
+            reference_copy(source, {.x = 100}, destination, {}, 50, 1, 1);
+            ASSERT_EQ(destination.read(), destination.picture());
+        }
+}
+
+TEST_F(copy_forms, zeroed_descriptor_with_two_addresses_and_a_width_is_a_1d_copy) {
+    test_place source(place_kind::pinned, {.width = 256}), destination(place_kind::device, {.width = 256});
+    source.fill(1);
+    destination.fill(2);
+    ferry_copy_desc copy = {};
+    copy.source.address = source.address();
+    copy.destination.address = destination.address();
+    copy.width = 200;
+    ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+    reference_copy(source, {}, destination, {}, 200, 1, 1);
+    EXPECT_EQ(destination.read(), destination.picture());
+}
+
+TEST_F(copy_forms, a_thread_without_a_context_copies) {
+    test_place source(place_kind::pageable, {.width = 4096}), destination(place_kind::device, {.width = 4096});
+    source.fill(1);
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    EXPECT_OK(ferry_copy_bytes(basic.get(), destination.address(), source.address(), 4096, nullptr));
+    CUcontext current = context;
+    EXPECT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(current, nullptr);
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    EXPECT_EQ(destination.read(), source.picture());
+}
+
+TEST_F(copy_forms, async_copies_are_ordered_with_the_work_around_them_on_the_stream) {
+    constexpr std::uint64_t size = 1 << 20;
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    test_place host(place_kind::pinned, {.width = size}), first(place_kind::device, {.width = size}),
+        second(place_kind::device, {.width = size});
+    host.fill(3);
+    for (int round = 0; round < 20; ++round) {
+        const auto value = static_cast<unsigned char>(round + 1);
+        ASSERT_OK(raw().cuMemsetD8Async(first.address(), value, size, stream));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), second.address(), first.address(), size, stream, nullptr));
+        ASSERT_OK(raw().cuMemsetD8Async(first.address(), 0, size, stream));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), host.address(), second.address(), size, stream, nullptr));
+        ASSERT_OK(raw().cuMemsetD8Async(second.address(), 0, size, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ASSERT_EQ(host.read(), std::vector<std::byte>(size, std::byte{value}));
+    }
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+// The driver's own call does not wait after device to device; ferry's must: a stream that does not synchronise with
+// the legacy one sees the bytes without being ordered after them.
+TEST_F(copy_forms, synchronous_copy_has_ended_when_it_returns) {
+    constexpr std::uint64_t size = 8 << 20;
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    test_place pageable(place_kind::pageable, {.width = size}), source(place_kind::device, {.width = size}),
+        destination(place_kind::device, {.width = size}), seen(place_kind::pinned, {.width = size});
+    for (const test_place *from : {&source, &pageable}) {
+        for (int round = 0; round < 5; ++round) {
+            source.fill(static_cast<std::uint64_t>(round) + 10);
+            pageable.fill(static_cast<std::uint64_t>(round) + 20);
+            destination.fill(static_cast<std::uint64_t>(round) + 30);
+            ASSERT_OK(ferry_copy_bytes(basic.get(), destination.address(), from->address(), size, nullptr));
+            ASSERT_OK(raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), destination.address(), size,
+                                              stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            ASSERT_EQ(seen.read(), from->picture());
+        }
+    }
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(copy_forms, captured_copies_run_when_the_graph_is_launched) {
+    test_place host(place_kind::pinned, {.width = 4096}), device(place_kind::device, {.width = 4096}),
+        back(place_kind::pinned, {.width = 4096});
+    host.fill(1);
+    device.fill(2);
+    back.fill(3);
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), device.address(), host.address(), 4096, stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(full.get(), back.address(), device.address(), 4096, stream, nullptr));
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_EQ(back.read(), back.picture()) << "nothing may run before the launch";
+    CUgraphExec executable = nullptr;
+    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+    for (std::uint64_t seed = 40; seed < 43; ++seed) {
+        host.fill(seed);
+        ASSERT_OK(raw().cuGraphLaunch(executable, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ASSERT_EQ(back.read(), host.picture());
+    }
+    EXPECT_OK(raw().cuGraphExecDestroy(executable));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(copy_forms, destruction_of_the_stream_right_after_leaves_the_copy_to_end) {
+    test_place host(place_kind::pinned, {.width = 1 << 20}), device(place_kind::device, {.width = 1 << 20});
+    host.fill(1);
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), host.address(), 1 << 20, stream, nullptr));
+    ASSERT_OK(raw().cuStreamDestroy(stream));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(device.read(), host.picture());
+}
+
+// ---- Two devices ---------------------------------------------------------------------------------------------
+
+class two_devices : public ferry_test {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "one device only";
+        ferry_test::SetUp();
+    }
+    void TearDown() override {
+        if (device_count() >= 2) ferry_test::TearDown();
+    }
+};
+
+TEST_F(two_devices, boxes_go_from_one_device_to_the_other) {
+    for (const scene &scene : scenes) {
+        for (const place_kind kind : {place_kind::device, place_kind::array_3d}) {
+            if (!fits(kind, scene.destination)) continue;
+            for (const statement how : {statement::stated, statement::any}) {
+                SCOPED_TRACE(scene.name);
+                test_place source(place_kind::device, scene.source, 1), destination(kind, scene.destination, 0);
+                source.fill(1);
+                destination.fill(2);
+                const ferry_copy_desc copy = describe_copy(source.describe(how, scene.from),
+                                                           destination.describe(how, scene.to), scene.size.width,
+                                                           scene.size.height, scene.size.depth);
+                ferry_error_info error = new_error();
+                ASSERT_OK(ferry_copy(basic.get(), &copy, &error)) << ferry::test::describe(error);
+                reference_copy(source, scene.from, destination, scene.to, scene.size.width, scene.size.height,
+                               scene.size.depth);
+                ASSERT_EQ(destination.read(), destination.picture());
+            }
+        }
+    }
+}
+
+TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
+    CUcontext other = nullptr;
+    ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
+    CUstream streams[2] = {};
+    ASSERT_OK(raw().cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuCtxSetCurrent(other));
+    ASSERT_OK(raw().cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING));
+    test_place host(place_kind::pinned, {.width = 4096});
+    for (const int device : {0, 1}) {
+        for (const CUstream stream : {streams[0], streams[1], CUstream{nullptr}}) {
+            for (const CUcontext current : {context, other, CUcontext{nullptr}}) {
+                for (const statement how : {statement::stated, statement::any}) {
+                    SCOPED_TRACE(testing::Message() << "memory on " << device << ", stream of "
+                                                    << (stream == streams[0]   ? "0"
+                                                        : stream == streams[1] ? "1"
+                                                                               : "none")
+                                                    << ", current " << current);
+                    test_place memory(place_kind::device, {.width = 4096}, device), back(place_kind::pinned, {.width = 4096});
+                    test_place twin(place_kind::device, {.width = 4096}, device);
+                    host.fill(7);
+                    ASSERT_OK(raw().cuCtxSetCurrent(current));
+                    const auto enqueue = [&](test_place &from, test_place &to) {
+                        const ferry_copy_desc copy = describe_copy(from.describe(how), to.describe(how), 4096);
+                        ferry_error_info error = new_error();
+                        EXPECT_OK(ferry_copy_async(basic.get(), &copy, stream, &error)) << ferry::test::describe(error);
+                    };
+                    enqueue(host, memory);
+                    enqueue(memory, twin);
+                    enqueue(twin, back);
+                    CUcontext after = nullptr;
+                    EXPECT_OK(raw().cuCtxGetCurrent(&after));
+                    EXPECT_EQ(after, current);
+                    for (const CUcontext each : {context, other}) {
+                        ASSERT_OK(raw().cuCtxSetCurrent(each));
+                        ASSERT_OK(raw().cuCtxSynchronize());
+                    }
+                    EXPECT_EQ(back.read(), host.picture());
+                }
+            }
+        }
+    }
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    for (const CUstream stream : streams) EXPECT_OK(raw().cuStreamDestroy(stream));
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,121 @@
+// What a copy may cost: no heap allocation, one driver copy call, a few cheap questions. Counted, not timed.
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace {
+std::atomic<long> allocations = 0;
+}
+
+// The linker sends the C allocator's callers here (--wrap); operator new ends there too.
+extern "C" {
+void *__real_malloc(std::size_t size);
+void *__real_calloc(std::size_t count, std::size_t size);
+void *__real_realloc(void *memory, std::size_t size);
+void *__real_aligned_alloc(std::size_t alignment, std::size_t size);
+void *__wrap_malloc(std::size_t size) { return ++allocations, __real_malloc(size); }
+void *__wrap_calloc(std::size_t count, std::size_t size) { return ++allocations, __real_calloc(count, size); }
+void *__wrap_realloc(void *memory, std::size_t size) { return ++allocations, __real_realloc(memory, size); }
+void *__wrap_aligned_alloc(std::size_t alignment, std::size_t size) {
+    return ++allocations, __real_aligned_alloc(alignment, size);
+}
+}
+void *operator new(std::size_t size) {
+    ++allocations;
+    if (void *memory = __real_malloc(size ? size : 1)) return memory;
+    std::abort();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+
+namespace ferry::test {
+namespace {
+
+class costs : public ferry_test {};
+
+TEST_F(costs, counting_sees_allocations) { // a counter that sees nothing would prove nothing
+    const long before = allocations;
+    void *volatile memory = std::malloc(10); // volatile: or the compiler leaves both out
+    std::free(memory);
+    int *volatile number = new int;
+    delete number;
+    EXPECT_EQ(allocations - before, 2);
+}
+
+TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
+    fault_driver driver(raw_entry_points());
+    ferry_options options = driver.options();
+    const instance_owner basic = open_or_fail(options);
+    options.checks = FERRY_CHECKS_FULL;
+    const instance_owner full = open_or_fail(options);
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    // What moves bytes and waits does nothing here, for a driver may allocate as it likes.
+    for (const char *const entry : {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync",
+                                    "cuStreamSynchronize"})
+        driver.fail(entry, CUDA_SUCCESS, 1, true);
+    for (const place_kind from : all_place_kinds)
+        for (const place_kind to : all_place_kinds) {
+            const grid shape = {.width = 64};
+            test_place source(from, shape), destination(to, shape);
+            for (ferry_instance *const instance : {basic.get(), full.get()})
+                for (const statement how : {statement::stated, statement::any})
+                    for (const bool is_synchronous : {true, false}) {
+                        const ferry_copy_desc copy =
+                            describe_copy(source.describe(how), destination.describe(how), 48);
+                        ferry_error_info error = new_error();
+                        driver.reset_counts();
+                        const long before = allocations;
+                        const std::int32_t status = is_synchronous
+                                                        ? ferry_copy(instance, &copy, &error)
+                                                        : ferry_copy_async(instance, &copy, stream, &error);
+                        const long made = allocations - before;
+                        ASSERT_OK(status) << describe(error);
+                        EXPECT_EQ(made, 0);
+                        EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
+                        EXPECT_EQ(driver.calls("cuCtxPushCurrent"), 0) << "the right context is current already";
+                        EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"),
+                                  how == statement::any || instance == full.get() ? 4 : 1);
+                        EXPECT_LE(driver.calls("cuStreamSynchronize"), is_synchronous ? 1 : 0);
+                    }
+        }
+    driver.heal();
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    test_place host(place_kind::pinned, {.width = 64}), device(place_kind::device, {.width = 64});
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    const ferry_copy_desc copy =
+        describe_copy(host.describe(statement::stated), device.describe(statement::stated), 64);
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr));
+    driver.reset_counts();
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr));
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
+    EXPECT_EQ(driver.calls("cuCtxGetCurrent"), 1);
+    EXPECT_EQ(driver.calls("cuStreamGetCtx"), 1);
+    EXPECT_LE(driver.calls_beginning("cu"), 4); // and, where ferry has not met the context yet, its device
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, opening_a_further_instance_takes_under_10_ms) {
+    if (!on_software_driver()) GTEST_SKIP() << "measured by ferry-bench on a GPU";
+    double best = 1;
+    for (int round = 0; round < 5; ++round) {
+        const auto begin = std::chrono::steady_clock::now();
+        const instance_owner opened = open_or_fail(options_under_test());
+        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    EXPECT_LT(best, 0.010);
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,1012 @@
+// What ferry relies on from a driver, on the raw entry points: the same bodies hold on the software driver and on a
+// real GPU. Where the two differ, the software driver is wrong.
+#include "support/driver_under_test.h"
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+#include <thread>
+
+namespace ferry::test {
+namespace {
+
+#define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(expected), static_cast<int>(call))
+
+using bytes = std::vector<std::byte>;
+
+struct device_memory {
+    explicit device_memory(size_t size) { EXPECT_OK(raw().cuMemAlloc(&address, size)); }
+    ~device_memory() { raw().cuMemFree(address); }
+    device_memory(const device_memory &) = delete;
+    operator CUdeviceptr() const { return address; }
+    CUdeviceptr address = 0;
+};
+
+struct pinned_memory {
+    explicit pinned_memory(size_t size) : size(size) { EXPECT_OK(raw().cuMemHostAlloc(&address, size, 0)); }
+    ~pinned_memory() { raw().cuMemFreeHost(address); }
+    pinned_memory(const pinned_memory &) = delete;
+    std::byte *data() const { return static_cast<std::byte *>(address); }
+    bytes copy() const { return bytes(data(), data() + size); }
+    void *address = nullptr;
+    size_t size;
+};
+
+struct test_stream {
+    explicit test_stream(unsigned flags = CU_STREAM_NON_BLOCKING) { EXPECT_OK(raw().cuStreamCreate(&handle, flags)); }
+    ~test_stream() { raw().cuStreamDestroy(handle); }
+    test_stream(const test_stream &) = delete;
+    operator CUstream() const { return handle; }
+    CUstream handle = nullptr;
+};
+
+struct test_event {
+    explicit test_event(unsigned flags = 0) { EXPECT_OK(raw().cuEventCreate(&handle, flags)); }
+    ~test_event() { raw().cuEventDestroy(handle); }
+    test_event(const test_event &) = delete;
+    operator CUevent() const { return handle; }
+    CUevent handle = nullptr;
+};
+
+// Holds a stream by a host function until it is opened. Nothing may wait for the stream before that.
+struct gate {
+    explicit gate(CUstream stream) {
+        EXPECT_OK(raw().cuLaunchHostFunc(
+            stream, [](void *self) { static_cast<gate *>(self)->opened.get_future().wait(); }, this));
+        held = stream;
+    }
+    ~gate() { open(); }
+    void open() {
+        if (std::exchange(is_open, true)) return;
+        opened.set_value();
+        raw().cuStreamSynchronize(held); // the host function has left this object
+    }
+    std::promise<void> opened;
+    CUstream held = nullptr;
+    bool is_open = false;
+};
+
+bytes read_back(CUdeviceptr address, size_t size) {
+    bytes out(size);
+    EXPECT_OK(raw().cuMemcpyDtoH(out.data(), address, size));
+    return out;
+}
+
+void write(CUdeviceptr address, const bytes &data) { EXPECT_OK(raw().cuMemcpyHtoD(address, data.data(), data.size())); }
+
+// ---- The driver and its devices
+
+TEST_F(driver_test, names_of_results_are_those_of_the_header) {
+    const char *name = nullptr;
+    ASSERT_OK(raw().cuGetErrorName(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, &name));
+    EXPECT_STREQ("CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", name);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuGetErrorName(static_cast<CUresult>(1000), &name));
+    EXPECT_EQ(nullptr, name);
+}
+
+TEST_F(driver_test, devices_outside_the_count_are_refused) {
+    CUdevice device = 0;
+    int value = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE, raw().cuDeviceGet(&device, device_count()));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE, raw().cuDeviceGet(&device, -1));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE,
+                  raw().cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX_PITCH, device_count()));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(255), 0));
+}
+
+TEST_F(driver_test, a_device_has_unified_addressing_and_the_documented_largest_pitch) {
+    int value = 0;
+    ASSERT_OK(raw().cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 0));
+    EXPECT_EQ(1, value);
+    ASSERT_OK(raw().cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0));
+    EXPECT_EQ(2147483647, value);
+}
+
+// ---- Contexts
+
+TEST_F(driver_test, without_a_current_context_calls_are_refused_but_for_those_that_need_none) {
+    device_memory memory(64);
+    CUcontext popped = nullptr;
+    ASSERT_OK(raw().cuCtxPopCurrent(&popped));
+    EXPECT_EQ(context, popped);
+
+    CUcontext current = context;
+    EXPECT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(nullptr, current);
+    CUdeviceptr address = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuMemAlloc(&address, 64));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxSynchronize());
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuStreamSynchronize(nullptr));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuMemsetD8(memory, 1, 64));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxPopCurrent(nullptr));
+    CUmemorytype type{};
+    EXPECT_OK(raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory));
+    EXPECT_EQ(CU_MEMORYTYPE_DEVICE, type);
+
+    ASSERT_OK(raw().cuCtxPushCurrent(context));
+}
+
+TEST_F(driver_test, streams_and_events_that_are_named_need_no_current_context_to_be_asked) {
+    test_stream stream;
+    test_event event;
+    ASSERT_OK(raw().cuEventRecord(event, stream));
+    ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuStreamQuery(stream));
+    EXPECT_OK(raw().cuEventSynchronize(event));
+    EXPECT_OK(raw().cuEventQuery(event));
+    CUcontext owner = nullptr;
+    EXPECT_OK(raw().cuStreamGetCtx(stream, &owner));
+    EXPECT_EQ(context, owner);
+    ASSERT_OK(raw().cuCtxPushCurrent(context));
+}
+
+TEST_F(driver_test, no_context_at_all_can_be_set_but_not_pushed) {
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxPushCurrent(nullptr));
+    ASSERT_OK(raw().cuCtxPushCurrent(context));
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // pops
+    CUcontext current = nullptr;
+    ASSERT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(context, current);
+}
+
+TEST_F(driver_test, contexts_of_one_device_see_each_others_memory_until_they_are_destroyed) {
+    const bytes data = random_bytes(256, 1);
+    device_memory ours(256);
+    CUcontext other = nullptr;
+    CUcontext current = nullptr;
+    CUdeviceptr theirs = 0;
+    ASSERT_OK(raw().cuCtxCreate(&other, 0, 0));
+    ASSERT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(other, current);
+    write(ours, data);
+    EXPECT_OK(raw().cuMemAlloc(&theirs, 256));
+    EXPECT_OK(raw().cuMemcpyDtoD(theirs, ours, 256));
+    EXPECT_EQ(data, read_back(theirs, 256));
+    ASSERT_OK(raw().cuCtxDestroy(other)); // pops it, too
+    ASSERT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(context, current);
+    CUmemorytype type{};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, theirs));
+}
+
+TEST_F(driver_test, a_context_destroyed_by_another_thread_stays_current_and_says_so) {
+    CUcontext other = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&other, 0, 0));
+    std::thread([&] { EXPECT_OK(raw().cuCtxDestroy(other)); }).join();
+    CUdeviceptr address = 0;
+    EXPECT_RESULT(CUDA_ERROR_CONTEXT_IS_DESTROYED, raw().cuMemAlloc(&address, 64));
+    EXPECT_OK(raw().cuCtxPopCurrent(nullptr));
+}
+
+// ---- Memory
+
+TEST_F(driver_test, only_the_base_of_a_live_allocation_can_be_freed) {
+    CUdeviceptr address = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemAlloc(&address, 0));
+    EXPECT_OK(raw().cuMemFree(0));
+    ASSERT_OK(raw().cuMemAlloc(&address, 1000));
+    EXPECT_EQ(0u, address % 256);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFree(address + 256));
+    EXPECT_OK(raw().cuMemFree(address));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFree(address));
+}
+
+TEST_F(driver_test, a_free_waits_for_work_that_runs) {
+    constexpr size_t size = 64 << 20;
+    device_memory busy(size);
+    test_stream stream;
+    CUdeviceptr address = 0;
+    ASSERT_OK(raw().cuMemAlloc(&address, 64));
+    for (int i = 0; i < 4; ++i)
+        ASSERT_OK(raw().cuMemsetD8Async(busy, 1, size, stream));
+    EXPECT_OK(raw().cuMemFree(address));
+    EXPECT_OK(raw().cuStreamQuery(stream));
+}
+
+TEST_F(driver_test, more_memory_than_the_device_has_is_refused_and_costs_nothing) {
+    size_t total = 0;
+    size_t before = 0;
+    size_t after = 0;
+    ASSERT_OK(raw().cuMemGetInfo(&before, &total));
+    CUdeviceptr address = 0;
+    EXPECT_RESULT(CUDA_ERROR_OUT_OF_MEMORY, raw().cuMemAlloc(&address, total + 1));
+    ASSERT_OK(raw().cuMemGetInfo(&after, &total));
+    if (on_software_driver()) {
+        EXPECT_EQ(before, after);
+    } // a real one is shared with others
+}
+
+TEST_F(driver_test, pitched_memory_has_rows_wide_enough_and_knows_four_eight_and_sixteen_byte_elements) {
+    CUdeviceptr address = 0;
+    size_t pitch = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemAllocPitch(&address, &pitch, 100, 10, 3));
+    for (const unsigned element : {4u, 8u, 16u}) {
+        ASSERT_OK(raw().cuMemAllocPitch(&address, &pitch, 1000, 10, element));
+        EXPECT_GE(pitch, 1000u);
+        EXPECT_EQ(0u, pitch % 512);
+        EXPECT_OK(raw().cuMemFree(address));
+    }
+}
+
+TEST_F(driver_test, registering_twice_or_unregistering_the_unknown_is_refused) {
+    bytes memory(8192);
+    EXPECT_RESULT(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, raw().cuMemHostUnregister(memory.data()));
+    ASSERT_OK(raw().cuMemHostRegister(memory.data(), memory.size(), 0));
+    EXPECT_RESULT(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, raw().cuMemHostRegister(memory.data(), memory.size(), 0));
+    CUdeviceptr alias = 0;
+    EXPECT_OK(raw().cuMemHostGetDevicePointer(&alias, memory.data(), 0));
+    EXPECT_OK(raw().cuMemHostUnregister(memory.data()));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostGetDevicePointer(&alias, memory.data(), 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostRegister(memory.data(), 0, 0));
+}
+
+TEST_F(driver_test, pointer_attributes_describe_interior_addresses) {
+    device_memory memory(1000);
+    const CUdeviceptr inside = memory + 777;
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    unsigned type = 0;
+    int ordinal = -1;
+    CUcontext owner = nullptr;
+    void *host = nullptr;
+    ASSERT_OK(raw().cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside));
+    ASSERT_OK(raw().cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside));
+    ASSERT_OK(raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside));
+    ASSERT_OK(raw().cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, inside));
+    ASSERT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, inside));
+    EXPECT_EQ(memory.address, start);
+    EXPECT_EQ(1000u, size);
+    EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_DEVICE), type);
+    EXPECT_EQ(0, ordinal);
+    EXPECT_EQ(context, owner);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, inside));
+    ASSERT_OK(raw().cuMemGetAddressRange(&start, &size, inside));
+    EXPECT_EQ(memory.address, start);
+    EXPECT_EQ(1000u, size);
+}
+
+TEST_F(driver_test, pinned_memory_is_host_memory_with_a_device_address) {
+    pinned_memory memory(4096);
+    const auto inside = reinterpret_cast<CUdeviceptr>(memory.data() + 100);
+    unsigned type = 0;
+    void *host = nullptr;
+    CUdeviceptr device = 0;
+    ASSERT_OK(raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside));
+    ASSERT_OK(raw().cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, inside));
+    ASSERT_OK(raw().cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, inside));
+    EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_HOST), type);
+    EXPECT_EQ(memory.data() + 100, host);
+    EXPECT_EQ(inside, device);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostGetDevicePointer(&device, memory.data(), 7));
+}
+
+TEST_F(driver_test, unknown_addresses_are_refused_one_by_one_and_answered_with_nothing_together) {
+    bytes pageable(64);
+    const auto address = reinterpret_cast<CUdeviceptr>(pageable.data());
+    unsigned type = 77;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+    CUcontext owner = context;
+    int ordinal = 77;
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *out[] = {&type, &owner, &ordinal};
+    ASSERT_OK(raw().cuPointerGetAttributes(3, asked, out, address));
+    EXPECT_EQ(0u, type);
+    EXPECT_EQ(nullptr, owner);
+    EXPECT_EQ(CU_DEVICE_INVALID, ordinal);
+    CUdeviceptr base = 0;
+    EXPECT_RESULT(CUDA_ERROR_NOT_FOUND, raw().cuMemGetAddressRange(&base, nullptr, address));
+}
+
+// ---- Copies
+
+struct box {
+    size_t pitch, height, x, y, z;
+    size_t at(size_t column, size_t row, size_t slice) const {
+        return ((z + slice) * height + y + row) * pitch + x + column;
+    }
+};
+
+// Reference for all 3D copies: byte by byte.
+void copy_reference(bytes &to, const box &to_box, const bytes &from, const box &from_box, size_t width, size_t height,
+                    size_t depth) {
+    for (size_t z = 0; z < depth; ++z)
+        for (size_t y = 0; y < height; ++y)
+            for (size_t x = 0; x < width; ++x)
+                to[to_box.at(x, y, z)] = from[from_box.at(x, y, z)];
+}
+
+CUDA_MEMCPY3D described(const box &to, const box &from, size_t width, size_t height, size_t depth) {
+    CUDA_MEMCPY3D copy{};
+    copy.dstPitch = to.pitch, copy.dstHeight = to.height;
+    copy.dstXInBytes = to.x, copy.dstY = to.y, copy.dstZ = to.z;
+    copy.srcPitch = from.pitch, copy.srcHeight = from.height;
+    copy.srcXInBytes = from.x, copy.srcY = from.y, copy.srcZ = from.z;
+    copy.WidthInBytes = width, copy.Height = height, copy.Depth = depth;
+    return copy;
+}
+
+TEST_F(driver_test, a_3d_copy_moves_its_box_and_nothing_else_through_host_and_device) {
+    const box from{67, 11, 5, 2, 1};
+    const box via{128, 9, 3, 1, 2};
+    const box to{61, 13, 7, 3, 0};
+    constexpr size_t width = 33, height = 7, depth = 3;
+    const bytes source = random_bytes(67 * 11 * 5, 2);
+    const bytes device_before = random_bytes(128 * 9 * 6, 3);
+    const bytes target_before = random_bytes(61 * 13 * 4, 4);
+    for (const bool through_unified : {false, true}) {
+        device_memory memory(device_before.size());
+        write(memory, device_before);
+        bytes target = target_before;
+
+        CUDA_MEMCPY3D up = described(via, from, width, height, depth);
+        up.srcMemoryType = through_unified ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST;
+        up.srcHost = source.data();
+        up.srcDevice = through_unified ? reinterpret_cast<CUdeviceptr>(source.data()) : 0;
+        up.dstMemoryType = through_unified ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_DEVICE;
+        up.dstDevice = memory;
+        ASSERT_OK(raw().cuMemcpy3D(&up));
+        bytes expected = device_before;
+        copy_reference(expected, via, source, from, width, height, depth);
+        EXPECT_EQ(expected, read_back(memory, expected.size()));
+
+        CUDA_MEMCPY3D down = described(to, via, width, height, depth);
+        down.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+        down.srcDevice = memory;
+        down.dstMemoryType = CU_MEMORYTYPE_HOST;
+        down.dstHost = target.data();
+        ASSERT_OK(raw().cuMemcpy3D(&down));
+        bytes wanted = target_before;
+        copy_reference(wanted, to, source, from, width, height, depth);
+        EXPECT_EQ(wanted, target);
+    }
+}
+
+TEST_F(driver_test, a_2d_copy_between_device_pitches_keeps_the_gaps) {
+    const bytes source = random_bytes(640 * 9, 5);
+    const bytes before = random_bytes(512 * 9, 6);
+    device_memory from(source.size());
+    device_memory to(before.size());
+    write(from, source);
+    write(to, before);
+    CUDA_MEMCPY2D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = from, copy.srcPitch = 640, copy.srcXInBytes = 13, copy.srcY = 1;
+    copy.dstDevice = to, copy.dstPitch = 512, copy.dstXInBytes = 1, copy.dstY = 2;
+    copy.WidthInBytes = 301, copy.Height = 7;
+    test_stream stream;
+    bytes expected = before;
+    copy_reference(expected, {512, 9, 1, 2, 0}, source, {640, 9, 13, 1, 0}, 301, 7, 1);
+    ASSERT_OK(raw().cuCtxSynchronize()); // the writes above may still be on their way (trap 8)
+    ASSERT_OK(raw().cuMemcpy2DAsync(&copy, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(expected, read_back(to, expected.size()));
+    write(to, before);
+    ASSERT_OK(raw().cuMemcpy2DUnaligned(&copy));
+    EXPECT_EQ(expected, read_back(to, expected.size()));
+}
+
+TEST_F(driver_test, a_pitch_and_a_height_of_zero_mean_tight) {
+    const bytes source = random_bytes(10 * 6 * 4, 18);
+    device_memory memory(source.size());
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = source.data();
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = memory;
+    copy.WidthInBytes = 10, copy.Height = 6, copy.Depth = 4;
+    ASSERT_OK(raw().cuMemcpy3D(&copy));
+    EXPECT_EQ(source, read_back(memory, source.size()));
+}
+
+TEST_F(driver_test, nothing_to_copy_is_a_success) {
+    device_memory memory(64);
+    bytes host(64);
+    EXPECT_OK(raw().cuMemcpyHtoD(memory, host.data(), 0));
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = host.data();
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = memory;
+    copy.WidthInBytes = 16, copy.Height = 0, copy.Depth = 1;
+    EXPECT_OK(raw().cuMemcpy3D(&copy));
+}
+
+TEST_F(driver_test, copies_that_leave_their_memory_or_contradict_themselves_are_refused) {
+    device_memory memory(4096);
+    bytes host(1 << 16);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(memory, host.data(), 4097));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyDtoH(host.data(), memory + 4000, 97));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(memory, nullptr, 16));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(0, host.data(), 16));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuMemcpyDtoH(host.data(), reinterpret_cast<CUdeviceptr>(host.data() + 100), 16));
+
+    CUDA_MEMCPY3D fine{};
+    fine.srcMemoryType = CU_MEMORYTYPE_HOST, fine.srcHost = host.data();
+    fine.dstMemoryType = CU_MEMORYTYPE_DEVICE, fine.dstDevice = memory;
+    fine.srcPitch = fine.dstPitch = 64, fine.srcHeight = fine.dstHeight = 8;
+    fine.WidthInBytes = 64, fine.Height = 8, fine.Depth = 8;
+    EXPECT_OK(raw().cuMemcpy3D(&fine));
+    const auto refused = [&](auto change) {
+        CUDA_MEMCPY3D copy = fine;
+        change(copy);
+        return static_cast<int>(raw().cuMemcpy3D(&copy));
+    };
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcPitch = 63; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcXInBytes = 1; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcHeight = 7; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcLOD = 1; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcPitch = size_t{1} << 31; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.dstZ = 1; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcMemoryType = static_cast<CUmemorytype>(0); }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              refused([&](auto &c) { c.srcHost = reinterpret_cast<void *>(memory.address); }));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(nullptr));
+}
+
+TEST_F(driver_test, a_copy_may_not_span_registered_and_other_host_memory) {
+    constexpr size_t page = 4096;
+    bytes buffer(6 * page);
+    auto *const aligned =
+        reinterpret_cast<std::byte *>((reinterpret_cast<uintptr_t>(buffer.data()) + page - 1) / page * page);
+    device_memory memory(4 * page);
+    ASSERT_OK(raw().cuMemHostRegister(aligned, page, 0));
+    ASSERT_OK(raw().cuMemHostRegister(aligned + page, page, 0));
+    EXPECT_OK(raw().cuMemcpyHtoD(memory, aligned, page));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(memory, aligned, 2 * page));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(memory, aligned + page, 2 * page));
+    EXPECT_OK(raw().cuMemHostUnregister(aligned));
+    EXPECT_OK(raw().cuMemHostUnregister(aligned + page));
+    EXPECT_OK(raw().cuMemcpyHtoD(memory, aligned, 4 * page));
+}
+
+TEST_F(driver_test, memory_of_another_device_is_refused_unless_the_call_is_between_peers_or_unified) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const bytes data = random_bytes(5000, 7);
+    device_memory here(data.size());
+    write(here, data);
+    CUcontext other = nullptr;
+    ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
+    ASSERT_OK(raw().cuCtxPushCurrent(other));
+    {
+        device_memory there(data.size());
+        bytes host(data.size());
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyDtoH(host.data(), here, host.size()));
+        EXPECT_OK(raw().cuMemcpyPeer(there, other, here, context, data.size()));
+        EXPECT_EQ(data, read_back(there, data.size()));
+        EXPECT_OK(raw().cuMemsetD8(there, 0, data.size()));
+        EXPECT_OK(raw().cuMemcpy(there, here, data.size()));
+        EXPECT_OK(raw().cuCtxSynchronize());
+        EXPECT_EQ(data, read_back(there, data.size()));
+    }
+    EXPECT_OK(raw().cuCtxPopCurrent(nullptr));
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
+}
+
+// ---- Fills
+
+TEST_F(driver_test, fills_write_their_pattern_and_respect_the_pitch) {
+    const bytes before = random_bytes(1024, 8);
+    device_memory memory(before.size());
+    write(memory, before);
+    ASSERT_OK(raw().cuMemsetD2D16(memory + 4, 128, 0xabcd, 10, 3));
+    bytes expected = before;
+    for (size_t row = 0; row < 3; ++row)
+        for (size_t i = 0; i < 10; ++i) {
+            const unsigned short value = 0xabcd;
+            std::memcpy(&expected[4 + row * 128 + i * 2], &value, 2);
+        }
+    EXPECT_EQ(expected, read_back(memory, expected.size()));
+    test_stream stream;
+    ASSERT_OK(raw().cuMemsetD32Async(memory + 512, 0x01020304, 100, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    for (size_t i = 0; i < 100; ++i) {
+        const unsigned value = 0x01020304;
+        std::memcpy(&expected[512 + i * 4], &value, 4);
+    }
+    EXPECT_EQ(expected, read_back(memory, expected.size()));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD16(memory + 1, 0, 4));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD32(memory + 2, 0, 4));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD2D16(memory, 65, 0, 4, 2));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(memory, 0, 1025));
+}
+
+TEST_F(driver_test, a_fill_of_pinned_memory_is_done_when_the_call_returns) {
+    pinned_memory memory(1 << 20);
+    std::memset(memory.data(), 0, memory.size);
+    ASSERT_OK(raw().cuMemsetD8(reinterpret_cast<CUdeviceptr>(memory.data()), 0x5a, memory.size));
+    EXPECT_EQ(bytes(memory.size, std::byte{0x5a}), memory.copy());
+}
+
+// ---- Arrays
+
+struct array_shape {
+    const char *what;
+    CUDA_ARRAY3D_DESCRIPTOR descriptor;
+    size_t element;
+};
+
+const array_shape array_shapes[] = {
+    {"1D bytes", {301, 0, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0}, 1},
+    {"2D halves", {37, 21, 0, CU_AD_FORMAT_HALF, 4, 0}, 8},
+    {"2D floats", {53, 17, 0, CU_AD_FORMAT_FLOAT, 4, CUDA_ARRAY3D_SURFACE_LDST}, 16},
+    {"3D shorts", {19, 13, 7, CU_AD_FORMAT_SIGNED_INT16, 2, 0}, 4},
+};
+
+TEST_F(driver_test, arrays_keep_what_is_written_to_them_and_copy_boxes_between_each_other) {
+    for (const array_shape &shape : array_shapes) {
+        SCOPED_TRACE(shape.what);
+        const size_t width = shape.descriptor.Width * shape.element;
+        const size_t height = std::max<size_t>(shape.descriptor.Height, 1);
+        const size_t depth = std::max<size_t>(shape.descriptor.Depth, 1);
+        const box whole{width, height, 0, 0, 0};
+        const bytes first_data = random_bytes(width * height * depth, 9);
+        const bytes second_data = random_bytes(width * height * depth, 10);
+        CUarray first = nullptr;
+        CUarray second = nullptr;
+        ASSERT_OK(raw().cuArray3DCreate(&first, &shape.descriptor));
+        ASSERT_OK(raw().cuArray3DCreate(&second, &shape.descriptor));
+
+        CUDA_MEMCPY3D up = described(whole, whole, width, height, depth);
+        up.srcMemoryType = CU_MEMORYTYPE_HOST;
+        up.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        up.srcHost = first_data.data(), up.dstArray = first;
+        EXPECT_OK(raw().cuMemcpy3D(&up));
+        up.srcHost = second_data.data(), up.dstArray = second;
+        EXPECT_OK(raw().cuMemcpy3D(&up));
+
+        // A box of odd size between odd places.
+        const size_t column = shape.element;
+        const box from{width, height, column * 5, height / 3, depth / 4};
+        const box to{width, height, column * 2, height / 4, depth / 2};
+        const size_t boxed = width - column * 7;
+        const size_t rows = std::max<size_t>(height / 2, 1);
+        const size_t slices = std::max<size_t>(depth / 2, 1);
+        CUDA_MEMCPY3D across = described(to, from, boxed, rows, slices);
+        across.srcMemoryType = across.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        across.srcArray = first, across.dstArray = second;
+        EXPECT_OK(raw().cuMemcpy3D(&across));
+
+        bytes expected = second_data;
+        copy_reference(expected, to, first_data, from, boxed, rows, slices);
+        bytes out(expected.size());
+        CUDA_MEMCPY3D down = described(whole, whole, width, height, depth);
+        down.srcMemoryType = CU_MEMORYTYPE_ARRAY, down.srcArray = second;
+        down.dstMemoryType = CU_MEMORYTYPE_HOST, down.dstHost = out.data();
+        EXPECT_OK(raw().cuMemcpy3D(&down));
+        EXPECT_EQ(expected, out);
+
+        device_memory linear(out.size());
+        down.dstMemoryType = CU_MEMORYTYPE_DEVICE, down.dstDevice = linear;
+        EXPECT_OK(raw().cuMemcpy3D(&down));
+        EXPECT_EQ(expected, read_back(linear, out.size()));
+
+        down.srcXInBytes = column; // one element past the end
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(&down));
+        if (shape.element > 1) {
+            down.srcXInBytes = 0, down.WidthInBytes = width - 1; // part of an element
+            EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(&down));
+        }
+        CUDA_ARRAY3D_DESCRIPTOR described_as{};
+        EXPECT_OK(raw().cuArray3DGetDescriptor(&described_as, second));
+        EXPECT_EQ(shape.descriptor.Width, described_as.Width);
+        EXPECT_EQ(shape.descriptor.Height, described_as.Height);
+        EXPECT_EQ(shape.descriptor.Depth, described_as.Depth);
+        EXPECT_EQ(shape.descriptor.Format, described_as.Format);
+        EXPECT_EQ(shape.descriptor.NumChannels, described_as.NumChannels);
+        EXPECT_OK(raw().cuArrayDestroy(first));
+        EXPECT_OK(raw().cuArrayDestroy(second));
+    }
+}
+
+TEST_F(driver_test, the_short_forms_for_arrays_count_their_offsets_in_bytes) {
+    const CUDA_ARRAY_DESCRIPTOR shape{100, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1};
+    CUarray array = nullptr;
+    ASSERT_OK(raw().cuArrayCreate(&array, &shape));
+    const bytes data = random_bytes(400, 11);
+    bytes out(200);
+    device_memory memory(400);
+    EXPECT_OK(raw().cuMemcpyHtoA(array, 0, data.data(), 400));
+    EXPECT_OK(raw().cuMemcpyAtoD(memory, array, 100, 200));
+    EXPECT_EQ(bytes(data.begin() + 100, data.begin() + 300), read_back(memory, 200));
+    EXPECT_OK(raw().cuMemcpyDtoA(array, 0, memory, 200));
+    EXPECT_OK(raw().cuMemcpyAtoH(out.data(), array, 0, 200));
+    EXPECT_EQ(bytes(data.begin() + 100, data.begin() + 300), out);
+    EXPECT_OK(raw().cuArrayDestroy(array));
+}
+
+TEST_F(driver_test, arrays_that_cannot_be_are_refused) {
+    CUarray array = nullptr;
+    const auto create = [&](CUDA_ARRAY3D_DESCRIPTOR shape) {
+        return static_cast<int>(raw().cuArray3DCreate(&array, &shape));
+    };
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({16, 16, 0, CU_AD_FORMAT_FLOAT, 3, 0}));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({16, 16, 0, static_cast<CUarray_format>(0x7f), 1, 0}));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({0, 16, 0, CU_AD_FORMAT_FLOAT, 1, 0}));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({1 << 20, 16, 16, CU_AD_FORMAT_FLOAT, 1, 0}));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({16, 16, 0, CU_AD_FORMAT_UNORM_INT8X4, 1, 0}));
+}
+
+// ---- Streams and events
+
+TEST_F(driver_test, work_on_a_stream_runs_in_its_order_and_reports_when_it_is_done) {
+    const bytes data = random_bytes(4096, 12);
+    device_memory memory(4096);
+    pinned_memory source(4096);
+    pinned_memory target(4096);
+    std::memcpy(source.data(), data.data(), 4096);
+    test_stream stream;
+    test_event finished;
+    gate held(stream);
+    ASSERT_OK(raw().cuMemcpyHtoDAsync(memory, source.data(), 4096, stream));
+    ASSERT_OK(raw().cuMemsetD8Async(memory, 0x11, 100, stream));
+    ASSERT_OK(raw().cuMemcpyDtoHAsync(target.data(), memory, 4096, stream));
+    ASSERT_OK(raw().cuEventRecord(finished, stream));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(stream));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuEventQuery(finished));
+    held.open();
+    ASSERT_OK(raw().cuEventSynchronize(finished));
+    EXPECT_OK(raw().cuEventQuery(finished));
+    EXPECT_OK(raw().cuStreamQuery(stream));
+    bytes expected = data;
+    std::fill_n(expected.begin(), 100, std::byte{0x11});
+    EXPECT_EQ(expected, target.copy());
+}
+
+TEST_F(driver_test, a_small_pageable_source_may_change_as_soon_as_the_asynchronous_call_returns) {
+    const bytes data = random_bytes(4096, 13);
+    bytes source = data;
+    device_memory memory(4096);
+    test_stream stream;
+    ASSERT_OK(raw().cuMemcpyHtoDAsync(memory, source.data(), source.size(), stream));
+    std::fill(source.begin(), source.end(), std::byte{0});
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(data, read_back(memory, 4096));
+}
+
+TEST_F(driver_test, a_pageable_target_is_filled_when_the_asynchronous_call_returns) {
+    const bytes data = random_bytes(1 << 20, 14);
+    bytes target(data.size());
+    device_memory memory(data.size());
+    write(memory, data);
+    test_stream stream(CU_STREAM_DEFAULT);
+    ASSERT_OK(raw().cuMemcpyDtoHAsync(target.data(), memory, target.size(), stream));
+    EXPECT_EQ(data, target);
+}
+
+TEST_F(driver_test, a_stream_that_waits_for_an_event_runs_after_it) {
+    device_memory memory(64);
+    ASSERT_OK(raw().cuMemsetD8(memory, 1, 64));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    pinned_memory target(64);
+    test_stream first;
+    test_stream second;
+    test_event between(CU_EVENT_DISABLE_TIMING);
+    EXPECT_OK(raw().cuStreamWaitEvent(second, between, 0)) << "never recorded: nothing to wait for";
+    gate held(first);
+    ASSERT_OK(raw().cuMemsetD8Async(memory, 2, 64, first));
+    ASSERT_OK(raw().cuEventRecord(between, first));
+    ASSERT_OK(raw().cuStreamWaitEvent(second, between, 0));
+    ASSERT_OK(raw().cuMemcpyDtoHAsync(target.data(), memory, 64, second));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(second));
+    held.open();
+    ASSERT_OK(raw().cuStreamSynchronize(second));
+    EXPECT_EQ(bytes(64, std::byte{2}), target.copy());
+}
+
+TEST_F(driver_test, the_legacy_stream_and_blocking_streams_wait_for_each_other_and_others_do_not) {
+    pinned_memory source(64);
+    device_memory memory(64);
+    device_memory elsewhere(64);
+    test_stream blocking(CU_STREAM_DEFAULT);
+    test_stream later(CU_STREAM_DEFAULT);
+    test_stream free_running(CU_STREAM_NON_BLOCKING);
+    gate held(blocking);
+    ASSERT_OK(raw().cuMemsetD8Async(memory, 1, 64, nullptr));                // legacy: behind the gate
+    ASSERT_OK(raw().cuMemcpyHtoDAsync(elsewhere, source.data(), 64, later)); // behind legacy
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(nullptr));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(later));
+    ASSERT_OK(raw().cuMemcpyHtoDAsync(elsewhere, source.data(), 64, free_running));
+    EXPECT_OK(raw().cuStreamSynchronize(free_running)); // would hang if it waited
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(later));
+    held.open();
+    EXPECT_OK(raw().cuStreamSynchronize(later));
+    EXPECT_OK(raw().cuStreamQuery(nullptr));
+}
+
+TEST_F(driver_test, a_synchronous_copy_comes_after_the_work_of_blocking_streams) {
+    device_memory memory(1 << 20);
+    test_stream stream(CU_STREAM_DEFAULT);
+    for (int round = 0; round < 20; ++round) {
+        ASSERT_OK(raw().cuMemsetD8Async(memory, static_cast<unsigned char>(round), 1 << 20, stream));
+        EXPECT_EQ(bytes(1 << 20, static_cast<std::byte>(round)), read_back(memory, 1 << 20));
+    }
+}
+
+TEST_F(driver_test, the_per_thread_stream_is_one_per_thread) {
+    CUcontext owner = nullptr;
+    EXPECT_OK(raw().cuStreamGetCtx(CU_STREAM_PER_THREAD, &owner));
+    EXPECT_EQ(context, owner);
+    gate held(CU_STREAM_PER_THREAD);
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(CU_STREAM_PER_THREAD));
+    std::thread([&] {
+        EXPECT_OK(raw().cuCtxPushCurrent(context));
+        EXPECT_OK(raw().cuStreamQuery(CU_STREAM_PER_THREAD));
+        EXPECT_OK(raw().cuCtxPopCurrent(nullptr));
+    }).join();
+}
+
+TEST_F(driver_test, streams_keep_their_flags_priority_and_context) {
+    int least = 0;
+    int greatest = 0;
+    ASSERT_OK(raw().cuCtxGetStreamPriorityRange(&least, &greatest));
+    EXPECT_EQ(0, least);
+    EXPECT_LT(greatest, 0);
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 10));
+    int priority = 0;
+    unsigned flags = 0;
+    CUcontext owner = nullptr;
+    EXPECT_OK(raw().cuStreamGetPriority(stream, &priority));
+    EXPECT_OK(raw().cuStreamGetFlags(stream, &flags));
+    EXPECT_OK(raw().cuStreamGetCtx(stream, &owner));
+    EXPECT_EQ(greatest, priority);
+    EXPECT_EQ(static_cast<unsigned>(CU_STREAM_NON_BLOCKING), flags);
+    EXPECT_EQ(context, owner);
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+    EXPECT_OK(raw().cuStreamGetCtx(nullptr, &owner));
+    EXPECT_EQ(context, owner);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuStreamCreate(&stream, 0x80));
+}
+
+TEST_F(driver_test, a_destroyed_stream_finishes_its_work) {
+    device_memory memory(64);
+    pinned_memory target(64);
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    std::promise<void> open;
+    ASSERT_OK(raw().cuLaunchHostFunc(
+        stream, [](void *promise) { static_cast<std::promise<void> *>(promise)->get_future().wait(); }, &open));
+    ASSERT_OK(raw().cuMemsetD8Async(memory, 9, 64, stream));
+    ASSERT_OK(raw().cuMemcpyDtoHAsync(target.data(), memory, 64, stream));
+    ASSERT_OK(raw().cuStreamDestroy(stream)); // returns although the work is held
+    open.set_value();
+    ASSERT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(bytes(64, std::byte{9}), target.copy());
+}
+
+TEST_F(driver_test, elapsed_time_needs_two_recorded_and_timed_events) {
+    test_stream stream;
+    test_event first;
+    test_event second;
+    test_event untimed(CU_EVENT_DISABLE_TIMING);
+    float elapsed = -1;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventElapsedTime(&elapsed, first, second));
+    ASSERT_OK(raw().cuEventRecord(first, stream));
+    ASSERT_OK(raw().cuEventRecord(untimed, stream));
+    {
+        gate held(stream);
+        ASSERT_OK(raw().cuEventRecord(second, stream));
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuEventElapsedTime(&elapsed, first, second));
+    }
+    EXPECT_OK(raw().cuEventElapsedTime(&elapsed, first, second));
+    EXPECT_GE(elapsed, 0.0f);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventElapsedTime(&elapsed, first, untimed));
+}
+
+TEST_F(driver_test, host_functions_may_not_call_the_driver) {
+    test_stream stream;
+    CUresult inside = CUDA_SUCCESS;
+    ASSERT_OK(raw().cuLaunchHostFunc(
+        stream,
+        [](void *result) {
+            CUdeviceptr address = 0;
+            *static_cast<CUresult *>(result) = raw().cuMemAlloc(&address, 64);
+        },
+        &inside));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_RESULT(CUDA_ERROR_NOT_PERMITTED, inside);
+}
+
+// ---- Capture
+
+struct captured_graph {
+    explicit captured_graph(CUstream stream) {
+        EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+        EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+    }
+    ~captured_graph() {
+        raw().cuGraphExecDestroy(executable);
+        raw().cuGraphDestroy(graph);
+    }
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+};
+
+TEST_F(driver_test, captured_work_runs_at_each_launch_and_not_before) {
+    device_memory memory(4096);
+    ASSERT_OK(raw().cuMemsetD8(memory, 0, 4096));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    bytes pageable = random_bytes(4096, 15);
+    test_stream stream;
+    CUstreamCaptureStatus status{};
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    ASSERT_OK(raw().cuMemcpyHtoDAsync(memory, pageable.data(), 4096, stream));
+    ASSERT_OK(raw().cuMemsetD8Async(memory, 0x77, 16, stream));
+    ASSERT_OK(raw().cuStreamIsCapturing(stream, &status));
+    EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_ACTIVE, status);
+    captured_graph captured(stream);
+    ASSERT_OK(raw().cuStreamIsCapturing(stream, &status));
+    EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_NONE, status);
+    EXPECT_EQ(bytes(4096, std::byte{0}), read_back(memory, 4096));
+    for (const uint64_t seed : {16, 17}) {
+        std::ranges::copy(random_bytes(4096, seed), pageable.begin()); // the node reads it at launch
+        ASSERT_OK(raw().cuGraphLaunch(captured.executable, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        bytes expected = pageable;
+        std::fill_n(expected.begin(), 16, std::byte{0x77});
+        EXPECT_EQ(expected, read_back(memory, 4096));
+    }
+}
+
+TEST_F(driver_test, an_event_draws_another_stream_into_the_capture_and_must_bring_it_back) {
+    device_memory memory(64);
+    test_stream origin;
+    test_stream forked;
+    test_event fork(CU_EVENT_DISABLE_TIMING);
+    test_event join(CU_EVENT_DISABLE_TIMING);
+    for (const bool joins : {true, false}) {
+        CUstreamCaptureStatus status{};
+        ASSERT_OK(raw().cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        ASSERT_OK(raw().cuMemsetD8Async(memory, 1, 64, origin));
+        ASSERT_OK(raw().cuEventRecord(fork, origin));
+        ASSERT_OK(raw().cuStreamWaitEvent(forked, fork, 0));
+        ASSERT_OK(raw().cuStreamIsCapturing(forked, &status));
+        EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_ACTIVE, status);
+        ASSERT_OK(raw().cuMemsetD8Async(memory, 2, 64, forked));
+        ASSERT_OK(raw().cuEventRecord(join, forked));
+        if (joins) {
+            ASSERT_OK(raw().cuStreamWaitEvent(origin, join, 0));
+            captured_graph captured(origin);
+            ASSERT_OK(raw().cuGraphLaunch(captured.executable, origin));
+            ASSERT_OK(raw().cuStreamSynchronize(origin));
+            EXPECT_EQ(bytes(64, std::byte{2}), read_back(memory, 64));
+        } else {
+            CUgraph graph = nullptr;
+            EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, raw().cuStreamEndCapture(origin, &graph));
+        }
+        ASSERT_OK(raw().cuStreamIsCapturing(forked, &status));
+        EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_NONE, status);
+    }
+}
+
+TEST_F(driver_test, what_a_capture_cannot_hold_is_refused_and_breaks_it) {
+    device_memory memory(64);
+    test_stream stream;
+    CUdeviceptr address = 0;
+    bytes host(64);
+    const auto broken_by = [&](auto call) {
+        EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        const int result = call();
+        CUgraph graph = nullptr;
+        EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
+        EXPECT_EQ(nullptr, graph);
+        return result;
+    };
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuStreamSynchronize(stream); }));
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuStreamQuery(stream); }));
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuMemAlloc(&address, 64); }));
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+              broken_by([&] { return raw().cuMemcpyHtoD(memory, host.data(), 64); }));
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuCtxSynchronize(); }));
+}
+
+TEST_F(driver_test, a_global_capture_is_broken_by_other_threads_and_a_relaxed_one_by_nobody) {
+    test_stream stream;
+    const auto allocate_elsewhere = [&] {
+        CUresult result = CUDA_SUCCESS;
+        std::thread([&] {
+            raw().cuCtxPushCurrent(context);
+            CUdeviceptr address = 0;
+            result = raw().cuMemAlloc(&address, 64);
+            if (result == CUDA_SUCCESS) raw().cuMemFree(address);
+            raw().cuCtxPopCurrent(nullptr);
+        }).join();
+        return result;
+    };
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, allocate_elsewhere());
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
+    for (const auto mode : {CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+        ASSERT_OK(raw().cuStreamBeginCapture(stream, mode));
+        EXPECT_OK(allocate_elsewhere());
+        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+    }
+}
+
+TEST_F(driver_test, the_legacy_stream_neither_captures_nor_joins_a_capture) {
+    device_memory memory(64);
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                  raw().cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_RELAXED));
+    test_stream blocking(CU_STREAM_DEFAULT);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, raw().cuMemsetD8Async(memory, 1, 64, nullptr));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(blocking, &graph));
+}
+
+TEST_F(driver_test, a_synchronous_copy_beside_a_capturing_blocking_stream_would_join_it) {
+    device_memory memory(64);
+    bytes host(64);
+    test_stream blocking(CU_STREAM_DEFAULT);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, raw().cuMemcpyHtoD(memory, host.data(), 64));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(blocking, &graph));
+}
+
+TEST_F(driver_test, events_do_not_cross_the_border_of_a_capture) {
+    test_stream stream;
+    test_stream other;
+    test_event outside(CU_EVENT_DISABLE_TIMING);
+    test_event inside(CU_EVENT_DISABLE_TIMING);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuEventRecord(outside, other));
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, raw().cuStreamWaitEvent(stream, outside, 0));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
+
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ASSERT_OK(raw().cuEventRecord(inside, stream));
+    EXPECT_RESULT(CUDA_ERROR_CAPTURED_EVENT, raw().cuEventQuery(inside));
+    raw().cuStreamEndCapture(stream, &graph);
+    if (graph) raw().cuGraphDestroy(graph);
+
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ASSERT_OK(raw().cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ASSERT_OK(raw().cuEventRecord(inside, stream));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_MERGE, raw().cuStreamWaitEvent(other, inside, 0));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(other, &graph));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
+}
+
+TEST_F(driver_test, a_capture_ends_on_the_thread_that_began_it_unless_it_is_relaxed) {
+    test_stream stream;
+    const auto end_elsewhere = [&] {
+        CUresult result = CUDA_SUCCESS;
+        std::thread([&] {
+            raw().cuCtxPushCurrent(context);
+            CUgraph graph = nullptr;
+            result = raw().cuStreamEndCapture(stream, &graph);
+            if (graph) raw().cuGraphDestroy(graph);
+            raw().cuCtxPopCurrent(nullptr);
+        }).join();
+        return result;
+    };
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, end_elsewhere());
+    raw().cuStreamEndCapture(stream, &graph);
+    if (graph) raw().cuGraphDestroy(graph);
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_OK(end_elsewhere());
+}
+
+TEST_F(driver_test, captures_begin_and_end_once_where_they_began) {
+    test_stream stream;
+    test_stream other;
+    CUgraph graph = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_ILLEGAL_STATE, raw().cuStreamEndCapture(stream, &graph));
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    EXPECT_RESULT(CUDA_ERROR_ILLEGAL_STATE, raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    EXPECT_RESULT(CUDA_ERROR_ILLEGAL_STATE, raw().cuStreamEndCapture(other, &graph));
+    raw().cuStreamEndCapture(stream, &graph);
+    if (graph) raw().cuGraphDestroy(graph);
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,483 @@
+// Opening and closing, what is found, contexts, memory and the question of what an address is.
+#include <cstring>
+#include <thread>
+
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+class instance : public ferry_test {};
+
+TEST_F(instance, several_are_open_at_once_and_close_in_any_order) {
+    instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(first.get(), 0, 4096, &address));
+    first.reset();
+    std::vector<std::byte> bytes = random_bytes(4096, 1), back(4096);
+    EXPECT_OK(ferry_copy_bytes(second.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()), 4096, nullptr));
+    EXPECT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address, 4096, nullptr));
+    EXPECT_EQ(back, bytes);
+    EXPECT_OK(ferry_device_free(second.get(), address));
+}
+
+TEST_F(instance, report_says_what_was_found) {
+    ferry_report report = {};
+    report.struct_size = sizeof report;
+    ASSERT_OK(ferry_get_report(full.get(), &report));
+    EXPECT_EQ(report.driver, on_software_driver() ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA);
+    EXPECT_GE(report.driver_version, 12000);
+    EXPECT_GE(report.device_count, 1);
+    EXPECT_EQ(report.checks, FERRY_CHECKS_FULL);
+    EXPECT_EQ(report.missing_count, 0u) << ferry_missing_entry_point(full.get(), 0);
+    EXPECT_EQ(ferry_missing_entry_point(full.get(), report.missing_count), nullptr);
+}
+
+TEST_F(instance, a_driver_without_an_optional_entry_point_is_served_and_the_name_reported) {
+    fault_driver driver(raw_entry_points());
+    driver.hide("cuLaunchHostFunc");
+    driver.hide("cuMemcpyAtoA");
+    const instance_owner poor = open_or_fail(driver.options());
+    ferry_report report = {};
+    report.struct_size = sizeof report;
+    ASSERT_OK(ferry_get_report(poor.get(), &report));
+    ASSERT_EQ(report.missing_count, 2u);
+    EXPECT_STREQ(ferry_missing_entry_point(poor.get(), 0), "cuMemcpyAtoA");
+    EXPECT_STREQ(ferry_missing_entry_point(poor.get(), 1), "cuLaunchHostFunc");
+    EXPECT_EQ(ferry_get_proc(poor.get(), "cuLaunchHostFunc", 10000), nullptr);
+}
+
+struct log_lines {
+    std::vector<std::string> lines;
+    static void write(void *self, std::int32_t, const char *message) {
+        static_cast<log_lines *>(self)->lines.emplace_back(message);
+    }
+    bool contain(const char *words) const {
+        for (const std::string &line : lines)
+            if (line.find(words) != std::string::npos) return true;
+        return false;
+    }
+};
+
+TEST_F(instance, old_driver_broken_driver_and_no_device_are_three_answers) {
+    struct {
+        const char *entry;
+        CUresult result;
+        bool hide;
+        std::int32_t status;
+    } const cases[] = {
+        {"cuMemcpy3DAsync", CUDA_SUCCESS, true, FERRY_ERROR_DRIVER_TOO_OLD},
+        {"cuInit", CUDA_ERROR_NO_DEVICE, false, FERRY_ERROR_NO_DEVICE},
+        {"cuInit", CUDA_ERROR_STUB_LIBRARY, false, FERRY_ERROR_NO_DRIVER},
+        {"cuInit", CUDA_ERROR_SYSTEM_NOT_READY, false, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_SYSTEM_NOT_READY},
+        {"cuDeviceGetCount", CUDA_SUCCESS, false, FERRY_ERROR_NO_DEVICE}, // leaves the count 0
+        {"cuDeviceGetName", CUDA_ERROR_UNKNOWN, false, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_UNKNOWN},
+    };
+    for (const auto &each : cases) {
+        SCOPED_TRACE(each.entry);
+        fault_driver driver(raw_entry_points());
+        if (each.hide)
+            driver.hide(each.entry);
+        else
+            driver.fail(each.entry, each.result, 1, true);
+        ferry_instance *opened = nullptr;
+        ferry_options options = driver.options();
+        log_lines log;
+        options.log = log_lines::write;
+        options.log_user = &log;
+        EXPECT_EQ(ferry_open(&options, &opened, nullptr), each.status);
+        EXPECT_EQ(opened, nullptr);
+        EXPECT_EQ(log.contain(each.entry), each.hide) << "the log names what is missing";
+
+        if (!on_software_driver()) continue; // the software driver may be built out or configured otherwise
+        options.driver = FERRY_DRIVER_AUTO;
+        ASSERT_OK(ferry_open(&options, &opened, nullptr));
+        ferry_report report = {};
+        report.struct_size = sizeof report;
+        EXPECT_OK(ferry_get_report(opened, &report));
+        EXPECT_EQ(report.driver, FERRY_DRIVER_SOFTWARE);
+        EXPECT_EQ(report.fallback_reason, each.status);
+        EXPECT_TRUE(log.contain("software driver"));
+        ferry_close(opened);
+    }
+}
+
+TEST_F(instance, allocator_callbacks_serve_the_instance_and_get_everything_back) {
+    struct counts {
+        std::uint64_t given = 0, returned = 0;
+        static void *allocate(void *self, std::uint64_t size, std::uint64_t alignment) {
+            static_cast<counts *>(self)->given += size;
+            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        }
+        static void deallocate(void *self, void *memory, std::uint64_t size) {
+            static_cast<counts *>(self)->returned += size;
+            std::free(memory);
+        }
+    } counts;
+    ferry_options options = options_under_test();
+    options.allocate = counts::allocate;
+    options.deallocate = counts::deallocate;
+    options.allocate_user = &counts;
+    open_or_fail(options).reset();
+    EXPECT_GT(counts.given, 0u);
+    EXPECT_EQ(counts.given, counts.returned);
+
+    options.allocate = [](void *, std::uint64_t, std::uint64_t) -> void * { return nullptr; };
+    ferry_instance *opened = nullptr;
+    EXPECT_EQ(ferry_open(&options, &opened, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_F(instance, device_facts_are_the_drivers) {
+    for (int device = 0; device < device_count(); ++device) {
+        ferry_device_info info = {};
+        info.struct_size = sizeof info;
+        ASSERT_OK(ferry_get_device_info(basic.get(), device, &info));
+        EXPECT_EQ(info.device, device);
+        EXPECT_GT(std::strlen(info.name), 0u);
+        EXPECT_NE(std::strchr(info.pci_address, ':'), nullptr);
+        EXPECT_EQ(info.is_software, on_software_driver());
+        EXPECT_GT(info.total_memory, 0u);
+        int engines = -1, pitch = 0;
+        CUuuid uuid = {};
+        ASSERT_OK(raw().cuDeviceGetAttribute(&engines, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, device));
+        ASSERT_OK(raw().cuDeviceGetAttribute(&pitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
+        ASSERT_OK(raw().cuDeviceGetUuid(&uuid, device));
+        EXPECT_EQ(info.copy_engine_count, engines);
+        EXPECT_EQ(info.overlap, engines == 0   ? FERRY_OVERLAP_NONE
+                                : engines == 1 ? FERRY_OVERLAP_ONE_WAY
+                                : engines == 2 ? FERRY_OVERLAP_BOTH_WAYS
+                                               : FERRY_OVERLAP_BOTH_AND_MORE);
+        EXPECT_EQ(info.max_pitch, static_cast<std::uint64_t>(pitch));
+        EXPECT_EQ(std::memcmp(info.uuid, uuid.bytes, 16), 0);
+        EXPECT_EQ(info.unified_addressing, 1);
+    }
+    ferry_device_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_EQ(ferry_get_device_info(basic.get(), device_count(), &info), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_get_device_info(basic.get(), -1, &info), FERRY_ERROR_DEVICE);
+}
+
+TEST_F(instance, every_status_has_a_name_and_a_text) {
+    for (std::int32_t status = 0; status >= FERRY_ERROR_NO_CONTEXT; --status) {
+        EXPECT_EQ(std::strncmp(ferry_status_name(status), "FERRY_", 6), 0) << status;
+        EXPECT_GT(std::strlen(ferry_status_text(status)), 0u);
+    }
+    EXPECT_STREQ(ferry_status_name(-999), "FERRY_ERROR_UNKNOWN_STATUS");
+    EXPECT_STREQ(ferry_status_name(5), "FERRY_ERROR_UNKNOWN_STATUS");
+    EXPECT_STREQ(ferry_status_name(FERRY_DRIVER_STATUS_BASE - 12345), "CUDA_ERROR_UNKNOWN_RESULT");
+    // The names are the driver's own, number by number.
+    for (int number = 1; number < 1000; ++number) {
+        const char *name = nullptr;
+        if (raw().cuGetErrorName(static_cast<CUresult>(number), &name) != CUDA_SUCCESS) continue;
+        const char *ours = ferry_status_name(FERRY_DRIVER_STATUS_BASE - number);
+        EXPECT_TRUE(std::strcmp(ours, name) == 0 || std::strcmp(ours, "CUDA_ERROR_UNKNOWN_RESULT") == 0)
+            << ours << " is " << name;
+    }
+}
+
+TEST_F(instance, status_traits_tell_the_dead_from_the_busy) {
+    const auto traits = [](int result) { return ferry_status_traits(FERRY_DRIVER_STATUS_BASE - result); };
+    EXPECT_EQ(traits(CUDA_ERROR_ILLEGAL_ADDRESS), FERRY_STATUS_CONTEXT_DEAD);
+    EXPECT_EQ(traits(CUDA_ERROR_DEINITIALIZED), FERRY_STATUS_CONTEXT_DEAD);
+    EXPECT_EQ(traits(CUDA_ERROR_OUT_OF_MEMORY), FERRY_STATUS_RETRY);
+    EXPECT_EQ(traits(CUDA_ERROR_INVALID_VALUE), 0u);
+    EXPECT_EQ(ferry_status_traits(FERRY_ERROR_OUT_OF_MEMORY), FERRY_STATUS_RETRY);
+    EXPECT_EQ(ferry_status_traits(FERRY_ERROR_PITCH), 0u);
+    EXPECT_EQ(ferry_status_traits(FERRY_SUCCESS), 0u);
+}
+
+// ---- Contexts --------------------------------------------------------------------------------------------------
+
+class contexts : public ferry_test {
+protected:
+    CUcontext current() {
+        CUcontext current = nullptr;
+        EXPECT_OK(ferry_context_current(basic.get(), &current));
+        return current;
+    }
+};
+
+TEST_F(contexts, push_and_pop_nest) {
+    CUcontext own = nullptr, popped = nullptr;
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
+    EXPECT_EQ(current(), context) << "creating does not make it current";
+    ASSERT_OK(ferry_context_push(basic.get(), 0, own));
+    EXPECT_EQ(current(), own);
+    ASSERT_OK(ferry_context_push(basic.get(), 0, nullptr));
+    EXPECT_EQ(current(), context) << "the context ferry uses is the primary one";
+    ASSERT_OK(ferry_context_pop(basic.get(), &popped));
+    EXPECT_EQ(popped, context);
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_pop(basic.get(), &popped));
+    EXPECT_EQ(popped, own);
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, own));
+    EXPECT_EQ(current(), context);
+    ASSERT_OK(ferry_context_destroy(basic.get(), own));
+    EXPECT_EQ(current(), context);
+}
+
+TEST_F(contexts, pop_without_a_context_is_refused) {
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    std::thread([this] { EXPECT_EQ(ferry_context_pop(basic.get(), nullptr), FERRY_ERROR_NO_CONTEXT); }).join();
+}
+
+TEST_F(contexts, primary_context_is_counted) {
+    CUcontext retained = nullptr;
+    ASSERT_OK(ferry_context_retain_primary(basic.get(), 0, &retained));
+    EXPECT_EQ(retained, context);
+    EXPECT_OK(ferry_context_release_primary(basic.get(), 0));
+    EXPECT_EQ(ferry_context_retain_primary(basic.get(), 99, &retained), FERRY_ERROR_DEVICE);
+}
+
+TEST_F(contexts, an_adopted_context_is_used_until_it_is_given_back_or_destroyed) {
+    CUcontext own = nullptr, popped = nullptr;
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
+    ASSERT_OK(ferry_context_adopt(basic.get(), -1, own));
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address));
+    CUcontext owner = nullptr;
+    ASSERT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+    EXPECT_EQ(owner, own);
+    ASSERT_OK(ferry_device_free(basic.get(), address));
+
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_push(basic.get(), 0, nullptr));
+    ASSERT_OK(ferry_context_pop(basic.get(), &popped));
+    EXPECT_EQ(popped, context);
+
+    ASSERT_OK(ferry_context_adopt(basic.get(), 0, own));
+    ASSERT_OK(ferry_context_destroy(basic.get(), own));
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address)) << "back to the primary context";
+    ASSERT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+    EXPECT_EQ(owner, context);
+    ASSERT_OK(ferry_device_free(basic.get(), address));
+}
+
+// Whatever goes wrong in the middle of a call, the thread's context is what it was.
+TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner wrapped = open_or_fail(driver.options());
+    CUcontext own = nullptr;
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
+    test_place host(place_kind::pinned, {.width = 4096}), memory(place_kind::device, {.width = 4096});
+    test_place image(place_kind::device, {.width = 64, .height = 4}), array(place_kind::array_2d, {.width = 64, .height = 4});
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    const ferry_copy_desc copies[] = {
+        describe_copy(host.describe(statement::any), memory.describe(statement::any), 4096),
+        describe_copy(image.describe(statement::stated), array.describe(statement::stated), 64, 4),
+    };
+    const char *const entries[] = {"cuCtxGetCurrent", "cuCtxPushCurrent", "cuStreamGetCtx",  "cuPointerGetAttributes",
+                                   "cuMemcpy3DAsync", "cuMemcpy3D",       "cuMemAlloc",      "cuMemHostAlloc",
+                                   "cuMemFree",       "cuArray3DCreate",  "cuStreamSynchronize",
+                                   "cuArray3DGetDescriptor", "cuDevicePrimaryCtxRetain"};
+    for (const char *const entry : entries) {
+        for (const CUcontext before : {context, own, CUcontext{nullptr}}) {
+            SCOPED_TRACE(entry);
+            ASSERT_OK(raw().cuCtxSetCurrent(before));
+            driver.heal();
+            driver.fail(entry, CUDA_ERROR_OPERATING_SYSTEM, 1, true);
+            int failures = 0;
+            const auto expect_fault_or_success = [&](std::int32_t status) {
+                if (status == FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_OPERATING_SYSTEM)
+                    ++failures;
+                else
+                    EXPECT_OK(status);
+                CUcontext after = nullptr;
+                EXPECT_OK(raw().cuCtxGetCurrent(&after));
+                EXPECT_EQ(after, before);
+            };
+            const instance_owner fresh = [&] { // so that the primary context is retained anew
+                ferry_options options = driver.options();
+                ferry_instance *opened = nullptr;
+                EXPECT_OK(ferry_open(&options, &opened, nullptr));
+                return instance_owner(opened);
+            }();
+            for (const ferry_copy_desc &copy : copies) {
+                expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
+                expect_fault_or_success(ferry_copy(fresh.get(), &copy, nullptr));
+            }
+            std::uint64_t address = 0;
+            void *pinned = nullptr;
+            CUarray made = nullptr;
+            const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0, 16, 0, 0};
+            expect_fault_or_success(ferry_device_alloc(fresh.get(), 0, 4096, &address));
+            expect_fault_or_success(ferry_host_alloc(fresh.get(), 4096, 0, &pinned));
+            expect_fault_or_success(ferry_array_create(fresh.get(), 0, &desc, &made));
+            expect_fault_or_success(ferry_device_free(fresh.get(), address));
+            driver.heal();
+            ferry_device_free(fresh.get(), address); // done already, unless the fault was there
+            EXPECT_OK(ferry_host_free(fresh.get(), pinned));
+            EXPECT_OK(ferry_array_destroy(fresh.get(), made));
+            const bool never_called = before == context && std::string(entry) == "cuCtxPushCurrent";
+            EXPECT_EQ(failures == 0, never_called) << "the fault was never met";
+        }
+    }
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    EXPECT_OK(ferry_context_destroy(basic.get(), own));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+// ---- Memory ----------------------------------------------------------------------------------------------------
+
+class memory : public ferry_test {
+protected:
+    ferry_address_info ask(std::uint64_t address) {
+        ferry_address_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_get_address_info(basic.get(), address, &info));
+        return info;
+    }
+};
+
+TEST_F(memory, what_is_this_address) {
+    std::uint64_t device = 0;
+    void *pinned = nullptr;
+    std::vector<std::byte> own(3 * 4096);
+    ASSERT_OK(ferry_device_alloc(basic.get(), device_count() - 1, 10000, &device));
+    ASSERT_OK(ferry_host_alloc(basic.get(), 10000, 0, &pinned));
+    void *const pages = std::aligned_alloc(4096, 2 * 4096);
+    ASSERT_OK(ferry_host_register(basic.get(), pages, 2 * 4096, 0));
+
+    ferry_address_info info = ask(device + 9999);
+    EXPECT_EQ(info.memory, FERRY_MEMORY_DEVICE);
+    EXPECT_EQ(info.device, device_count() - 1);
+    EXPECT_EQ(info.range_start, device);
+    EXPECT_EQ(info.range_size, 10000u);
+    EXPECT_EQ(info.device_address, device + 9999);
+
+    const auto pinned_address = reinterpret_cast<std::uint64_t>(pinned);
+    info = ask(pinned_address + 5000);
+    EXPECT_EQ(info.memory, FERRY_MEMORY_PINNED);
+    EXPECT_EQ(info.device, -1);
+    EXPECT_EQ(info.range_start, pinned_address);
+    EXPECT_EQ(info.range_size, 10000u);
+
+    const auto registered = reinterpret_cast<std::uint64_t>(pages);
+    info = ask(registered + 4096);
+    EXPECT_EQ(info.memory, FERRY_MEMORY_PINNED);
+    EXPECT_EQ(info.range_start, registered);
+    EXPECT_EQ(info.range_size, 2 * 4096u);
+
+    EXPECT_EQ(ask(reinterpret_cast<std::uint64_t>(own.data())).memory, FERRY_MEMORY_PAGEABLE);
+
+    ASSERT_OK(ferry_host_unregister(basic.get(), pages));
+    EXPECT_EQ(ask(registered).memory, FERRY_MEMORY_PAGEABLE);
+    std::free(pages);
+    ASSERT_OK(ferry_host_free(basic.get(), pinned));
+    ASSERT_OK(ferry_device_free(basic.get(), device));
+}
+
+TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
+    std::uint64_t address = 0, pitch = 0;
+    ASSERT_OK(ferry_device_alloc_pitched(basic.get(), 0, 1001, 33, 0, &address, &pitch));
+    EXPECT_GE(pitch, 1001u);
+    EXPECT_EQ(pitch % 32, 0u);
+    EXPECT_EQ(address % 256, 0u);
+    const std::vector<std::byte> image = random_bytes(1001 * 33, 5);
+    std::vector<std::byte> back(image.size());
+    ferry_place host, device;
+    ferry_place_device_pitched(&device, 0, address, pitch, 0);
+    ferry_place_host(&host, image.data());
+    ferry_copy_desc copy = describe_copy(host, device, 1001, 33);
+    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+    ferry_place_host(&host, back.data());
+    copy = describe_copy(device, host, 1001, 33);
+    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+    EXPECT_EQ(back, image);
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch), FERRY_DRIVER_STATUS_BASE - 1);
+}
+
+TEST_F(memory, arrays_of_every_format_and_channel_count_take_their_bytes) {
+    constexpr std::int32_t formats[] = {FERRY_FORMAT_UINT8, FERRY_FORMAT_UINT16, FERRY_FORMAT_UINT32,
+                                        FERRY_FORMAT_SINT8, FERRY_FORMAT_SINT16, FERRY_FORMAT_SINT32,
+                                        FERRY_FORMAT_HALF,  FERRY_FORMAT_FLOAT};
+    constexpr std::uint32_t sizes[] = {1, 2, 4, 1, 2, 4, 2, 4};
+    constexpr std::uint64_t extents[][3] = {{37, 0, 0}, {37, 11, 0}, {37, 11, 5}};
+    for (std::size_t f = 0; f < std::size(formats); ++f)
+        for (const std::uint32_t channels : {1u, 2u, 4u})
+            for (const auto &extent : extents) {
+                SCOPED_TRACE(testing::Message() << formats[f] << " x " << channels << " depth " << extent[2]);
+                const ferry_array_desc desc = {sizeof desc, formats[f], channels,           FERRY_ARRAY_SURFACE,
+                                               extent[0],   extent[1],  extent[2]};
+                CUarray array = nullptr;
+                ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array));
+                ferry_array_desc told = {};
+                told.struct_size = sizeof told;
+                std::uint32_t element = 0;
+                ASSERT_OK(ferry_array_describe(basic.get(), array, &told, &element));
+                EXPECT_EQ(std::memcmp(&told, &desc, sizeof desc), 0);
+                ASSERT_EQ(element, sizes[f] * channels);
+                const std::uint64_t width = extent[0] * element, height = std::max<std::uint64_t>(extent[1], 1),
+                                    depth = std::max<std::uint64_t>(extent[2], 1);
+                const std::vector<std::byte> bytes = random_bytes(width * height * depth, f + channels);
+                std::vector<std::byte> back(bytes.size());
+                ferry_place from, to;
+                ferry_place_host(&from, bytes.data());
+                ferry_place_array(&to, 0, array);
+                ferry_copy_desc copy = describe_copy(from, to, width, height, depth);
+                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+                ferry_place_host(&from, back.data());
+                copy = describe_copy(to, from, width, height, depth);
+                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+                EXPECT_EQ(back, bytes);
+                EXPECT_OK(ferry_array_destroy(basic.get(), array));
+            }
+}
+
+TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device) {
+    test_place array(place_kind::array_2d, {.width = 64, .height = 8}), host(place_kind::pageable, {.width = 64, .height = 8});
+    host.fill(1);
+    ferry_place place = array.describe(statement::stated);
+    place.device = FERRY_DEVICE_UNKNOWN;
+    const ferry_copy_desc copy = describe_copy(host.describe(statement::stated), place, 64, 8);
+    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+    EXPECT_EQ(array.read(), host.picture());
+}
+
+TEST_F(memory, write_combined_and_null_frees) {
+    void *combined = nullptr;
+    ASSERT_OK(ferry_host_alloc(basic.get(), 4096, FERRY_HOST_WRITE_COMBINED, &combined));
+    unsigned flags = 0;
+    ASSERT_OK(raw().cuMemHostGetFlags(&flags, combined));
+    EXPECT_TRUE(flags & CU_MEMHOSTALLOC_WRITECOMBINED);
+    EXPECT_TRUE(flags & CU_MEMHOSTALLOC_PORTABLE);
+    EXPECT_OK(ferry_host_free(basic.get(), combined));
+    EXPECT_OK(ferry_host_free(basic.get(), nullptr));
+    EXPECT_OK(ferry_device_free(basic.get(), 0));
+    EXPECT_OK(ferry_array_destroy(basic.get(), nullptr));
+}
+
+TEST_F(memory, exhausted_device_memory_is_the_drivers_status_and_worth_a_retry) {
+    std::uint64_t address = 1;
+    const std::int32_t status = ferry_device_alloc(basic.get(), 0, std::uint64_t{1} << 50, &address);
+    EXPECT_EQ(status, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_RETRY);
+    EXPECT_EQ(address, 0u);
+}
+
+TEST_F(memory, threads_share_one_instance) {
+    std::vector<std::thread> threads;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed)
+        threads.emplace_back([this, seed] {
+            const std::vector<std::byte> bytes = random_bytes(40000, seed);
+            std::vector<std::byte> back(bytes.size());
+            for (int round = 0; round < 25; ++round) {
+                std::uint64_t address = 0;
+                EXPECT_OK(ferry_device_alloc(basic.get(), 0, bytes.size(), &address));
+                EXPECT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()),
+                                           bytes.size(), nullptr));
+                EXPECT_OK(ferry_copy_bytes_async(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address,
+                                                 back.size(), CU_STREAM_PER_THREAD, nullptr));
+                EXPECT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+                EXPECT_EQ(back, bytes);
+                EXPECT_OK(ferry_device_free(basic.get(), address));
+            }
+        });
+    for (std::thread &thread : threads) thread.join();
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,329 @@
+// What only a software driver can be asked: its configuration and lifetime, its hardware queues, memory that the host
+// cannot touch, stale handles, fork.
+#include "softdriver/softdriver.h"
+
+#include "driver/table.h"
+#include "softdriver/arrays.h"
+
+#include <cstring>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ferry::softdriver {
+namespace {
+
+#define ASSERT_RESULT(expected, call) ASSERT_EQ(static_cast<int>(expected), static_cast<int>(call))
+#define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(expected), static_cast<int>(call))
+
+void *resolve(void *, const char *name, int version) { return get_proc(name, version); }
+
+driver_table resolved() {
+    driver_table table;
+    bool found[driver_symbol_count];
+    resolve_table({resolve, nullptr}, table, found);
+    return table;
+}
+
+constexpr std::uint32_t queues = 8;
+
+struct softdriver_test : ::testing::Test {
+    void SetUp() override {
+        ASSERT_EQ(open_result::opened, open({.devices = 2, .hardware_queues = queues, .device_memory = 0}));
+        cu = resolved();
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuInit(0));
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuDevicePrimaryCtxRetain(&context, 0));
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuCtxPushCurrent(context));
+    }
+    void TearDown() override {
+        cu.cuCtxSynchronize();
+        cu.cuCtxPopCurrent(nullptr);
+        cu.cuDevicePrimaryCtxRelease(0);
+        close();
+    }
+    CUstream new_stream() {
+        CUstream stream = nullptr;
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        return stream;
+    }
+    // Holds the stream until `opened` is set.
+    void hold(CUstream stream, std::promise<void> &opened) {
+        EXPECT_RESULT(CUDA_SUCCESS,
+                      cu.cuLaunchHostFunc(
+                          stream,
+                          [](void *promise) { static_cast<std::promise<void> *>(promise)->get_future().wait(); },
+                          &opened));
+    }
+    driver_table cu;
+    CUcontext context = nullptr;
+};
+
+TEST_F(softdriver_test, every_row_of_the_list_is_implemented_and_nothing_else) {
+    for (const driver_symbol &symbol : driver_symbols) {
+        EXPECT_NE(nullptr, get_proc(symbol.name, symbol.version)) << symbol.name;
+        EXPECT_EQ(nullptr, get_proc(symbol.name, symbol.version - 1)) << symbol.name;
+    }
+    EXPECT_NE(nullptr, get_proc("ferrySoftwareDriver", 0));
+    EXPECT_EQ(nullptr, get_proc("cuLaunchKernel", 13000));
+    EXPECT_EQ(nullptr, get_proc(nullptr, 13000));
+}
+
+TEST_F(softdriver_test, a_later_open_may_not_ask_for_another_configuration) {
+    int devices = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&devices));
+    const auto same = static_cast<std::uint32_t>(devices);
+    EXPECT_EQ(open_result::refused_config, open({.devices = same + 1, .hardware_queues = 0, .device_memory = 0}));
+    EXPECT_EQ(open_result::refused_config, open({.devices = 0, .hardware_queues = 3, .device_memory = 0}));
+    EXPECT_EQ(open_result::opened, open({.devices = same, .hardware_queues = 0, .device_memory = 0}));
+    close();
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&devices)) << "still open for this test";
+}
+
+TEST(softdriver_lifetime_test, the_last_close_ends_it_and_the_next_open_configures_it_anew) {
+    const driver_table cu = resolved();
+    int count = 0;
+    EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuInit(0));
+    for (const std::uint32_t devices : {3u, 1u}) {
+        ASSERT_EQ(open_result::opened, open({.devices = devices, .hardware_queues = 1, .device_memory = 1 << 24}));
+        ASSERT_EQ(open_result::opened, open({}));
+        EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuDeviceGetCount(&count));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuInit(0));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count));
+        EXPECT_EQ(devices, static_cast<std::uint32_t>(count));
+        close();
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count)) << "one opener is left";
+        close();
+        EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuDeviceGetCount(&count));
+    }
+    EXPECT_EQ(open_result::out_of_memory, open({.devices = 65, .hardware_queues = 0, .device_memory = 0}));
+    EXPECT_EQ(open_result::out_of_memory, open({.devices = 0, .hardware_queues = 0, .device_memory = ~0ull}));
+}
+
+TEST(softdriver_lifetime_test, closing_finishes_what_runs) {
+    const driver_table cu = resolved();
+    ASSERT_EQ(open_result::opened, open({}));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuInit(0));
+    CUcontext context = nullptr;
+    std::vector<char> seen(1 << 20);
+    void *const target = seen.data();
+    CUdeviceptr memory = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuCtxCreate(&context, 0, 1));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemHostRegister(target, seen.size(), 0));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, seen.size()));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8Async(memory, 3, seen.size(), CU_STREAM_PER_THREAD));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoHAsync(target, memory, seen.size(), CU_STREAM_PER_THREAD));
+    close();
+    EXPECT_EQ(std::vector<char>(seen.size(), 3), seen);
+    ASSERT_EQ(open_result::opened, open({}));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuInit(0));
+    EXPECT_RESULT(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuMemAlloc(&memory, 64)) << "of the driver's last life";
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxPopCurrent(nullptr));
+    close();
+}
+
+TEST_F(softdriver_test, the_host_cannot_touch_device_memory) {
+    CUdeviceptr address = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 4096));
+    char byte = 0;
+    const iovec local{&byte, 1};
+    const iovec remote{reinterpret_cast<void *>(address), 1};
+    EXPECT_EQ(-1, process_vm_readv(getpid(), &local, 1, &remote, 1, 0));
+    EXPECT_EQ(EFAULT, errno);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoD(address, reinterpret_cast<void *>(address + 100), 10));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemHostRegister(reinterpret_cast<void *>(address), 4096, 0));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address));
+}
+
+TEST_F(softdriver_test, addresses_from_nowhere_cannot_be_registered) {
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemHostRegister(reinterpret_cast<void *>(0x10000), 1 << 30, 0));
+}
+
+TEST_F(softdriver_test, stale_and_foreign_handles_are_recognised) {
+    const CUstream stream = new_stream();
+    CUevent event = nullptr;
+    CUarray array = nullptr;
+    const CUDA_ARRAY_DESCRIPTOR shape{4, 4, CU_AD_FORMAT_FLOAT, 1};
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuEventCreate(&event, 0));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuArrayCreate(&array, &shape));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(stream));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuEventDestroy(event));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuArrayDestroy(array));
+    CUDA_ARRAY_DESCRIPTOR out{};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, cu.cuStreamSynchronize(stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, cu.cuEventQuery(event));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, cu.cuArrayGetDescriptor(&out, array));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxPushCurrent(reinterpret_cast<CUcontext>(stream)));
+}
+
+TEST_F(softdriver_test, kinds_of_arrays_that_are_not_implemented_say_so) {
+    const CUDA_ARRAY3D_DESCRIPTOR layered{16, 16, 2, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_LAYERED};
+    CUarray array = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_NOT_SUPPORTED, cu.cuArray3DCreate(&array, &layered));
+}
+
+TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_linear) {
+    for (const tiled_layout &layout :
+         {tiled_layout{0, 80, 1, 1}, tiled_layout{0, 100, 21, 1}, tiled_layout{0, 48, 9, 7}}) {
+        std::vector<bool> taken(layout.storage_size());
+        for (std::size_t z = 0; z < layout.slices; ++z)
+            for (std::size_t y = 0; y < layout.rows; ++y)
+                for (std::size_t x = 0; x < layout.row_bytes; ++x) {
+                    const std::size_t at = layout.offset(x, y, z);
+                    ASSERT_LT(at, taken.size());
+                    ASSERT_FALSE(taken[at]);
+                    taken[at] = true;
+                    if (x % tiled_layout::piece) {
+                        EXPECT_EQ(layout.offset(x - 1, y, z) + 1, at) << "texels are whole";
+                    } else if (x) {
+                        EXPECT_NE(layout.offset(x - 1, y, z) + 1, at);
+                    }
+                }
+    }
+}
+
+// Streams share hardware queues: work that waits in a queue holds up other streams' kernels and device copies, but
+// not their copies from and to the host (facts.md).
+TEST_F(softdriver_test, a_held_hardware_queue_blocks_other_streams_but_not_their_host_copies) {
+    CUdeviceptr memory = 0;
+    void *pinned = nullptr;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, (queues + 1) * 1024));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemHostAlloc(&pinned, 512, 0));
+    std::memset(pinned, 5, 512);
+    std::promise<void> opened;
+    const CUstream held = new_stream();
+    hold(held, opened);
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8Async(memory, 1, 16, held)); // waits at the head of its queue
+    std::vector<CUstream> streams;
+    int blocked = 0;
+    for (std::uint32_t i = 0; i < queues; ++i) {
+        streams.push_back(new_stream());
+        const CUdeviceptr own = memory + 1024 + CUdeviceptr{i} * 1024;
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyHtoDAsync(own, pinned, 512, streams.back()));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamSynchronize(streams.back())); // would hang behind the held queue
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoDAsync(own + 512, own, 512, streams.back()));
+    }
+    // All but one queue make progress; the stream that shares the held one does not.
+    for (std::uint32_t i = 0; i < queues - 1; ++i)
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamSynchronize(streams[i]));
+    for (const CUstream stream : streams)
+        blocked += cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
+    EXPECT_EQ(1, blocked);
+    opened.set_value();
+    for (const CUstream stream : streams) {
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamSynchronize(stream));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(stream));
+    }
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(held));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFreeHost(pinned));
+}
+
+TEST_F(softdriver_test, one_thread_runs_all_host_functions) {
+    const CUstream first = new_stream();
+    const CUstream second = new_stream();
+    std::promise<void> opened;
+    bool ran = false;
+    hold(first, opened);
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuLaunchHostFunc(
+                                    second, [](void *out) { *static_cast<bool *>(out) = true; }, &ran));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(second));
+    opened.set_value();
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamSynchronize(second));
+    EXPECT_TRUE(ran);
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(first));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(second));
+}
+
+// The laziest reading of the manual's "API synchronization behavior": whoever relies on more must fail here first.
+TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows) {
+    CUdeviceptr memory = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, 4096));
+    CUstream blocking = nullptr;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    std::promise<void> opened;
+    hold(blocking, opened);
+    std::vector<unsigned char> source(1024, 7);
+    // Both would hang here if they waited for the copy, which comes after the held stream.
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyHtoD(memory, source.data(), source.size()));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoD(memory + 2048, memory, source.size()));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(nullptr));
+    source.assign(1024, 0); // captured already
+    opened.set_value();
+    std::vector<unsigned char> out(1024);
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoH(out.data(), memory + 2048, out.size()));
+    EXPECT_EQ(std::vector<unsigned char>(1024, 7), out);
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(blocking));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
+}
+
+TEST_F(softdriver_test, many_threads_copy_at_once) {
+    std::vector<std::thread> threads;
+    for (int seed = 1; seed <= 4; ++seed)
+        threads.emplace_back([this, seed] {
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxPushCurrent(context));
+            const CUstream stream = new_stream();
+            std::vector<unsigned char> in(100'000, static_cast<unsigned char>(seed));
+            for (int round = 0; round < 50; ++round) {
+                std::vector<unsigned char> out(in.size());
+                CUdeviceptr a = 0;
+                CUdeviceptr b = 0;
+                EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&a, in.size()));
+                EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&b, in.size()));
+                EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyHtoDAsync(a, in.data(), in.size(), stream));
+                EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoDAsync(b, a, in.size(), stream));
+                EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoHAsync(out.data(), b, in.size(), stream));
+                EXPECT_EQ(in, out);
+                EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(a));
+                EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(b));
+            }
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(stream));
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxPopCurrent(nullptr));
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+TEST_F(softdriver_test, freed_memory_is_whole_again) {
+    size_t before = 0;
+    size_t after = 0;
+    size_t total = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemGetInfo(&before, &total));
+    std::vector<CUdeviceptr> parts(100);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&parts[i], 1 + i * 1000));
+    for (const std::size_t step : {2, 1}) // every other one first, so that the rest must close the holes
+        for (std::size_t i = step - 1; i < parts.size(); i += 2)
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(parts[i]));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemGetInfo(&after, &total));
+    EXPECT_EQ(before, after);
+    CUdeviceptr everything = 0;
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&everything, after));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(everything));
+}
+
+// ThreadSanitizer refuses to run a child of a process with threads.
+#if !defined(__SANITIZE_THREAD__)
+TEST_F(softdriver_test, a_forked_child_has_no_driver) {
+    const pid_t child = fork();
+    if (child == 0) {
+        int count = 0;
+        const bool gone = cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED &&
+                          open({}) == open_result::opened && cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+        close();
+        _exit(gone ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    int count = 0;
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count)) << "the parent keeps it";
+}
+#endif
+
+} // namespace
+} // namespace ferry::softdriver

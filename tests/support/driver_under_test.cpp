@@ -1,0 +1,138 @@
+#include "support/driver_under_test.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+namespace ferry::test {
+
+namespace {
+
+// Open as long as the program runs, so that the software driver and its configuration stay the same for every test.
+struct environment {
+    ferry_instance *instance = nullptr;
+    driver_table table;
+    bool found[driver_symbol_count] = {};
+    ferry_report report = {};
+} environment;
+
+std::int32_t wanted_driver() {
+    const char *wanted = std::getenv("FERRY_TEST_DRIVER");
+    return wanted && std::strcmp(wanted, "cuda") == 0 ? FERRY_DRIVER_CUDA : FERRY_DRIVER_SOFTWARE;
+}
+
+void *get_proc(void *, const char *name, int version) { return ferry_get_proc(environment.instance, name, version); }
+
+} // namespace
+
+const driver_table &raw() { return environment.table; }
+resolver raw_entry_points() { return {get_proc, nullptr}; }
+bool on_software_driver() { return environment.report.driver == FERRY_DRIVER_SOFTWARE; }
+int device_count() { return environment.report.device_count; }
+
+ferry_options options_under_test() {
+    ferry_options options = {};
+    options.struct_size = sizeof options;
+    options.driver = wanted_driver();
+    return options;
+}
+
+instance_owner open_or_fail(const ferry_options &options) {
+    ferry_instance *instance = nullptr;
+    ferry_error_info error = new_error();
+    EXPECT_OK(ferry_open(&options, &instance, &error)) << describe(error);
+    return instance_owner(instance);
+}
+
+void driver_test::SetUp() {
+    CUdevice device = 0;
+    ASSERT_OK(raw().cuDeviceGet(&device, 0));
+    ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&context, device));
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+}
+
+void driver_test::TearDown() {
+    EXPECT_OK(raw().cuCtxSetCurrent(context));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(raw().cuCtxSetCurrent(nullptr));
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(0));
+}
+
+void ferry_test::SetUp() {
+    driver_test::SetUp();
+    ferry_options options = options_under_test();
+    basic = open_or_fail(options);
+    options.checks = FERRY_CHECKS_FULL;
+    full = open_or_fail(options);
+    ASSERT_TRUE(basic && full);
+}
+
+void ferry_test::TearDown() {
+    basic.reset();
+    full.reset();
+    driver_test::TearDown();
+}
+
+std::vector<std::byte> random_bytes(std::size_t size, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<std::byte> bytes((size + 7) / 8 * 8);
+    for (std::size_t i = 0; i < bytes.size(); i += 8) {
+        const std::uint64_t word = random();
+        std::memcpy(bytes.data() + i, &word, 8);
+    }
+    bytes.resize(size);
+    return bytes;
+}
+
+ferry_error_info new_error() {
+    ferry_error_info error = {};
+    error.struct_size = sizeof error;
+    return error;
+}
+
+std::string describe(const ferry_error_info &error) {
+    std::string line(ferry_error_format(&error, nullptr, 0), '\0');
+    ferry_error_format(&error, line.data(), line.size() + 1);
+    return line;
+}
+
+::testing::AssertionResult is_success(std::int32_t status) {
+    if (status == FERRY_SUCCESS) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << ferry_status_name(status) << ": " << ferry_status_text(status);
+}
+
+::testing::AssertionResult is_success(CUresult result) {
+    return is_success(result == CUDA_SUCCESS ? 0 : FERRY_DRIVER_STATUS_BASE - static_cast<std::int32_t>(result));
+}
+
+void expect_refusal(std::int32_t returned, const ferry_error_info &error, std::int32_t status, std::int32_t side,
+                    std::int32_t field) {
+    EXPECT_STREQ(ferry_status_name(returned), ferry_status_name(status));
+    EXPECT_EQ(error.status, returned);
+    EXPECT_EQ(error.side, side) << describe(error);
+    EXPECT_EQ(error.field, field) << describe(error);
+}
+
+} // namespace ferry::test
+
+int main(int argc, char **argv) {
+    using namespace ferry::test;
+    ::testing::InitGoogleTest(&argc, argv);
+    const ferry_options options = options_under_test();
+    const std::int32_t status = ferry_open(&options, &environment.instance, nullptr);
+    if (status) {
+        const bool no_gpu = status == FERRY_ERROR_NO_DRIVER || status == FERRY_ERROR_NO_DEVICE;
+        std::printf("%s: %s\n", no_gpu ? "SKIPPED, no GPU here" : "FAILED", ferry_status_text(status));
+        return no_gpu ? 77 : 1; // 77 is Meson's and Automake's word for a skipped test
+    }
+    environment.report.struct_size = sizeof environment.report;
+    ferry_get_report(environment.instance, &environment.report);
+    ferry::resolve_table(raw_entry_points(), environment.table, environment.found);
+    // Kept for the whole run: a real driver takes tenths of a second to make a primary context anew for every test.
+    CUcontext context = nullptr;
+    for (int device = 0; device < device_count(); ++device) raw().cuDevicePrimaryCtxRetain(&context, device);
+    const int result = RUN_ALL_TESTS();
+    ferry_close(environment.instance);
+    return result;
+}

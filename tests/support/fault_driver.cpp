@@ -1,0 +1,125 @@
+#include "support/fault_driver.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace ferry::test {
+
+namespace {
+
+struct entry_state {
+    void *real = nullptr;
+    std::atomic<int> calls = 0;
+    std::atomic<int> calls_until_fault = 0; // 0: none
+    bool sticky = false;
+    bool hidden = false;
+    CUresult result = CUDA_SUCCESS;
+};
+
+entry_state entries[driver_symbol_count];
+resolver inner_entry_points;
+
+bool is_faulty(entry_state &entry) {
+    ++entry.calls;
+    int left = entry.calls_until_fault.load();
+    if (left == 0) return false;
+    if (left > 1) {
+        --entry.calls_until_fault;
+        return false;
+    }
+    if (!entry.sticky) entry.calls_until_fault = 0;
+    return true;
+}
+
+// One function per row, with the row's own type.
+template <int row, class Function> struct thunk;
+template <int row, class... Arguments> struct thunk<row, CUresult(CUDAAPI *)(Arguments...)> {
+    static CUresult CUDAAPI call(Arguments... arguments) {
+        entry_state &entry = entries[row];
+        if (is_faulty(entry)) return entry.result;
+        return reinterpret_cast<CUresult(CUDAAPI *)(Arguments...)>(entry.real)(arguments...);
+    }
+};
+
+struct row_number {
+    enum {
+#define FERRY_DRIVER_SYMBOL(need, name, version) row_of_##name##_##version,
+#include "driver/symbols.inc"
+#undef FERRY_DRIVER_SYMBOL
+    };
+};
+
+void *const thunks[] = {
+#define FERRY_DRIVER_SYMBOL(need, name, version)                                                                       \
+    reinterpret_cast<void *>(&thunk<row_number::row_of_##name##_##version, PFN_##name##_v##version>::call),
+#include "driver/symbols.inc"
+#undef FERRY_DRIVER_SYMBOL
+};
+
+entry_state &find(const char *name) {
+    for (int row = 0; row < driver_symbol_count; ++row)
+        if (std::strcmp(driver_symbols[row].name, name) == 0) return entries[row];
+    std::fprintf(stderr, "no driver entry point %s in driver/symbols.inc\n", name);
+    std::abort();
+}
+
+void *get_proc(void *, const char *name, int version) {
+    for (int row = 0; row < driver_symbol_count; ++row) {
+        if (std::strcmp(driver_symbols[row].name, name) != 0 || driver_symbols[row].version != version) continue;
+        return entries[row].hidden || !entries[row].real ? nullptr : thunks[row];
+    }
+    return inner_entry_points.get_proc(inner_entry_points.user, name, version);
+}
+
+} // namespace
+
+fault_driver::fault_driver(resolver inner) {
+    inner_entry_points = inner;
+    heal();
+    reset_counts();
+    for (int row = 0; row < driver_symbol_count; ++row)
+        entries[row].real = inner.get_proc(inner.user, driver_symbols[row].name, driver_symbols[row].version);
+}
+
+fault_driver::~fault_driver() { heal(); }
+
+ferry_options fault_driver::options() const {
+    ferry_options options = {};
+    options.struct_size = sizeof options;
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = get_proc;
+    return options;
+}
+
+void fault_driver::fail(const char *entry, CUresult result, int nth, bool sticky) {
+    entry_state &state = find(entry);
+    state.result = result;
+    state.sticky = sticky;
+    state.calls_until_fault = nth;
+}
+
+void fault_driver::hide(const char *entry) { find(entry).hidden = true; }
+
+void fault_driver::heal() {
+    for (entry_state &entry : entries) {
+        entry.calls_until_fault = 0;
+        entry.hidden = false;
+    }
+}
+
+int fault_driver::calls(const char *entry) const { return find(entry).calls; }
+
+int fault_driver::calls_beginning(const char *prefix) const {
+    int sum = 0;
+    for (int row = 0; row < driver_symbol_count; ++row)
+        if (std::strncmp(driver_symbols[row].name, prefix, std::strlen(prefix)) == 0) sum += entries[row].calls;
+    return sum;
+}
+
+void fault_driver::reset_counts() {
+    for (entry_state &entry : entries) entry.calls = 0;
+}
+
+} // namespace ferry::test

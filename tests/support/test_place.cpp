@@ -1,0 +1,178 @@
+#include "support/test_place.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace ferry::test {
+
+const char *name_of(place_kind kind) {
+    constexpr const char *names[] = {"pageable", "pinned", "registered", "device", "array_1d", "array_2d", "array_3d"};
+    return names[static_cast<int>(kind)];
+}
+
+namespace {
+
+void array_format(std::uint32_t element_size, CUarray_format &format, unsigned &channels) {
+    switch (element_size) {
+    case 1: format = CU_AD_FORMAT_UNSIGNED_INT8, channels = 1; break;
+    case 2: format = CU_AD_FORMAT_HALF, channels = 1; break;
+    case 4: format = CU_AD_FORMAT_FLOAT, channels = 1; break;
+    case 8: format = CU_AD_FORMAT_SIGNED_INT16, channels = 4; break;
+    default: format = CU_AD_FORMAT_UNSIGNED_INT32, channels = 4; break;
+    }
+}
+
+constexpr std::uint64_t page = 4096;
+
+} // namespace
+
+test_place::test_place(place_kind kind, const grid &shape, int device) : kind_(kind), shape_(shape), device_(device) {
+    if (!shape_.row_pitch || is_array(kind)) shape_.row_pitch = shape_.width;
+    if (!shape_.slice_height || is_array(kind)) shape_.slice_height = shape_.height;
+    if (is_array(kind)) shape_.lead = 0;
+    CUdevice handle = 0;
+    EXPECT_OK(raw().cuDeviceGet(&handle, device));
+    EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context_, handle));
+    const std::uint64_t size = shape_.lead + shape_.row_pitch * shape_.slice_height * shape_.depth;
+    picture_.resize(size);
+    enter();
+    switch (kind) {
+    case place_kind::pageable:
+        allocation_ = reinterpret_cast<std::uint64_t>(std::malloc(size));
+        break;
+    case place_kind::registered:
+        allocation_ = reinterpret_cast<std::uint64_t>(std::aligned_alloc(page, (size + page - 1) / page * page));
+        EXPECT_OK(raw().cuMemHostRegister(reinterpret_cast<void *>(allocation_), size, CU_MEMHOSTREGISTER_PORTABLE));
+        break;
+    case place_kind::pinned:
+        EXPECT_OK(raw().cuMemHostAlloc(reinterpret_cast<void **>(&allocation_), size, CU_MEMHOSTALLOC_PORTABLE));
+        break;
+    case place_kind::device: {
+        CUdeviceptr allocated = 0;
+        EXPECT_OK(raw().cuMemAlloc(&allocated, size));
+        allocation_ = allocated;
+        break;
+    }
+    default: {
+        CUDA_ARRAY3D_DESCRIPTOR desc = {};
+        array_format(shape_.element_size, desc.Format, desc.NumChannels);
+        desc.Width = shape_.width / shape_.element_size;
+        desc.Height = kind == place_kind::array_1d ? 0 : shape_.height;
+        desc.Depth = kind == place_kind::array_3d ? shape_.depth : 0;
+        EXPECT_OK(raw().cuArray3DCreate(&array_, &desc));
+    }
+    }
+    leave();
+    address_ = allocation_ + shape_.lead;
+}
+
+test_place::~test_place() {
+    enter();
+    void *const host = reinterpret_cast<void *>(allocation_);
+    switch (kind_) {
+    case place_kind::pageable: std::free(host); break;
+    case place_kind::registered:
+        EXPECT_OK(raw().cuMemHostUnregister(host));
+        std::free(host);
+        break;
+    case place_kind::pinned: EXPECT_OK(raw().cuMemFreeHost(host)); break;
+    case place_kind::device: EXPECT_OK(raw().cuMemFree(allocation_)); break;
+    default: EXPECT_OK(raw().cuArrayDestroy(array_));
+    }
+    leave();
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(device_));
+}
+
+void test_place::enter() const { EXPECT_OK(raw().cuCtxPushCurrent(context_)); }
+
+void test_place::leave() const {
+    CUcontext popped = nullptr;
+    EXPECT_OK(raw().cuCtxPopCurrent(&popped));
+}
+
+void test_place::fill(std::uint64_t seed) {
+    picture_ = random_bytes(picture_.size(), seed);
+    enter();
+    if (is_array(kind_)) {
+        CUDA_MEMCPY3D call = {};
+        call.srcMemoryType = CU_MEMORYTYPE_HOST;
+        call.srcHost = picture_.data();
+        call.srcPitch = shape_.width;
+        call.srcHeight = shape_.height;
+        call.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        call.dstArray = array_;
+        call.WidthInBytes = shape_.width;
+        call.Height = shape_.height;
+        call.Depth = shape_.depth;
+        EXPECT_OK(raw().cuMemcpy3D(&call));
+        EXPECT_OK(raw().cuCtxSynchronize());
+    } else if (kind_ == place_kind::device) {
+        EXPECT_OK(raw().cuMemcpyHtoD(allocation_, picture_.data(), picture_.size()));
+        EXPECT_OK(raw().cuCtxSynchronize());
+    } else {
+        std::memcpy(reinterpret_cast<void *>(allocation_), picture_.data(), picture_.size());
+    }
+    leave();
+}
+
+std::vector<std::byte> test_place::read() const {
+    std::vector<std::byte> bytes(picture_.size());
+    enter();
+    if (is_array(kind_)) {
+        CUDA_MEMCPY3D call = {};
+        call.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        call.srcArray = array_;
+        call.dstMemoryType = CU_MEMORYTYPE_HOST;
+        call.dstHost = bytes.data();
+        call.dstPitch = shape_.width;
+        call.dstHeight = shape_.height;
+        call.WidthInBytes = shape_.width;
+        call.Height = shape_.height;
+        call.Depth = shape_.depth;
+        EXPECT_OK(raw().cuMemcpy3D(&call));
+    } else if (kind_ == place_kind::device) {
+        EXPECT_OK(raw().cuMemcpyDtoH(bytes.data(), allocation_, bytes.size()));
+    } else {
+        std::memcpy(bytes.data(), reinterpret_cast<void *>(allocation_), bytes.size());
+    }
+    leave();
+    return bytes;
+}
+
+ferry_place test_place::describe(statement how, const box &origin) const {
+    ferry_place place = {};
+    const void *const host = reinterpret_cast<void *>(address_);
+    if (is_array(kind_))
+        ferry_place_array(&place, device_, array_);
+    else if (kind_ == place_kind::device)
+        ferry_place_device_pitched(&place, device_, address_, shape_.row_pitch, shape_.slice_height);
+    else
+        ferry_place_host_pitched(&place, host, shape_.row_pitch, shape_.slice_height);
+    if (how == statement::any && !is_array(kind_)) place.kind = FERRY_KIND_ANY;
+    place.x = origin.x;
+    place.y = origin.y;
+    place.z = origin.z;
+    return place;
+}
+
+std::byte &test_place::picture_at(std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+    return picture_[shape_.lead + (z * shape_.slice_height + y) * shape_.row_pitch + x];
+}
+
+void reference_copy(test_place &source, const box &from, test_place &destination, const box &to, std::uint64_t width,
+                    std::uint64_t height, std::uint64_t depth) {
+    for (std::uint64_t z = 0; z < depth; ++z)
+        for (std::uint64_t y = 0; y < height; ++y)
+            for (std::uint64_t x = 0; x < width; ++x)
+                destination.picture_at(to.x + x, to.y + y, to.z + z) =
+                    source.picture_at(from.x + x, from.y + y, from.z + z);
+}
+
+ferry_copy_desc describe_copy(const ferry_place &source, const ferry_place &destination, std::uint64_t width,
+                              std::uint64_t height, std::uint64_t depth) {
+    ferry_copy_desc copy;
+    ferry_copy_desc_init(&copy, &source, &destination, width, height, depth);
+    return copy;
+}
+
+} // namespace ferry::test

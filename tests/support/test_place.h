@@ -1,0 +1,78 @@
+// Memory of every kind a copy can have at an end, each with a plain picture of its bytes on the CPU: what the reference
+// copies between, and what the driver's memory is compared with.
+#pragma once
+
+#include <memory>
+#include <random>
+
+#include "support/driver_under_test.h"
+
+namespace ferry::test {
+
+enum class place_kind { pageable, pinned, registered, device, array_1d, array_2d, array_3d };
+constexpr place_kind all_place_kinds[] = {place_kind::pageable, place_kind::pinned,   place_kind::registered,
+                                          place_kind::device,   place_kind::array_1d, place_kind::array_2d,
+                                          place_kind::array_3d};
+const char *name_of(place_kind kind);
+constexpr bool is_array(place_kind kind) { return kind >= place_kind::array_1d; }
+
+// How the place is described to ferry.
+enum class statement { stated, any };
+
+// A grid of `width` bytes × `height` rows × `depth` slices. Linear memory may have a pitch beyond its width, slices
+// beyond its height, and may begin at an odd address.
+struct grid {
+    std::uint64_t width = 0, height = 1, depth = 1;
+    std::uint64_t row_pitch = 0;    // 0: width
+    std::uint64_t slice_height = 0; // 0: height
+    std::uint64_t lead = 0;         // bytes before the first
+    std::uint32_t element_size = 1; // of arrays: 1, 2, 4, 8 or 16; the width is a multiple of it
+};
+
+struct box {
+    std::uint64_t x = 0, y = 0, z = 0;
+};
+
+class test_place {
+public:
+    test_place(place_kind kind, const grid &shape, int device = 0);
+    ~test_place();
+    test_place(const test_place &) = delete;
+    test_place &operator=(const test_place &) = delete;
+
+    // Writes random bytes everywhere, to the memory and to the picture.
+    void fill(std::uint64_t seed);
+    // Reads the whole memory back, bytes outside any box too.
+    std::vector<std::byte> read() const;
+
+    ferry_place describe(statement how, const box &origin = {}) const;
+    std::byte &picture_at(std::uint64_t x, std::uint64_t y, std::uint64_t z);
+
+    place_kind kind() const { return kind_; }
+    const grid &shape() const { return shape_; }
+    const std::vector<std::byte> &picture() const { return picture_; }
+    std::uint64_t address() const { return address_; } // of the first byte, after the lead
+    CUarray array() const { return array_; }
+    int device() const { return device_; }
+
+private:
+    void enter() const;
+    void leave() const;
+
+    place_kind kind_;
+    grid shape_;
+    int device_;
+    CUcontext context_ = nullptr;
+    std::vector<std::byte> picture_;
+    std::uint64_t allocation_ = 0, address_ = 0;
+    CUarray array_ = nullptr;
+};
+
+// The plain reference: a byte at a time, on the pictures.
+void reference_copy(test_place &source, const box &from, test_place &destination, const box &to, std::uint64_t width,
+                    std::uint64_t height, std::uint64_t depth);
+
+ferry_copy_desc describe_copy(const ferry_place &source, const ferry_place &destination, std::uint64_t width,
+                              std::uint64_t height = 1, std::uint64_t depth = 1);
+
+} // namespace ferry::test

@@ -1,0 +1,290 @@
+// The traps of drivers that others have fallen into, one test each. The numbers are those of the project's list.
+#include <chrono>
+#include <cstdlib>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+class trap : public ferry_test {};
+
+// A driver that records the calls it gets.
+class recording : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        driver = std::make_unique<fault_driver>(raw_entry_points());
+        ferry_options options = driver->options();
+        // Between ferry and the wrapped driver: keeps what cuMemcpy3DAsync was told.
+        options.get_proc_user = this;
+        inner = driver->options().get_proc;
+        options.get_proc = [](void *self, const char *name, int version) -> void * {
+            auto *const test = static_cast<recording *>(self);
+            void *const entry = test->inner(nullptr, name, version);
+            if (std::string(name) != "cuMemcpy3DAsync") return entry;
+            next = reinterpret_cast<PFN_cuMemcpy3DAsync_v3020>(entry);
+            return reinterpret_cast<void *>(&record);
+        };
+        recorded = open_or_fail(options);
+    }
+    void TearDown() override {
+        recorded.reset();
+        driver.reset();
+        ferry_test::TearDown();
+    }
+    static CUresult CUDAAPI record(const CUDA_MEMCPY3D *call, CUstream stream) {
+        last = *call;
+        return next(call, stream);
+    }
+    static inline CUDA_MEMCPY3D last = {};
+    static inline PFN_cuMemcpy3DAsync_v3020 next = nullptr;
+    void *(*inner)(void *, const char *, int) = nullptr;
+    std::unique_ptr<fault_driver> driver;
+    instance_owner recorded;
+};
+
+// 1: drivers have computed srcY and srcZ wrongly on stream-ordered memory, so linear ends never carry an origin.
+TEST_F(recording, trap_1_origins_of_linear_memory_are_folded_into_the_address) {
+    const grid shape = {.width = 64, .height = 16, .depth = 8, .row_pitch = 80, .slice_height = 20};
+    test_place source(place_kind::device, shape), destination(place_kind::device, shape);
+    source.fill(1);
+    destination.fill(2);
+    const box from = {.x = 3, .y = 2, .z = 4}, to = {.x = 5, .y = 6, .z = 1};
+    const ferry_copy_desc copy = describe_copy(source.describe(statement::stated, from),
+                                               destination.describe(statement::stated, to), 32, 7, 3);
+    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(last.srcXInBytes | last.srcY | last.srcZ | last.dstXInBytes | last.dstY | last.dstZ, 0u);
+    EXPECT_EQ(last.srcDevice, source.address() + (4 * 20 + 2) * 80 + 3);
+    EXPECT_EQ(last.dstDevice, destination.address() + (1 * 20 + 6) * 80 + 5);
+    reference_copy(source, from, destination, to, 32, 7, 3);
+    EXPECT_EQ(destination.read(), destination.picture());
+}
+
+// 2: pointers are checked against the current context, not the stream's (NVIDIA/cccl pull request 9997).
+TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_callers_put_back) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    CUcontext other = nullptr;
+    ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    test_place source(place_kind::device, {.width = 64, .height = 4}), destination(place_kind::array_2d, {.width = 64, .height = 4});
+    source.fill(1);
+    ASSERT_OK(raw().cuCtxSetCurrent(other));
+    const ferry_copy_desc copy =
+        describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 64, 4);
+    EXPECT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr));
+    CUcontext current = nullptr;
+    EXPECT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(current, other);
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(destination.read(), source.picture());
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
+}
+
+// 3: CUDA_MEMCPY3D has no contexts, CUDA_MEMCPY3D_PEER has: each copy goes by the one that can say what it must.
+TEST_F(trap, trap_3_the_call_that_names_contexts_is_taken_exactly_when_an_end_is_on_another_device) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    test_place first(place_kind::device, {.width = 64}), second(place_kind::device, {.width = 64});
+    first.fill(1);
+    driver.reset_counts();
+    ASSERT_OK(ferry_copy_bytes(counted.get(), second.address(), first.address(), 64, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(counted.get(), second.address(), first.address(), 64, nullptr, nullptr));
+    EXPECT_EQ(driver.calls("cuMemcpy3D"), 1);
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
+    EXPECT_EQ(driver.calls_beginning("cuMemcpy3DPeer"), 0);
+    if (device_count() < 2) return;
+    test_place far(place_kind::device, {.width = 64}, 1);
+    driver.reset_counts();
+    ASSERT_OK(ferry_copy_bytes(counted.get(), far.address(), first.address(), 64, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(counted.get(), far.address(), first.address(), 64, nullptr, nullptr));
+    EXPECT_EQ(driver.calls("cuMemcpy3DPeer"), 1);
+    EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), 1);
+    ASSERT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(far.read(), first.picture());
+}
+
+// 6: a copy may not span two separately registered ranges, nor registered and other memory.
+TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_is_refused_by_full_checks) {
+    constexpr std::uint64_t page = 4096;
+    auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * page));
+    test_place device(place_kind::device, {.width = 4 * page});
+    device.fill(1);
+    ASSERT_OK(ferry_host_register(full.get(), pages, page, 0));
+    ASSERT_OK(ferry_host_register(full.get(), pages + page, page, 0));
+    const auto address = reinterpret_cast<std::uint64_t>(pages);
+    const auto refuse = [&](std::uint64_t from) {
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_copy_bytes(full.get(), device.address(), from, page, &error);
+        expect_refusal(status, error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    };
+    refuse(address + page / 2);     // from one registration into the next
+    refuse(address + 3 * page / 2); // from a registration into pageable memory
+    ASSERT_OK(ferry_host_unregister(full.get(), pages));
+    refuse(address + page / 2); // from pageable memory into a registration
+    EXPECT_OK(ferry_copy_bytes(full.get(), device.address(), address + page, page, nullptr));
+    ASSERT_OK(ferry_host_unregister(full.get(), pages + page));
+    EXPECT_OK(ferry_copy_bytes(full.get(), device.address(), address, 4 * page, nullptr));
+    std::free(pages);
+}
+
+// 7: srcHeight and dstHeight are the allocation's heights, not the copy's.
+TEST_F(recording, trap_7_slice_heights_reach_the_driver_as_the_allocations) {
+    const grid shape = {.width = 64, .height = 16, .depth = 4, .row_pitch = 64, .slice_height = 19};
+    test_place source(place_kind::pinned, shape), destination(place_kind::device, shape);
+    source.fill(1);
+    destination.fill(2);
+    const ferry_copy_desc copy =
+        describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 60, 5, 4);
+    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(last.srcHeight, 19u);
+    EXPECT_EQ(last.dstHeight, 19u);
+    EXPECT_EQ(last.Height, 5u);
+    reference_copy(source, {}, destination, {}, 60, 5, 4);
+    EXPECT_EQ(destination.read(), destination.picture());
+}
+
+// 16: a plain dlsym("cuMemGetAddressRange") finds the first version, with 32-bit sizes.
+TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 12345, &address));
+    struct {
+        CUdeviceptr base = 0;
+        size_t size = ~size_t{0}; // a 32-bit write would leave the upper half
+        std::uint64_t guard = 0x1234567890abcdef;
+    } told;
+    ASSERT_OK(raw().cuMemGetAddressRange(&told.base, &told.size, address + 100));
+    EXPECT_EQ(told.base, address);
+    EXPECT_EQ(told.size, 12345u);
+    EXPECT_EQ(told.guard, 0x1234567890abcdef);
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_EQ(ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 13000), ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
+}
+
+// 17: at process exit the driver may be gone; after fork the child has none.
+TEST_F(trap, trap_17_closing_at_process_exit_is_harmless) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            static ferry_instance *late = nullptr;
+            std::atexit([] { ferry_close(late); });
+            const ferry_options options = options_under_test();
+            if (ferry_open(&options, &late, nullptr)) std::exit(2);
+            std::uint64_t address = 0;
+            if (ferry_device_alloc(late, 0, 4096, &address)) std::exit(3);
+            std::exit(0);
+        },
+        ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(trap, trap_17_closing_after_the_driver_has_gone_is_harmless) {
+    fault_driver driver(raw_entry_points());
+    instance_owner late = open_or_fail(driver.options());
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(late.get(), 0, 4096, &address));
+    for (const char *const entry : {"cuDevicePrimaryCtxRelease", "cuCtxGetCurrent", "cuCtxSynchronize"})
+        driver.fail(entry, CUDA_ERROR_DEINITIALIZED, 1, true);
+    const std::int32_t status = ferry_copy_bytes(late.get(), address, address + 64, 32, nullptr);
+    EXPECT_EQ(status, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_DEINITIALIZED);
+    EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
+    late.reset();
+    driver.heal();
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(0)); // what the closing could not
+    EXPECT_OK(raw().cuMemFree(address));
+}
+
+TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
+    test_place device(place_kind::device, {.width = 4096}), host(place_kind::pageable, {.width = 4096});
+    host.fill(1);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const std::int32_t status = ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr);
+        ferry_close(basic.release());
+        _exit(status <= FERRY_DRIVER_STATUS_BASE ? 17 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
+    EXPECT_OK(ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr));
+    EXPECT_EQ(device.read(), host.picture());
+}
+
+// 18: a loop over rows is never an answer: one call, whatever the shape, and no second for a million narrow rows.
+TEST_F(trap, trap_18_a_million_rows_of_one_byte_are_one_driver_call) {
+    constexpr std::uint64_t rows = 1 << 20;
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    test_place source(place_kind::pinned, {.width = 1, .height = rows, .row_pitch = 3}),
+        destination(place_kind::device, {.width = 1, .height = rows, .row_pitch = 2});
+    source.fill(1);
+    destination.fill(2);
+    const ferry_copy_desc copy =
+        describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 1, rows);
+    driver.reset_counts();
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
+    EXPECT_LT(seconds.count(), 2.0); // elsewhere 8.6 s, row by row
+    reference_copy(source, {}, destination, {}, 1, rows, 1);
+    EXPECT_EQ(destination.read(), destination.picture());
+}
+
+// 19: texels of 3, 6 and 12 bytes in linear memory, odd pitches, odd bases, a depth of 0.
+TEST_F(trap, trap_19_odd_texels_pitches_and_bases) {
+    for (const std::uint64_t texel : {3, 6, 12})
+        for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::device})
+            for (const place_kind to : {place_kind::registered, place_kind::device}) {
+                const std::uint64_t width = 17 * texel;
+                test_place source(from, {.width = width, .height = 9, .depth = 3, .row_pitch = width + 1, .slice_height = 11, .lead = 1}),
+                    destination(to, {.width = width, .height = 9, .depth = 3, .row_pitch = width + 5, .slice_height = 9, .lead = 3});
+                source.fill(texel);
+                destination.fill(texel + 1);
+                const box origin = {.x = texel, .y = 1, .z = 1};
+                ferry_copy_desc copy = describe_copy(source.describe(statement::any, origin),
+                                                     destination.describe(statement::any), 13 * texel, 7, 2);
+                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+                reference_copy(source, origin, destination, {}, 13 * texel, 7, 2);
+                ASSERT_EQ(destination.read(), destination.picture());
+                copy.depth = 0;
+                copy.height = 0;
+                copy.source.x = copy.source.y = copy.source.z = 0;
+                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+                reference_copy(source, {}, destination, {}, 13 * texel, 1, 1);
+                ASSERT_EQ(destination.read(), destination.picture());
+            }
+}
+
+// 22: a sticky error kills the context: reported as that, the number unchanged, no retry behind the caller's back.
+TEST_F(trap, trap_22_a_sticky_error_is_reported_as_a_dead_context_and_not_retried) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner dying = open_or_fail(driver.options());
+    test_place source(place_kind::pinned, {.width = 64}), destination(place_kind::device, {.width = 64});
+    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_ILLEGAL_ADDRESS, 2, true);
+    const auto enqueue = [&] {
+        return ferry_copy_bytes_async(dying.get(), destination.address(), source.address(), 64, nullptr, nullptr);
+    };
+    driver.reset_counts();
+    EXPECT_OK(enqueue());
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        const std::int32_t status = enqueue();
+        EXPECT_EQ(status, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
+        EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
+        EXPECT_STREQ(ferry_status_name(status), "CUDA_ERROR_ILLEGAL_ADDRESS");
+    }
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 3);
+    ASSERT_OK(raw().cuCtxSynchronize());
+}
+
+} // namespace
+} // namespace ferry::test

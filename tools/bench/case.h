@@ -1,0 +1,51 @@
+// What a case is, what it is given and what it hands back. A new case is one file case_<name>.cpp that defines a
+// bench_case, declared at the end of this header and listed in main.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "measure.h"
+#include "workspace.h"
+
+namespace bench {
+
+class progress;
+
+struct session {
+    const bench::environment &environment;
+    bench::workspace &workspace;
+    const std::vector<ceiling> &ceilings;
+    bool is_quick;
+    bench::progress &progress;
+};
+
+// One comparison: raw beside ferry.
+struct row {
+    std::vector<std::string> labels; // one for each of the case's label columns
+    std::size_t bytes;
+    comparison times;
+    std::optional<double> target;                  // the least ratio that is acceptable; none: the row is only shown
+    std::optional<double> ceiling = {};            // bytes a nanosecond (GB/s); with it, bandwidths are shown
+    std::optional<distribution> reference_ns = {}; // another raw call, for orientation
+
+    verdict judged() const { return judge(times.ratio, target); }
+};
+
+struct case_result {
+    std::string note; // what raw and ferry are here, for the reader of the table
+    std::vector<std::string> label_columns;
+    std::string reference_column = {}; // what row::reference_ns is, if the rows have one
+    std::vector<row> rows = {};
+};
+
+struct bench_case {
+    const char *name;
+    const char *summary; // one line
+    case_result (*run)(session &);
+};
+
+extern const bench_case linear_case;
+extern const bench_case submit_case;
+
+} // namespace bench

@@ -1,0 +1,93 @@
+// linear: one contiguous piece, from 4 B to 1 GiB, until it has arrived.
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+enum class form { async, sync };
+
+struct linear_copy {
+    bench::direction direction;
+    bench::form form;
+};
+
+std::vector<linear_copy> all_copies(const workspace &workspace) {
+    std::vector<linear_copy> copies;
+    for (const direction &direction : pinned_directions(workspace))
+        for (const form each : {form::async, form::sync})
+            copies.push_back({direction, each});
+    // Pageable copies have no asynchronous form worth the name: the driver's own wait for the copy.
+    for (const direction &direction : pageable_directions(workspace))
+        copies.push_back({direction, form::sync});
+    return copies;
+}
+
+std::vector<std::size_t> all_sizes(const session &session) {
+    std::vector<std::size_t> sizes;
+    for (std::size_t size = 4; size <= session.workspace.largest; size *= 4)
+        sizes.push_back(size);
+    if (session.is_quick)
+        std::erase_if(sizes, [](std::size_t size) {
+            for (const std::size_t kept : {64, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20})
+                if (size == kept) return false;
+            return true;
+        });
+    return sizes;
+}
+
+std::vector<contender> raw_and_ferry(const environment &environment, const linear_copy &copy, std::size_t size) {
+    const direction &direction = copy.direction;
+    const ferry_copy_desc desc = describe(direction, size, environment.device);
+    if (copy.form == form::async)
+        return {{"cuMemcpy*Async",
+                 [&, size] {
+                     raw_copy_async(environment, direction, size);
+                     drain(environment);
+                 }},
+                {"ferry_copy_async", [&, desc] {
+                     ferry_copy_async_checked(environment.basic.get(), desc, environment.stream.get());
+                     drain(environment);
+                 }}};
+    return {{"cuMemcpy*", [&, size] { raw_copy(environment, direction, size); }},
+            {"ferry_copy", [&, desc] {
+                 auto error = sized<ferry_error_info>();
+                 check(ferry_copy(environment.basic.get(), &desc, &error), "ferry_copy", error);
+             }}};
+}
+
+row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
+    const std::vector<contender> contenders = raw_and_ferry(session.environment, copy, size);
+    verify_each(session.workspace, copy.direction, size, contenders);
+    // 7 rounds, 14 samples, of 1 GiB; 2000 rounds of what takes microseconds.
+    const effort effort = session.is_quick ? bench::effort{4, 200, 0.1e9} : bench::effort{7, 2000, 0.8e9};
+    const std::vector<samples> taken = interleave(contenders, effort);
+    const bool has_target = copy.direction.kind() == memory::pinned && size >= 1 << 20;
+    return {
+        .labels = {copy.direction.name, name_of(copy.direction.kind()), copy.form == form::async ? "async" : "sync"},
+        .bytes = size,
+        .times = compare(taken[0], taken[1]),
+        .target = has_target ? std::optional(0.99) : std::nullopt,
+        .ceiling = ceiling_of(copy.direction, session.ceilings)};
+}
+
+case_result run_linear(session &session) {
+    case_result result = {.note = "async: cuMemcpy*Async and ferry_copy_async, each with cuStreamSynchronize; sync: "
+                                  "cuMemcpy* and ferry_copy, until the bytes are there",
+                          .label_columns = {"copy", "memory", "form"}};
+    const std::vector<linear_copy> copies = all_copies(session.workspace);
+    for (const linear_copy &copy : copies)
+        for (const std::size_t size : all_sizes(session)) {
+            session.progress.show("linear", copy.direction, size);
+            result.rows.push_back(measure_copy(session, copy, size));
+        }
+    return result;
+}
+
+} // namespace
+
+const bench_case linear_case = {"linear", "one contiguous piece, 4 B to 1 GiB, pinned, pageable and on the device",
+                                run_linear};
+
+} // namespace bench

@@ -1,0 +1,115 @@
+// submit: what it costs the calling thread to issue a copy, without waiting for it.
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+// Calls in a row without waiting: enough to time, few enough not to fill the driver's queue (500 did not, hw.cu).
+constexpr int burst_length = 200;
+
+struct variant {
+    bool is_short; // ferry_copy_bytes_async, which has no kinds to state
+    bool is_any;
+    bool is_full; // checks
+    std::optional<double> target;
+};
+constexpr variant variants[] = {
+    {false, false, false, 1 / 1.10}, {false, true, false, {}}, {false, false, true, {}},
+    {false, true, true, 1 / 1.25},   {true, true, false, {}},
+};
+
+template <typename Call> contender burst(const char *name, const environment &environment, Call call) {
+    const auto run = [call] {
+        for (int i = 0; i < burst_length; ++i)
+            call();
+    };
+    return {name, run, burst_length, [&environment] { drain(environment); }};
+}
+
+CUDA_MEMCPY3D lower(const direction &direction, std::size_t size) {
+    CUDA_MEMCPY3D copy = {};
+    const auto type_of = [](const buffer &buffer) {
+        return buffer.is_device() ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    };
+    copy.srcMemoryType = type_of(direction.source);
+    copy.srcHost = direction.source.host();
+    copy.srcDevice = direction.source.address;
+    copy.dstMemoryType = type_of(direction.destination);
+    copy.dstHost = direction.destination.host();
+    copy.dstDevice = direction.destination.address;
+    copy.WidthInBytes = size;
+    copy.Height = copy.Depth = 1;
+    return copy;
+}
+
+contender ferry_burst(const environment &environment, const direction &direction, std::size_t size,
+                      const variant &variant) {
+    ferry_instance *const ferry = (variant.is_full ? environment.full : environment.basic).get();
+    const CUstream stream = environment.stream.get();
+    if (variant.is_short)
+        return burst("ferry_copy_bytes_async", environment,
+                     [=, to = direction.destination.address, from = direction.source.address] {
+                         auto error = sized<ferry_error_info>();
+                         check(ferry_copy_bytes_async(ferry, to, from, size, stream, &error), "ferry_copy_bytes_async",
+                               error);
+                     });
+    ferry_copy_desc copy = describe(direction, size, environment.device);
+    if (variant.is_any) {
+        ferry_place_any(&copy.source, direction.source.address);
+        ferry_place_any(&copy.destination, direction.destination.address);
+    }
+    return burst("ferry_copy_async", environment, [=] { ferry_copy_async_checked(ferry, copy, stream); });
+}
+
+// The raw call, the reference, then ferry's variants: all in one loop, on the same buffers.
+std::vector<contender> all_contenders(const environment &environment, const direction &direction, std::size_t size) {
+    std::vector<contender> contenders;
+    contenders.push_back(burst("cuMemcpy3DAsync", environment, [&environment, copy = lower(direction, size)] {
+        check(environment.cu.cuMemcpy3DAsync(&copy, environment.stream.get()), "cuMemcpy3DAsync");
+    }));
+    contenders.push_back(burst("cuMemcpy*Async", environment,
+                               [&environment, &direction, size] { raw_copy_async(environment, direction, size); }));
+    for (const variant &variant : variants)
+        contenders.push_back(ferry_burst(environment, direction, size, variant));
+    return contenders;
+}
+
+void measure_direction(session &session, const direction &direction, std::size_t size, std::vector<row> &rows) {
+    const std::vector<contender> contenders = all_contenders(session.environment, direction, size);
+    verify_each(session.workspace, direction, size, contenders);
+    const effort effort = session.is_quick ? bench::effort{4, 50, 0.5e9} : bench::effort{20, 400, 4e9};
+    const std::vector<samples> taken = interleave(contenders, effort);
+    for (std::size_t i = 0; i < std::size(variants); ++i) {
+        const variant &variant = variants[i];
+        rows.push_back({.labels = {direction.name, variant.is_short ? "bytes" : "descriptor",
+                                   variant.is_any ? "ANY" : "stated", variant.is_full ? "full" : "basic"},
+                        .bytes = size,
+                        .times = compare(taken[0], taken[2 + i]),
+                        .target = variant.target,
+                        .reference_ns = summarise(taken[1])});
+    }
+}
+
+case_result run_submit(session &session) {
+    case_result result = {
+        .note = "a sample is a burst of 200 calls without waiting; host memory is pinned; raw: cuMemcpy3DAsync; 1D "
+                "raw: cuMemcpy*Async; ferry: ferry_copy_async, and for 'bytes' "
+                "ferry_copy_bytes_async",
+        .label_columns = {"copy", "form", "kinds", "checks"},
+        .reference_column = "1D raw"};
+    const std::vector<direction> directions = pinned_directions(session.workspace);
+    for (const std::size_t size : {64, 64 << 10})
+        for (const direction &direction : directions) {
+            session.progress.show("submit", direction, size);
+            measure_direction(session, direction, size, result.rows);
+        }
+    return result;
+}
+
+} // namespace
+
+const bench_case submit_case = {"submit", "the cost of issuing a small copy, not of completing it", run_submit};
+
+} // namespace bench

@@ -1,0 +1,70 @@
+// What every case stands on: ferry's instances, the raw driver as they reach it, a context, a stream, and errors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "driver/table.h"
+#include "ferry/ferry.h"
+
+namespace bench {
+
+// Throws: the run cannot go on, and the message says why.
+[[noreturn]] void fail(const std::string &message);
+// Throws if a call failed, naming it.
+void check(CUresult result, const char *call);
+void check(std::int32_t status, const char *call, const ferry_error_info &error);
+
+// A struct of ferry's, zero but for the size that it begins with.
+template <typename Struct> Struct sized() {
+    Struct value = {};
+    value.struct_size = sizeof value;
+    return value;
+}
+
+// Something of the driver's, with the call that gives it back.
+template <typename Handle> class owned {
+public:
+    owned(Handle handle, std::function<void(Handle)> give_back) : handle_(handle), give_back_(std::move(give_back)) {}
+    owned(owned &&other) noexcept : handle_(other.handle_), give_back_(std::exchange(other.give_back_, nullptr)) {}
+    ~owned() {
+        if (give_back_) give_back_(handle_);
+    }
+    Handle get() const { return handle_; }
+
+private:
+    Handle handle_;
+    std::function<void(Handle)> give_back_;
+};
+
+using instance = owned<ferry_instance *>;
+instance open_ferry(std::int32_t driver, std::int32_t checks);
+
+struct environment {
+    environment(std::int32_t driver, int device);
+
+    // Throws if the driver lacks one of these optional entry points, which a case is about to call.
+    void need(std::initializer_list<const char *> entry_points) const;
+
+    const int device;
+    double first_open_ns = 0; // of ferry_open, with the driver's cuInit in it
+    const instance basic;
+    const instance full; // the same driver, opened with FERRY_CHECKS_FULL
+    ferry_report report = {};
+    ferry_device_info device_info = {};
+    ferry::driver_table cu;        // filled through ferry_get_proc: the same driver, and nothing of ferry in between
+    const owned<CUdevice> context; // the primary one, current on this thread as in any program that uses the driver
+    const owned<CUstream> stream;  // non-blocking
+};
+
+// What an instance costs once the driver runs, as medians.
+struct opening_cost {
+    double open_ns, close_ns;
+};
+opening_cost measure_opening(const environment &environment);
+
+} // namespace bench

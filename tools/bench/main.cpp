@@ -1,0 +1,116 @@
+// ferry-bench: the raw driver's calls and ferry's, side by side on the same buffers in one run.
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+constexpr const bench_case *cases[] = {&linear_case, &submit_case};
+
+struct options {
+    std::vector<std::string> cases; // empty: all
+    bool is_quick = false, is_strict = false, only_list = false;
+    std::string json; // a file, "-" for stdout, or empty
+    int device = 0;
+    std::int32_t driver = FERRY_DRIVER_AUTO;
+
+    bool wants(const bench_case &which) const {
+        return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
+    }
+};
+
+void declare(CLI::App &app, options &options) {
+    static const std::map<std::string, std::int32_t> drivers = {
+        {"auto", FERRY_DRIVER_AUTO}, {"cuda", FERRY_DRIVER_CUDA}, {"software", FERRY_DRIVER_SOFTWARE}};
+    std::vector<std::string> names;
+    for (const bench_case *each : cases)
+        names.push_back(each->name);
+    app.add_option("--case", options.cases, "Run only this case; may be repeated")->check(CLI::IsMember(names));
+    app.add_flag("--quick", options.is_quick, "Fewer sizes and samples: seconds instead of minutes");
+    app.add_option("--json", options.json, "Write all results to this file; - is stdout (the tables go to stderr)")
+        ->type_name("FILE");
+    app.add_option("--device", options.device, "Device number")->check(CLI::NonNegativeNumber);
+    app.add_option("--driver", options.driver, "Which driver; auto takes the software driver where there is no GPU")
+        ->transform(CLI::CheckedTransformer(drivers))
+        ->option_text("auto|cuda|software");
+    app.add_flag("--strict", options.is_strict, "Exit with 1 if a row with a target is lost");
+    app.add_flag("--list", options.only_list, "List the cases and exit");
+}
+
+// 1 GiB, but no more than a device of little memory holds twice over, and little where the CPU makes the copies.
+std::size_t largest_size(const environment &environment, bool is_quick) {
+    std::size_t size = environment.device_info.is_software ? 16 << 20 : is_quick ? 64 << 20 : 1 << 30;
+    while (size > environment.device_info.total_memory / 4)
+        size /= 4;
+    return size;
+}
+
+bool has_lost_target(const case_result &result) {
+    return std::any_of(result.rows.begin(), result.rows.end(),
+                       [](const row &row) { return row.target && row.judged() == verdict::lost; });
+}
+
+int run(const options &options) {
+    std::ofstream json_file;
+    if (!options.json.empty() && options.json != "-") {
+        json_file.open(options.json); // before the measuring, not after minutes of it
+        if (!json_file) fail("cannot write " + options.json);
+    }
+    std::ostream &out = options.json == "-" ? std::cerr : std::cout;
+
+    const environment environment(options.driver, options.device);
+    workspace workspace(environment, largest_size(environment, options.is_quick));
+    const std::vector<ceiling> ceilings = measure_ceilings(environment, workspace);
+    const run_info info = {environment, measure_opening(environment), ceilings, today_utc(), options.is_quick};
+    print_heading(out, info);
+
+    json results = to_json(info);
+    bool is_lost = false;
+    progress progress;
+    session session = {environment, workspace, ceilings, options.is_quick, progress};
+    for (const bench_case *each : cases) {
+        if (!options.wants(*each)) continue;
+        const case_result result = each->run(session);
+        progress.erase();
+        print_case(out, *each, result, environment.device_info.is_software);
+        out << std::flush;
+        results["cases"].push_back(to_json(*each, result));
+        is_lost = is_lost || has_lost_target(result);
+    }
+    if (!options.json.empty()) {
+        std::ostream &target = options.json == "-" ? std::cout : json_file;
+        target << results.dump(2) << std::endl;
+        if (!target) fail("cannot write " + options.json);
+    }
+    return is_lost && options.is_strict ? 1 : 0;
+}
+
+} // namespace
+
+} // namespace bench
+
+int main(int argument_count, char **arguments) {
+    CLI::App app("Measures the raw CUDA driver and ferry side by side.");
+    bench::options options;
+    bench::declare(app, options);
+    CLI11_PARSE(app, argument_count, arguments);
+    if (options.only_list) {
+        for (const bench::bench_case *each : bench::cases)
+            std::cout << each->name << "  " << each->summary << '\n';
+        return 0;
+    }
+    try {
+        return bench::run(options);
+    } catch (const std::exception &failure) {
+        std::cerr << "ferry-bench: " << failure.what() << '\n';
+        return 1;
+    }
+}

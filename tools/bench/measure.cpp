@@ -1,0 +1,96 @@
+#include "measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace bench {
+
+namespace {
+
+double time_one_run(const contender &contender) {
+    const double start = now_ns();
+    contender.run();
+    const double spent = now_ns() - start;
+    if (contender.settle) contender.settle();
+    return spent / contender.calls;
+}
+
+void run_round(std::span<const contender> contenders, std::size_t first, std::vector<samples> &taken) {
+    const std::size_t count = contenders.size();
+    for (std::size_t step = 0; step < 2 * count; ++step) {
+        const std::size_t position = step < count ? step : 2 * count - 1 - step;
+        const std::size_t which = (first + position) % count;
+        taken[which].push_back(time_one_run(contenders[which]));
+    }
+}
+
+// Between the two nearest samples, linearly.
+double quantile(const samples &sorted, double fraction) {
+    const double position = fraction * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<std::size_t>(position);
+    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    return std::lerp(sorted[below], sorted[above], position - static_cast<double>(below));
+}
+
+double median_between(const samples &values, std::size_t first, std::size_t end) {
+    const auto begin = values.begin();
+    return summarise({begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(end)}).median;
+}
+
+} // namespace
+
+double now_ns() {
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<samples> interleave(std::span<const contender> contenders, const effort &effort) {
+    std::vector<samples> taken(contenders.size());
+    // A twentieth of the budget brings caches, clocks and the driver's own pools to where they stay.
+    const double warm = now_ns() + effort.budget_ns / 20;
+    do
+        run_round(contenders, 0, taken);
+    while (now_ns() < warm);
+    for (samples &each : taken)
+        each.clear();
+
+    const double end = now_ns() + effort.budget_ns;
+    for (int round = 0; round < effort.most_rounds && (round < effort.least_rounds || now_ns() < end); ++round)
+        run_round(contenders, static_cast<std::size_t>(round) % contenders.size(), taken);
+    return taken;
+}
+
+distribution summarise(samples values) {
+    std::sort(values.begin(), values.end());
+    return {quantile(values, 0.10), quantile(values, 0.25), quantile(values, 0.50), quantile(values, 0.75),
+            quantile(values, 0.90), values.front(),         values.size()};
+}
+
+comparison compare(const samples &raw, const samples &ferry) {
+    const std::size_t rounds = raw.size() / 2, blocks = std::min<std::size_t>(rounds, 40);
+    samples ratios;
+    for (std::size_t block = 0; block < blocks; ++block) {
+        const std::size_t first = 2 * (rounds * block / blocks), end = 2 * (rounds * (block + 1) / blocks);
+        ratios.push_back(median_between(raw, first, end) / median_between(ferry, first, end));
+    }
+    return {summarise(raw), summarise(ferry), summarise(ratios)};
+}
+
+const char *name_of(verdict verdict) {
+    switch (verdict) {
+    case verdict::ok:
+        return "ok";
+    case verdict::lost:
+        return "lost";
+    default:
+        return "noise";
+    }
+}
+
+verdict judge(const distribution &ratio, std::optional<double> target) {
+    const double bar = target.value_or(1);
+    if (ratio.p75 < bar) return verdict::lost;
+    return ratio.p25 >= bar ? verdict::ok : verdict::noise;
+}
+
+} // namespace bench

@@ -1,0 +1,205 @@
+#include "report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+#if defined(_WIN32)
+#include <io.h>
+#else
+#include <unistd.h>
+#endif
+
+namespace bench {
+
+namespace {
+
+constexpr const char *no_hardware = "SOFTWARE DRIVER: copies made by the CPU. These are no hardware figures.";
+
+template <typename... Values> std::string text(const char *format, Values... values) {
+    std::array<char, 512> line;
+    std::snprintf(line.data(), line.size(), format, values...);
+    return line.data();
+}
+
+std::string version_text(int version) { return text("%d.%d", version / 1000, version % 1000 / 10); }
+
+std::string ferry_version_text() {
+    const int version = ferry_version();
+    return text("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+}
+
+double bandwidth(const row &row, const distribution &time_ns) {
+    return static_cast<double>(row.bytes) / time_ns.median;
+}
+
+std::string with_spread(const distribution &values, double unit, int digits) {
+    return text("%.*f [%.*f..%.*f]", digits, values.median / unit, digits, values.p25 / unit, digits,
+                values.p75 / unit);
+}
+
+std::vector<std::string> column_names(const case_result &result, bool has_ceiling) {
+    std::vector<std::string> names = result.label_columns;
+    const char *const unit = has_ceiling ? "us" : "ns";
+    names.insert(names.end(), {"size", text("raw %s", unit), text("ferry %s", unit)});
+    if (!result.reference_column.empty()) names.push_back(text("%s %s", result.reference_column.c_str(), unit));
+    if (has_ceiling)
+        names.insert(names.end(), {"raw GB/s", "ferry GB/s", "ceiling"});
+    else
+        names.push_back("ferry - raw");
+    names.insert(names.end(), {"raw/ferry", "target", "n", "verdict"});
+    return names;
+}
+
+std::vector<std::string> cells(const row &row) {
+    std::vector<std::string> cells = row.labels;
+    const distribution &raw = row.times.raw_ns, &ferry = row.times.ferry_ns;
+    // Copies until arrival in microseconds, calls in nanoseconds.
+    const double unit = row.ceiling ? 1e3 : 1;
+    const int digits = row.ceiling ? 2 : 0;
+    cells.insert(cells.end(), {size_text(row.bytes), with_spread(raw, unit, digits), with_spread(ferry, unit, digits)});
+    if (row.reference_ns) cells.push_back(text("%.*f", digits, row.reference_ns->median / unit));
+    if (row.ceiling)
+        cells.insert(cells.end(), {text("%.2f", bandwidth(row, raw)), text("%.2f", bandwidth(row, ferry)),
+                                   text("%.2f", *row.ceiling)});
+    else
+        cells.push_back(text("%+.0f", ferry.median - raw.median));
+    cells.insert(cells.end(), {with_spread(row.times.ratio, 1, 3), row.target ? text("%.3f", *row.target) : "none",
+                               text("%zu", raw.count), name_of(row.judged())});
+    return cells;
+}
+
+// The first `left_count` columns and the last one to the left, the rest, being numbers, to the right.
+void print_table(std::ostream &out, const std::vector<std::vector<std::string>> &lines, std::size_t left_count) {
+    std::vector<std::size_t> widths(lines.front().size());
+    for (const auto &line : lines)
+        for (std::size_t i = 0; i < line.size(); ++i)
+            widths[i] = std::max(widths[i], line[i].size());
+    for (const auto &line : lines) {
+        for (std::size_t i = 0; i + 1 < line.size(); ++i) {
+            const std::string padding(widths[i] - line[i].size(), ' ');
+            out << (i < left_count ? line[i] + padding : padding + line[i]) << "  ";
+        }
+        out << line.back() << '\n';
+    }
+}
+
+std::ptrdiff_t count_rows(const case_result &result, verdict verdict, bool has_target) {
+    return std::count_if(result.rows.begin(), result.rows.end(), [&](const row &row) {
+        return row.judged() == verdict && row.target.has_value() == has_target;
+    });
+}
+
+json to_json(const distribution &values) {
+    return {{"median", values.median}, {"p25", values.p25},     {"p75", values.p75},      {"p10", values.p10},
+            {"p90", values.p90},       {"least", values.least}, {"samples", values.count}};
+}
+
+template <typename Value> json or_null(const std::optional<Value> &value) { return value ? json(*value) : json(); }
+
+} // namespace
+
+progress::progress() : is_terminal_(isatty(fileno(stderr))) {}
+
+void progress::show(const char *case_name, const direction &direction, std::size_t size) {
+    if (is_terminal_)
+        std::cerr << "\r\033[K" << case_name << ": " << direction.name << ' ' << name_of(direction.kind()) << ' '
+                  << size_text(size) << std::flush;
+}
+
+void progress::erase() {
+    if (is_terminal_) std::cerr << "\r\033[K" << std::flush;
+}
+
+std::string size_text(std::size_t bytes) {
+    static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && bytes % 1024 == 0 && unit < 3; bytes /= 1024)
+        ++unit;
+    return text("%zu %s", bytes, units[unit]);
+}
+
+std::string today_utc() {
+    const std::time_t now = std::time(nullptr);
+    std::array<char, 32> line;
+    std::strftime(line.data(), line.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+    return line.data();
+}
+
+void print_heading(std::ostream &out, const run_info &run) {
+    const environment &environment = run.environment;
+    out << "ferry " << ferry_version_text() << " beside the raw driver: " << environment.device_info.name << " ("
+        << environment.device_info.pci_address << "), CUDA " << version_text(environment.report.driver_version) << ", "
+        << run.date << (run.is_quick ? ", quick" : "") << '\n';
+    if (environment.device_info.is_software) out << no_hardware << '\n';
+    if (environment.report.fallback_reason)
+        out << "Why no GPU: " << ferry_status_text(environment.report.fallback_reason) << '\n';
+    out << text("Opening: the first ferry_open, cuInit included, %.2f ms; after it ferry_open %.1f us, ferry_close "
+                "%.1f us\n",
+                environment.first_open_ns / 1e6, run.opening.open_ns / 1e3, run.opening.close_ns / 1e3);
+    out << "Ceilings, the best raw pinned copy in this run:";
+    for (const ceiling &ceiling : run.ceilings)
+        out << text("  %s %.2f GB/s", ceiling.direction, ceiling.bandwidth);
+    out << "\nMedians [p25..p75]. raw/ferry: median of paired ratios, above 1 ferry is faster. Verdict by that\n"
+           "ratio's p25..p75 against the target, or 1 where there is none: ok, all of it keeps to it; lost, all of it\n"
+           "is below; noise, the difference is smaller than the spread. n: samples. Every row's bytes were verified.\n";
+}
+
+void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software) {
+    out << '\n' << which.name << ": " << which.summary << '\n';
+    if (is_software) out << no_hardware << '\n';
+    out << result.note << '\n';
+    if (result.rows.empty()) return;
+    std::vector<std::vector<std::string>> lines = {column_names(result, result.rows.front().ceiling.has_value())};
+    std::transform(result.rows.begin(), result.rows.end(), std::back_inserter(lines), cells);
+    print_table(out, lines, result.label_columns.size());
+    for (const bool has_target : {true, false})
+        out << (has_target ? "with a target: " : "without: ") << count_rows(result, verdict::ok, has_target) << " ok, "
+            << count_rows(result, verdict::noise, has_target) << " noise, "
+            << count_rows(result, verdict::lost, has_target) << " lost" << (has_target ? "; " : "\n");
+}
+
+json to_json(const run_info &run) {
+    const environment &environment = run.environment;
+    json ceilings;
+    for (const ceiling &ceiling : run.ceilings)
+        ceilings[ceiling.direction] = ceiling.bandwidth;
+    return {{"date", run.date},
+            {"quick", run.is_quick},
+            {"ferry_version", ferry_version_text()},
+            {"machine",
+             {{"device", environment.device},
+              {"device_name", environment.device_info.name},
+              {"pci_address", environment.device_info.pci_address},
+              {"driver_version", environment.report.driver_version},
+              {"is_software", environment.device_info.is_software != 0}}},
+            {"opening_ns",
+             {{"first_open_with_cuInit", environment.first_open_ns},
+              {"open", run.opening.open_ns},
+              {"close", run.opening.close_ns}}},
+            {"ceilings_gb_per_s", ceilings}};
+}
+
+json to_json(const bench_case &which, const case_result &result) {
+    json rows = json::array();
+    for (const row &row : result.rows) {
+        json labels;
+        for (std::size_t i = 0; i < row.labels.size(); ++i)
+            labels[result.label_columns[i]] = row.labels[i];
+        rows.push_back({{"labels", labels},
+                        {"bytes", row.bytes},
+                        {"raw_ns", to_json(row.times.raw_ns)},
+                        {"ferry_ns", to_json(row.times.ferry_ns)},
+                        {"ratio", to_json(row.times.ratio)},
+                        {"target", or_null(row.target)},
+                        {"ceiling_gb_per_s", or_null(row.ceiling)},
+                        {"reference_ns", row.reference_ns ? to_json(*row.reference_ns) : json()},
+                        {"verdict", name_of(row.judged())}});
+    }
+    return {{"name", which.name}, {"note", result.note}, {"rows", rows}};
+}
+
+} // namespace bench

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Counts the results of the last `meson test` in a build folder, test cases of GoogleTest one by one.
+
+count-tests.py BUILD_FOLDER
+"""
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+logs = Path(sys.argv[1], "meson-logs")
+passed = failed = skipped = 0
+
+# Suites of GoogleTest are named project.test.suite (test: with or without Meson's suites before it, as versions
+# differ); anything else has one result and is counted from the other log.
+suites = ElementTree.parse(logs / "testlog.junit.xml").getroot().findall("testsuite")
+
+for line in (logs / "testlog.json").read_text().splitlines():
+    test = json.loads(line)
+    names = tuple(f"ferry.{name}." for name in (test["name"], test["name"].split(" / ")[-1]))
+    cases = [case for suite in suites if suite.get("name").startswith(names) for case in suite.findall("testcase")]
+    failures = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    skips = sum(case.find("skipped") is not None for case in cases)
+    if test["result"] == "SKIP":
+        skipped += 1
+    elif not cases:
+        passed += test["result"] == "OK"
+        failed += test["result"] != "OK"
+    else:
+        # A program may fail beside its cases, by a leak at its end for instance.
+        failed += max(failures, test["result"] != "OK")
+        skipped += skips
+        passed += len(cases) - failures - skips
+
+print(f"{passed} passed, {failed} failed, {skipped} skipped")
+sys.exit(1 if failed else 0)
