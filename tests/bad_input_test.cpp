@@ -1,4 +1,5 @@
-// Bad input: each kind has its own status that names the field, nothing is enqueued, and the caller's world is unharmed.
+// Bad input: each kind has its own status that names the field, nothing is enqueued, and the caller's world is
+// unharmed.
 #include <functional>
 #include <limits>
 
@@ -101,9 +102,8 @@ TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
          FERRY_FIELD_ROW_PITCH},
         {"pitch below x plus width", [](auto &c) { c.destination.x = 129; }, FERRY_ERROR_PITCH, FERRY_SIDE_DESTINATION,
          FERRY_FIELD_ROW_PITCH},
-        {"pitch above the device's limit",
-         [](auto &c) { c.source.row_pitch = std::uint64_t{1} << 31; }, FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE,
-         FERRY_FIELD_ROW_PITCH},
+        {"pitch above the device's limit", [](auto &c) { c.source.row_pitch = std::uint64_t{1} << 31; },
+         FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH},
         {"slice height below height", [](auto &c) { c.source.slice_height = 7; }, FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE,
          FERRY_FIELD_SLICE_HEIGHT},
         {"width that overflows",
@@ -119,8 +119,12 @@ TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
          FERRY_FIELD_Y},
         {"z that overflows", [](auto &c) { c.source.z = most; }, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,
          FERRY_FIELD_ADDRESS},
-        {"overlapping ends", [](auto &c) { c.destination = c.source; c.destination.x = 1; }, FERRY_ERROR_OVERLAP,
-         FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS},
+        {"overlapping ends",
+         [](auto &c) {
+             c.destination = c.source;
+             c.destination.x = 1;
+         },
+         FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS},
         {"identical ends", [](auto &c) { c.destination = c.source; }, FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION,
          FERRY_FIELD_ADDRESS},
     };
@@ -182,8 +186,7 @@ TEST_F(bad_input, full_checks_know_the_ends_of_allocations) {
     for (test_place *const place : {host.get(), device.get()}) {
         ferry_error_info error = new_error();
         test_place other(place_kind::device, {.width = 2 * size});
-        const std::int32_t status =
-            ferry_copy_bytes(full.get(), other.address(), place->address() + 1, size, &error);
+        const std::int32_t status = ferry_copy_bytes(full.get(), other.address(), place->address() + 1, size, &error);
         expect_refusal(status, error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         EXPECT_EQ(error.value, place->address() + size + 1);
         EXPECT_EQ(error.limit, place->address() + size);

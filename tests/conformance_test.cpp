@@ -42,7 +42,12 @@ constexpr scene scenes[] = {
      {.x = 32, .y = 2},
      {.x = 64, .y = 5},
      {160, 11, 1}},
-    {"tight_volume", {.width = 32, .height = 8, .depth = 6}, {.width = 32, .height = 8, .depth = 6}, {}, {}, {32, 8, 6}},
+    {"tight_volume",
+     {.width = 32, .height = 8, .depth = 6},
+     {.width = 32, .height = 8, .depth = 6},
+     {},
+     {},
+     {32, 8, 6}},
     {"tight_slices_apart",
      {.width = 32, .height = 8, .depth = 5, .slice_height = 11},
      {.width = 32, .height = 8, .depth = 5, .slice_height = 9},
@@ -73,8 +78,7 @@ enum class form { synchronous, on_a_stream, on_the_null_stream, on_the_per_threa
 constexpr form all_forms[] = {form::synchronous, form::on_a_stream, form::on_the_null_stream,
                               form::on_the_per_thread_stream};
 
-class every_pairing : public ferry_test,
-                      public ::testing::WithParamInterface<std::tuple<place_kind, place_kind>> {};
+class every_pairing : public ferry_test, public ::testing::WithParamInterface<std::tuple<place_kind, place_kind>> {};
 
 TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
     const auto [source_kind, destination_kind] = GetParam();
@@ -92,9 +96,9 @@ TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
                              (how == statement::any ? "any" : "stated"));
                 source.fill(seed++);
                 destination.fill(seed++);
-                const ferry_copy_desc copy = describe_copy(source.describe(how, scene.from),
-                                                           destination.describe(how, scene.to), scene.size.width,
-                                                           scene.size.height, scene.size.depth);
+                const ferry_copy_desc copy =
+                    describe_copy(source.describe(how, scene.from), destination.describe(how, scene.to),
+                                  scene.size.width, scene.size.height, scene.size.depth);
                 ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
                 ferry_error_info error = new_error();
                 const CUstream on = form == form::on_a_stream                ? stream
@@ -204,8 +208,8 @@ TEST_F(copy_forms, synchronous_copy_has_ended_when_it_returns) {
             pageable.fill(static_cast<std::uint64_t>(round) + 20);
             destination.fill(static_cast<std::uint64_t>(round) + 30);
             ASSERT_OK(ferry_copy_bytes(basic.get(), destination.address(), from->address(), size, nullptr));
-            ASSERT_OK(raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), destination.address(), size,
-                                              stream));
+            ASSERT_OK(
+                raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), destination.address(), size, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             ASSERT_EQ(seen.read(), from->picture());
         }
@@ -273,9 +277,9 @@ TEST_F(two_devices, boxes_go_from_one_device_to_the_other) {
                 test_place source(place_kind::device, scene.source, 1), destination(kind, scene.destination, 0);
                 source.fill(1);
                 destination.fill(2);
-                const ferry_copy_desc copy = describe_copy(source.describe(how, scene.from),
-                                                           destination.describe(how, scene.to), scene.size.width,
-                                                           scene.size.height, scene.size.depth);
+                const ferry_copy_desc copy =
+                    describe_copy(source.describe(how, scene.from), destination.describe(how, scene.to),
+                                  scene.size.width, scene.size.height, scene.size.depth);
                 ferry_error_info error = new_error();
                 ASSERT_OK(ferry_copy(basic.get(), &copy, &error)) << ferry::test::describe(error);
                 reference_copy(source, scene.from, destination, scene.to, scene.size.width, scene.size.height,
@@ -303,7 +307,8 @@ TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
                                                         : stream == streams[1] ? "1"
                                                                                : "none")
                                                     << ", current " << current);
-                    test_place memory(place_kind::device, {.width = 4096}, device), back(place_kind::pinned, {.width = 4096});
+                    test_place memory(place_kind::device, {.width = 4096}, device),
+                        back(place_kind::pinned, {.width = 4096});
                     test_place twin(place_kind::device, {.width = 4096}, device);
                     host.fill(7);
                     ASSERT_OK(raw().cuCtxSetCurrent(current));
@@ -328,7 +333,8 @@ TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
         }
     }
     ASSERT_OK(raw().cuCtxSetCurrent(context));
-    for (const CUstream stream : streams) EXPECT_OK(raw().cuStreamDestroy(stream));
+    for (const CUstream stream : streams)
+        EXPECT_OK(raw().cuStreamDestroy(stream));
     EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
 }
 

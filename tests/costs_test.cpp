@@ -55,8 +55,8 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     // What moves bytes and waits does nothing here, for a driver may allocate as it likes.
-    for (const char *const entry : {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync",
-                                    "cuStreamSynchronize"})
+    for (const char *const entry :
+         {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync", "cuStreamSynchronize"})
         driver.fail(entry, CUDA_SUCCESS, 1, true);
     for (const place_kind from : all_place_kinds)
         for (const place_kind to : all_place_kinds) {
@@ -65,14 +65,12 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
             for (ferry_instance *const instance : {basic.get(), full.get()})
                 for (const statement how : {statement::stated, statement::any})
                     for (const bool is_synchronous : {true, false}) {
-                        const ferry_copy_desc copy =
-                            describe_copy(source.describe(how), destination.describe(how), 48);
+                        const ferry_copy_desc copy = describe_copy(source.describe(how), destination.describe(how), 48);
                         ferry_error_info error = new_error();
                         driver.reset_counts();
                         const long before = allocations;
-                        const std::int32_t status = is_synchronous
-                                                        ? ferry_copy(instance, &copy, &error)
-                                                        : ferry_copy_async(instance, &copy, stream, &error);
+                        const std::int32_t status = is_synchronous ? ferry_copy(instance, &copy, &error)
+                                                                   : ferry_copy_async(instance, &copy, stream, &error);
                         const long made = allocations - before;
                         ASSERT_OK(status) << describe(error);
                         EXPECT_EQ(made, 0);

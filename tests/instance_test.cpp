@@ -261,17 +261,27 @@ TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
     CUcontext own = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
     test_place host(place_kind::pinned, {.width = 4096}), memory(place_kind::device, {.width = 4096});
-    test_place image(place_kind::device, {.width = 64, .height = 4}), array(place_kind::array_2d, {.width = 64, .height = 4});
+    test_place image(place_kind::device, {.width = 64, .height = 4}),
+        array(place_kind::array_2d, {.width = 64, .height = 4});
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     const ferry_copy_desc copies[] = {
         describe_copy(host.describe(statement::any), memory.describe(statement::any), 4096),
         describe_copy(image.describe(statement::stated), array.describe(statement::stated), 64, 4),
     };
-    const char *const entries[] = {"cuCtxGetCurrent", "cuCtxPushCurrent", "cuStreamGetCtx",  "cuPointerGetAttributes",
-                                   "cuMemcpy3DAsync", "cuMemcpy3D",       "cuMemAlloc",      "cuMemHostAlloc",
-                                   "cuMemFree",       "cuArray3DCreate",  "cuStreamSynchronize",
-                                   "cuArray3DGetDescriptor", "cuDevicePrimaryCtxRetain"};
+    const char *const entries[] = {"cuCtxGetCurrent",
+                                   "cuCtxPushCurrent",
+                                   "cuStreamGetCtx",
+                                   "cuPointerGetAttributes",
+                                   "cuMemcpy3DAsync",
+                                   "cuMemcpy3D",
+                                   "cuMemAlloc",
+                                   "cuMemHostAlloc",
+                                   "cuMemFree",
+                                   "cuArray3DCreate",
+                                   "cuStreamSynchronize",
+                                   "cuArray3DGetDescriptor",
+                                   "cuDevicePrimaryCtxRetain"};
     for (const char *const entry : entries) {
         for (const CUcontext before : {context, own, CUcontext{nullptr}}) {
             SCOPED_TRACE(entry);
@@ -400,7 +410,7 @@ TEST_F(memory, arrays_of_every_format_and_channel_count_take_their_bytes) {
         for (const std::uint32_t channels : {1u, 2u, 4u})
             for (const auto &extent : extents) {
                 SCOPED_TRACE(testing::Message() << formats[f] << " x " << channels << " depth " << extent[2]);
-                const ferry_array_desc desc = {sizeof desc, formats[f], channels,           FERRY_ARRAY_SURFACE,
+                const ferry_array_desc desc = {sizeof desc, formats[f], channels, FERRY_ARRAY_SURFACE,
                                                extent[0],   extent[1],  extent[2]};
                 CUarray array = nullptr;
                 ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array));
@@ -428,7 +438,8 @@ TEST_F(memory, arrays_of_every_format_and_channel_count_take_their_bytes) {
 }
 
 TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device) {
-    test_place array(place_kind::array_2d, {.width = 64, .height = 8}), host(place_kind::pageable, {.width = 64, .height = 8});
+    test_place array(place_kind::array_2d, {.width = 64, .height = 8}),
+        host(place_kind::pageable, {.width = 64, .height = 8});
     host.fill(1);
     ferry_place place = array.describe(statement::stated);
     place.device = FERRY_DEVICE_UNKNOWN;
@@ -476,7 +487,8 @@ TEST_F(memory, threads_share_one_instance) {
                 EXPECT_OK(ferry_device_free(basic.get(), address));
             }
         });
-    for (std::thread &thread : threads) thread.join();
+    for (std::thread &thread : threads)
+        thread.join();
 }
 
 } // namespace

@@ -45,28 +45,32 @@ public:
     }
     // To be asked only of what is right.
     void apply() const {
-        for_each_byte([&](std::uint64_t from, std::uint64_t to) { bytes_of(*copy_.destination)[to] = bytes_of(*copy_.source)[from]; });
+        for_each_byte([&](std::uint64_t from, std::uint64_t to) {
+            bytes_of(*copy_.destination)[to] = bytes_of(*copy_.source)[from];
+        });
     }
 
 private:
     std::uint64_t height() const { return std::max<std::uint64_t>(copy_.desc.height, 1); }
     std::uint64_t depth() const { return std::max<std::uint64_t>(copy_.desc.depth, 1); }
-    static std::vector<std::byte> &bytes_of(test_place &place) { return const_cast<std::vector<std::byte> &>(place.picture()); }
+    static std::vector<std::byte> &bytes_of(test_place &place) {
+        return const_cast<std::vector<std::byte> &>(place.picture());
+    }
 
     bool end_is_right(test_place &memory, const ferry_place &place) const {
         const std::uint64_t width = copy_.desc.width;
         if (is_array(memory.kind())) {
             const grid &grid = memory.shape();
             return place.x + width <= grid.width && place.y + height() <= grid.height &&
-                   place.z + depth() <= grid.depth && place.x % grid.element_size == 0 && width % grid.element_size == 0;
+                   place.z + depth() <= grid.depth && place.x % grid.element_size == 0 &&
+                   width % grid.element_size == 0;
         }
         const std::uint64_t pitch = place.row_pitch ? place.row_pitch : width;
         const std::uint64_t slice = place.slice_height ? place.slice_height : height();
         const bool slices = depth() > 1 || place.z, rows = slices || height() > 1 || place.y;
         if ((rows || place.row_pitch) && pitch < place.x + width) return false;
         if ((slices || place.slice_height) && slice < place.y + height()) return false;
-        const std::uint64_t end =
-            ((place.z + depth() - 1) * slice + place.y + height() - 1) * pitch + place.x + width;
+        const std::uint64_t end = ((place.z + depth() - 1) * slice + place.y + height() - 1) * pitch + place.x + width;
         return place.address - memory.address() + memory.shape().lead + end <= memory.picture().size();
     }
     bool formats_match() const {
@@ -156,17 +160,19 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
 
     std::vector<std::unique_ptr<test_place>> places;
     const grid linear = {.width = 40, .height = 6, .depth = 4, .row_pitch = 48, .slice_height = 7, .lead = 3};
-    for (const place_kind kind : {place_kind::pageable, place_kind::pinned, place_kind::registered, place_kind::device,
-                                  place_kind::device})
+    for (const place_kind kind :
+         {place_kind::pageable, place_kind::pinned, place_kind::registered, place_kind::device, place_kind::device})
         places.push_back(std::make_unique<test_place>(kind, linear));
     for (const std::uint32_t element : {1u, 4u, 16u}) {
-        places.push_back(std::make_unique<test_place>(place_kind::array_1d, grid{.width = 64, .element_size = element}));
         places.push_back(
-            std::make_unique<test_place>(place_kind::array_2d, grid{.width = 48, .height = 6, .element_size = element}));
+            std::make_unique<test_place>(place_kind::array_1d, grid{.width = 64, .element_size = element}));
+        places.push_back(std::make_unique<test_place>(place_kind::array_2d,
+                                                      grid{.width = 48, .height = 6, .element_size = element}));
         places.push_back(std::make_unique<test_place>(
             place_kind::array_3d, grid{.width = 48, .height = 5, .depth = 4, .element_size = element}));
     }
-    for (auto &place : places) place->fill(random.between(1, 1u << 30));
+    for (auto &place : places)
+        place->fill(random.between(1, 1u << 30));
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 
@@ -198,7 +204,8 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
         ASSERT_EQ(copy.destination->read(), copy.destination->picture()) << scene();
         ++(is_right ? right : wrong);
     }
-    for (auto &place : places) EXPECT_EQ(place->read(), place->picture());
+    for (auto &place : places)
+        EXPECT_EQ(place->read(), place->picture());
     std::printf("%d copies and %d refusals\n", right, wrong);
     EXPECT_GE(right + wrong, 20000);
     EXPECT_GT(right, rounds / 5);

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "copy/overlap.h"
 #include "copy/shape.h"
 #include "plan/plan.h"
 
@@ -12,6 +11,8 @@ namespace ferry::test {
 namespace {
 
 constexpr copy_limits limits = {.device_count = 2, .max_pitch = 4096};
+constexpr resolved_place device_0 = {memory_kind::device, 0, 0, 0, {}};
+constexpr resolved_ends on_device = {device_0, device_0};
 
 ferry_place linear(std::uint64_t address, std::uint64_t row_pitch, std::uint64_t slice_height, std::uint64_t x,
                    std::uint64_t y, std::uint64_t z) {
@@ -24,7 +25,7 @@ ferry_place linear(std::uint64_t address, std::uint64_t row_pitch, std::uint64_t
 }
 
 // Byte addresses in the order they are copied.
-std::vector<std::uint64_t> addresses_of(const ferry_place &place, const copy_layout &copy) {
+std::vector<std::uint64_t> addresses_of(const ferry_place &place, const shape &copy) {
     const std::uint64_t pitch = place.row_pitch ? place.row_pitch : copy.width;
     const std::uint64_t slice = place.slice_height ? place.slice_height : copy.height;
     std::vector<std::uint64_t> bytes;
@@ -40,7 +41,7 @@ std::vector<std::uint64_t> addresses_of(const shape_end &end, const shape &shape
     for (std::uint64_t z = 0; z < shape.depth; ++z)
         for (std::uint64_t y = 0; y < shape.height; ++y)
             for (std::uint64_t x = 0; x < shape.width; ++x)
-                bytes.push_back(end.address + (z * end.slice_height + y) * end.row_pitch + x);
+                bytes.push_back(end.span.first + (z * end.slice_height + y) * end.row_pitch + x);
     return bytes;
 }
 
@@ -60,32 +61,32 @@ TEST(shape, keeps_the_bytes_and_their_order_and_overlap_is_exact_for_equal_strid
             return linear(1000 + draw(0, 150), pitch, slice, x, y, z);
         };
         const bool tight = draw(0, 3) == 0;
-        const std::uint64_t pitch = tight ? width : draw(width, width + 5), slice = tight ? height : draw(height, height + 3);
+        const std::uint64_t pitch = tight ? width : draw(width, width + 5),
+                            slice = tight ? height : draw(height, height + 3);
         const bool same_strides = draw(0, 1);
         ferry_copy_desc copy = {};
         copy.source = place(pitch, slice);
-        copy.destination =
-            same_strides ? place(pitch, slice) : place(draw(width, width + 5), draw(height, height + 3));
+        copy.destination = same_strides ? place(pitch, slice) : place(draw(width, width + 5), draw(height, height + 3));
         copy.width = width;
         copy.height = height;
         copy.depth = depth;
-        copy_layout layout;
-        if (lay_out(copy, limits, layout)) continue;
-        const auto source = addresses_of(copy.source, layout), destination = addresses_of(copy.destination, layout);
-        ASSERT_EQ(layout.source.span.first, source.front());
-        ASSERT_EQ(layout.source.span.last, source.back());
+        shape shape;
+        if (lay_out(copy, limits, shape)) continue;
+        const auto source = addresses_of(copy.source, shape), destination = addresses_of(copy.destination, shape);
+        ASSERT_EQ(shape.source.span.first, source.front());
+        ASSERT_EQ(shape.source.span.last, source.back());
         const std::set<std::uint64_t> read(source.begin(), source.end());
         bool shares = false;
-        for (const std::uint64_t address : destination) shares |= read.count(address) > 0;
-        const bool told = ends_overlap(copy, layout);
+        for (const std::uint64_t address : destination)
+            shares |= read.count(address) > 0;
+        const bool told = ends_overlap(shape);
         if (same_strides)
             ASSERT_EQ(told, shares);
         else
             ASSERT_TRUE(!told || shares) << "never a false alarm";
         overlapping += shares;
-        shape shape;
-        const resolved_place resolved = {.kind = memory_kind::device, .device = 0, .array = {}};
-        const failure failed = make_shape(copy, layout, resolved, resolved, limits, shape);
+        const std::uint64_t depth_before = shape.depth, height_before = shape.height;
+        const failure failed = settle(on_device, limits, shape);
         if (told) {
             ASSERT_EQ(failed.status, FERRY_ERROR_OVERLAP);
             continue;
@@ -93,18 +94,16 @@ TEST(shape, keeps_the_bytes_and_their_order_and_overlap_is_exact_for_equal_strid
         ASSERT_FALSE(failed);
         ASSERT_EQ(addresses_of(shape.source, shape), source);
         ASSERT_EQ(addresses_of(shape.destination, shape), destination);
-        collapsed += shape.depth < layout.depth || shape.height < layout.height;
+        collapsed += shape.depth < depth_before || shape.height < height_before;
     }
     EXPECT_GT(overlapping, 1000);
     EXPECT_GT(collapsed, 1000);
 }
 
 shape shape_of(const ferry_copy_desc &copy) {
-    copy_layout layout;
-    EXPECT_FALSE(lay_out(copy, limits, layout));
     shape shape;
-    const resolved_place resolved = {.kind = memory_kind::device, .device = 0, .array = {}};
-    EXPECT_FALSE(make_shape(copy, layout, resolved, resolved, limits, shape));
+    EXPECT_FALSE(lay_out(copy, limits, shape));
+    EXPECT_FALSE(settle(on_device, limits, shape));
     return shape;
 }
 
@@ -140,13 +139,12 @@ TEST(shape, a_tight_row_beyond_the_pitch_limit_is_refused_only_where_it_is_a_str
     copy.height = 3;
     EXPECT_EQ(shape_of(copy).width, 15000u);
     ferry_place_array(&copy.destination, 0, reinterpret_cast<CUarray>(8));
-    copy_layout layout;
-    ASSERT_FALSE(lay_out(copy, limits, layout));
     shape shape;
-    const resolved_place linear_end = {.kind = memory_kind::device, .device = 0, .array = {}};
-    const resolved_place array_end = {
+    ASSERT_FALSE(lay_out(copy, limits, shape));
+    resolved_ends ends = on_device;
+    ends.destination = {
         .kind = memory_kind::array, .device = 0, .array = {.element_size = 1, .width = 8000, .height = 8, .depth = 1}};
-    const failure failed = make_shape(copy, layout, linear_end, array_end, limits, shape);
+    const failure failed = settle(ends, limits, shape);
     EXPECT_EQ(failed.status, FERRY_ERROR_PITCH);
     EXPECT_EQ(failed.side, FERRY_SIDE_SOURCE);
     EXPECT_EQ(failed.limit, 4096u);
@@ -166,16 +164,18 @@ TEST(layout, hostile_numbers_never_wrap) {
     int accepted = 0;
     for (int round = 0; round < 200000; ++round) {
         ferry_copy_desc copy = {};
-        copy.source = linear(hostile(), random() % 2 ? 0 : hostile() % 8192, hostile(), hostile(), hostile(), hostile());
+        copy.source =
+            linear(hostile(), random() % 2 ? 0 : hostile() % 8192, hostile(), hostile(), hostile(), hostile());
         copy.destination = linear(hostile(), 0, 0, 0, 0, 0);
         copy.width = hostile();
         copy.height = random() % 2 ? 1 : hostile();
         copy.depth = random() % 2 ? 1 : hostile();
         if (random() % 2) copy.source.x = copy.source.y = copy.source.z = 0;
-        copy_layout layout;
+        shape layout;
         if (lay_out(copy, limits, layout) || layout.empty()) continue;
         ++accepted;
-        for (const auto &[place, end] : {std::pair{copy.source, layout.source}, {copy.destination, layout.destination}}) {
+        for (const auto &[place, end] :
+             {std::pair{copy.source, layout.source}, {copy.destination, layout.destination}}) {
             const wide pitch = place.row_pitch ? place.row_pitch : layout.width;
             const wide slice = place.slice_height ? place.slice_height : layout.height;
             const wide row = (wide{place.z} + layout.depth - 1) * slice + place.y + layout.height - 1;
@@ -189,7 +189,7 @@ TEST(layout, hostile_numbers_never_wrap) {
 TEST(plan, waits_exactly_where_the_driver_returns_early) {
     using k = memory_kind;
     const auto waits = [](k source, k destination, copy_form form) {
-        shape shape;
+        shape shape = {};
         shape.source.kind = source;
         shape.destination.kind = destination;
         return plan_copy(shape, {.context_device = 0, .form = form}).synchronise_after;
@@ -209,7 +209,7 @@ TEST(plan, waits_exactly_where_the_driver_returns_early) {
 }
 
 TEST(plan, names_contexts_when_an_end_is_elsewhere) {
-    shape shape;
+    shape shape = {};
     shape.source.device = -1;
     shape.destination.device = 1;
     EXPECT_FALSE(plan_copy(shape, {.context_device = 1}).names_contexts);

@@ -55,8 +55,8 @@ TEST_F(recording, trap_1_origins_of_linear_memory_are_folded_into_the_address) {
     source.fill(1);
     destination.fill(2);
     const box from = {.x = 3, .y = 2, .z = 4}, to = {.x = 5, .y = 6, .z = 1};
-    const ferry_copy_desc copy = describe_copy(source.describe(statement::stated, from),
-                                               destination.describe(statement::stated, to), 32, 7, 3);
+    const ferry_copy_desc copy =
+        describe_copy(source.describe(statement::stated, from), destination.describe(statement::stated, to), 32, 7, 3);
     ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr));
     ASSERT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(last.srcXInBytes | last.srcY | last.srcZ | last.dstXInBytes | last.dstY | last.dstZ, 0u);
@@ -73,7 +73,8 @@ TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_cal
     ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    test_place source(place_kind::device, {.width = 64, .height = 4}), destination(place_kind::array_2d, {.width = 64, .height = 4});
+    test_place source(place_kind::device, {.width = 64, .height = 4}),
+        destination(place_kind::array_2d, {.width = 64, .height = 4});
     source.fill(1);
     ASSERT_OK(raw().cuCtxSetCurrent(other));
     const ferry_copy_desc copy =
@@ -167,7 +168,8 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     EXPECT_EQ(told.size, 12345u);
     EXPECT_EQ(told.guard, 0x1234567890abcdef);
     EXPECT_OK(ferry_device_free(basic.get(), address));
-    EXPECT_EQ(ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 13000), ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
+    EXPECT_EQ(ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 13000),
+              ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
 }
 
 // 17: at process exit the driver may be gone; after fork the child has none.
@@ -246,8 +248,15 @@ TEST_F(trap, trap_19_odd_texels_pitches_and_bases) {
         for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::device})
             for (const place_kind to : {place_kind::registered, place_kind::device}) {
                 const std::uint64_t width = 17 * texel;
-                test_place source(from, {.width = width, .height = 9, .depth = 3, .row_pitch = width + 1, .slice_height = 11, .lead = 1}),
-                    destination(to, {.width = width, .height = 9, .depth = 3, .row_pitch = width + 5, .slice_height = 9, .lead = 3});
+                test_place source(
+                    from,
+                    {.width = width, .height = 9, .depth = 3, .row_pitch = width + 1, .slice_height = 11, .lead = 1}),
+                    destination(to, {.width = width,
+                                     .height = 9,
+                                     .depth = 3,
+                                     .row_pitch = width + 5,
+                                     .slice_height = 9,
+                                     .lead = 3});
                 source.fill(texel);
                 destination.fill(texel + 1);
                 const box origin = {.x = texel, .y = 1, .z = 1};

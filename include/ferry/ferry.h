@@ -76,25 +76,25 @@ FERRY_API int32_t ferry_version(void);
  * ------------------------------------------------------------------------------------------------------------ */
 
 #define FERRY_SUCCESS 0
-#define FERRY_ERROR_INVALID_ARGUMENT (-1)  /* a required pointer is NULL, or a value is outside its documented range */
-#define FERRY_ERROR_OUT_OF_MEMORY (-2)     /* host memory for ferry's own use; device memory is a driver status */
-#define FERRY_ERROR_ABI_MISMATCH (-3)      /* struct_size is too small to mean anything, or names unknown non-zero bytes */
-#define FERRY_ERROR_RESERVED (-4)          /* a reserved field is not zero */
-#define FERRY_ERROR_FLAGS (-5)             /* an unknown flag is set */
-#define FERRY_ERROR_KIND (-6)              /* an unknown kind, or the memory is not of the kind stated */
-#define FERRY_ERROR_DEVICE (-7)            /* no such device, or the memory is on another device than stated */
-#define FERRY_ERROR_ADDRESS (-8)           /* a null, freed or foreign address, or no array */
-#define FERRY_ERROR_PITCH (-9)             /* pitch below the width or above the device's limit, slice height too small */
-#define FERRY_ERROR_OVERFLOW (-10)         /* offsets and extent do not fit 64 bits */
-#define FERRY_ERROR_OUT_OF_BOUNDS (-11)    /* origin plus extent reaches past the array or the allocation */
-#define FERRY_ERROR_OVERLAP (-12)          /* source and destination share bytes */
-#define FERRY_ERROR_ARRAY_FORMAT (-13)     /* element sizes differ, or x or width is not a whole number of elements */
-#define FERRY_ERROR_NO_DRIVER (-14)        /* no NVIDIA driver on this machine */
-#define FERRY_ERROR_DRIVER_TOO_OLD (-15)   /* a driver older than CUDA 12.0, or one that lacks a required entry point */
-#define FERRY_ERROR_NO_DEVICE (-16)        /* a driver, but no device that it can use */
-#define FERRY_ERROR_UNSUPPORTED (-17)      /* this build or this driver has no such feature */
-#define FERRY_ERROR_SOFTWARE_CONFIG (-18)  /* the software driver already runs with other settings */
-#define FERRY_ERROR_NO_CONTEXT (-19)       /* nothing to pop, or the context is not one that the call can use */
+#define FERRY_ERROR_INVALID_ARGUMENT (-1) /* a required pointer is NULL, or a value is outside its documented range */
+#define FERRY_ERROR_OUT_OF_MEMORY (-2)    /* host memory for ferry's own use; device memory is a driver status */
+#define FERRY_ERROR_ABI_MISMATCH (-3)   /* struct_size is too small to mean anything, or names unknown non-zero bytes */
+#define FERRY_ERROR_RESERVED (-4)       /* a reserved field is not zero */
+#define FERRY_ERROR_FLAGS (-5)          /* an unknown flag is set */
+#define FERRY_ERROR_KIND (-6)           /* an unknown kind, or the memory is not of the kind stated */
+#define FERRY_ERROR_DEVICE (-7)         /* no such device, or the memory is on another device than stated */
+#define FERRY_ERROR_ADDRESS (-8)        /* a null, freed or foreign address, or no array */
+#define FERRY_ERROR_PITCH (-9)          /* pitch below the width or above the device's limit, slice height too small */
+#define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
+#define FERRY_ERROR_OUT_OF_BOUNDS (-11) /* origin plus extent reaches past the array or the allocation */
+#define FERRY_ERROR_OVERLAP (-12)       /* source and destination share bytes */
+#define FERRY_ERROR_ARRAY_FORMAT (-13)  /* element sizes differ, or x or width is not a whole number of elements */
+#define FERRY_ERROR_NO_DRIVER (-14)     /* no NVIDIA driver on this machine */
+#define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
+#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver, but no device that it can use */
+#define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
+#define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
+#define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_DRIVER_STATUS_BASE - status. */
 #define FERRY_DRIVER_STATUS_BASE (-1000)
@@ -161,10 +161,10 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  */
 typedef struct ferry_error_info {
     uint32_t struct_size;
-    int32_t status;  /* as returned */
-    int32_t side;    /* FERRY_SIDE_* */
-    int32_t field;   /* FERRY_FIELD_* */
-    uint64_t index;  /* which descriptor of a batch; 0 for a single copy */
+    int32_t status; /* as returned */
+    int32_t side;   /* FERRY_SIDE_* */
+    int32_t field;  /* FERRY_FIELD_* */
+    uint64_t index; /* which descriptor of a batch; 0 for a single copy */
     uint64_t limit;
     uint64_t value;
 } ferry_error_info;
@@ -215,12 +215,12 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  */
 typedef struct ferry_options {
     uint32_t struct_size;
-    int32_t driver; /* FERRY_DRIVER_* */
-    int32_t checks; /* FERRY_CHECKS_* */
+    int32_t driver;            /* FERRY_DRIVER_* */
+    int32_t checks;            /* FERRY_CHECKS_* */
     uint32_t software_devices; /* number of devices of the software driver, 1 to 64; 0 for the default, 2 */
     uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
     uint32_t reserved;
-    uint64_t software_memory;  /* bytes of memory of each; 0 for the default, 4 GiB (taken only as it is written) */
+    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB (taken only as it is written) */
     void *(*get_proc)(void *user, const char *name, int version);
     void *get_proc_user;
     void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
@@ -264,12 +264,12 @@ FERRY_API void ferry_close(ferry_instance *instance);
 /* What was found. */
 typedef struct ferry_report {
     uint32_t struct_size;
-    int32_t driver;           /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: what runs */
-    int32_t driver_version;   /* the CUDA version it supports: 1000 * major + 10 * minor */
+    int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: what runs */
+    int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
     int32_t device_count;
-    int32_t fallback_reason;  /* why AUTO took the software driver: FERRY_ERROR_NO_DRIVER, ... or 0 */
-    uint32_t missing_count;   /* optional entry points that this driver lacks; see ferry_missing_entry_point */
-    int32_t checks;           /* FERRY_CHECKS_* in force */
+    int32_t fallback_reason; /* why AUTO took the software driver: FERRY_ERROR_NO_DRIVER, ... or 0 */
+    uint32_t missing_count;  /* optional entry points that this driver lacks; see ferry_missing_entry_point */
+    int32_t checks;          /* FERRY_CHECKS_* in force */
     uint32_t reserved;
 } ferry_report;
 
@@ -313,9 +313,9 @@ FERRY_API void *ferry_get_proc(const ferry_instance *instance, const char *name,
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* What the number of copy engines lets a device do. */
-#define FERRY_OVERLAP_NONE 0         /* no engine: copies and kernels take turns */
-#define FERRY_OVERLAP_ONE_WAY 1      /* one engine: a copy in one direction at a time runs beside kernels */
-#define FERRY_OVERLAP_BOTH_WAYS 2    /* two: one copy in each direction runs beside kernels */
+#define FERRY_OVERLAP_NONE 0          /* no engine: copies and kernels take turns */
+#define FERRY_OVERLAP_ONE_WAY 1       /* one engine: a copy in one direction at a time runs beside kernels */
+#define FERRY_OVERLAP_BOTH_WAYS 2     /* two: one copy in each direction runs beside kernels */
 #define FERRY_OVERLAP_BOTH_AND_MORE 3 /* more: also copies to peers or within the device beside those */
 
 /* Handle types by which the device's memory pools can be shared (bits). */
@@ -330,7 +330,7 @@ typedef struct ferry_device_info {
     int32_t device; /* its ordinal */
     char name[128]; /* UTF-8, ends with zero */
     uint8_t uuid[16];
-    char pci_address[32]; /* domain:bus:device.function, such as "0000:3b:00.0" */
+    char pci_address[32];  /* domain:bus:device.function, such as "0000:3b:00.0" */
     uint64_t total_memory; /* bytes */
     uint64_t max_pitch;    /* bytes: the largest row pitch a copy may have */
     int32_t is_software;
@@ -343,15 +343,15 @@ typedef struct ferry_device_info {
     int32_t pageable_access;    /* kernels may read pageable host memory */
     int32_t pageable_uses_host_page_tables;
     int32_t can_map_host_memory;
-    int32_t host_register;           /* ferry_host_register works */
-    int32_t host_register_read_only; /* FERRY_REGISTER_READ_ONLY works */
+    int32_t host_register;                        /* ferry_host_register works */
+    int32_t host_register_read_only;              /* FERRY_REGISTER_READ_ONLY works */
     int32_t registered_address_is_device_address; /* registered memory has one address for host and device */
     int32_t managed_memory;
     int32_t concurrent_managed_access;
-    int32_t memory_pools;      /* stream-ordered allocation works */
-    uint32_t pool_handle_types; /* FERRY_HANDLE_* */
-    int32_t numa_node;         /* of the host memory nearest to it; -1 where the driver does not tell */
-    int32_t integrated;        /* shares the host's physical memory */
+    int32_t memory_pools;            /* stream-ordered allocation works */
+    uint32_t pool_handle_types;      /* FERRY_HANDLE_* */
+    int32_t numa_node;               /* of the host memory nearest to it; -1 where the driver does not tell */
+    int32_t integrated;              /* shares the host's physical memory */
     int32_t texture_pitch_alignment; /* bytes */
 } ferry_device_info;
 
@@ -637,8 +637,8 @@ typedef struct ferry_address_info {
     int32_t memory; /* FERRY_MEMORY_* */
     int32_t device; /* where device memory lies; -1 otherwise */
     uint32_t reserved;
-    uint64_t range_start; /* the allocation or registration around the address; 0 where the driver does not tell */
-    uint64_t range_size;  /* bytes */
+    uint64_t range_start;    /* the allocation or registration around the address; 0 where the driver does not tell */
+    uint64_t range_size;     /* bytes */
     uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
 } ferry_address_info;
 
@@ -764,8 +764,8 @@ FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_de
  */
 FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                    ferry_error_info *error);
-FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source,
-                                         uint64_t size, struct CUstream_st *stream, ferry_error_info *error);
+FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                                         struct CUstream_st *stream, ferry_error_info *error);
 
 #ifdef __cplusplus
 }

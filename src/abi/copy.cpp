@@ -7,24 +7,20 @@
 namespace ferry {
 namespace {
 
-struct resolved_ends {
-    resolved_place source, destination;
-};
-
 // Errors of the memory layer know the field; which side it is about is known here.
 failure on_side(failure failed, std::int32_t side) noexcept {
     if (failed.field != FERRY_FIELD_NONE) failed.side = side;
     return failed;
 }
 
-failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy, const copy_layout &layout,
-                     copy_form form, resolved_ends &ends) noexcept {
+failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy, const shape &shape, copy_form form,
+                     resolved_ends &ends) noexcept {
     // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.
     const bool need_host_kind = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
-    if (failure failed = resolve_place(instance.cu, copy.source, layout.source.span,
+    if (failure failed = resolve_place(instance.cu, copy.source, shape.source.span,
                                        {instance.full_checks, need_host_kind}, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
-    if (failure failed = resolve_place(instance.cu, copy.destination, layout.destination.span,
+    if (failure failed = resolve_place(instance.cu, copy.destination, shape.destination.span,
                                        {instance.full_checks, false}, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
@@ -53,12 +49,12 @@ failure find_contexts(ferry_instance &instance, const shape &shape, const copy_p
 }
 
 failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept {
-    copy_layout layout;
-    if (failure failed = lay_out(copy, instance.limits, layout)) return failed;
-    if (layout.empty()) return {};
+    shape shape;
+    if (failure failed = lay_out(copy, instance.limits, shape)) return failed;
+    if (shape.empty()) return {};
 
     resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, layout, form, resolved)) return failed;
+    if (failure failed = resolve_ends(instance, copy, shape, form, resolved)) return failed;
     context_choice choice;
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
                                         resolved.source.device, choice))
@@ -66,9 +62,7 @@ failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form fo
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (failure failed = look_up_arrays(instance.cu, copy, resolved)) return failed;
-    shape shape;
-    if (failure failed = make_shape(copy, layout, resolved.source, resolved.destination, instance.limits, shape))
-        return failed;
+    if (failure failed = settle(resolved, instance.limits, shape)) return failed;
 
     plan_facts facts = {.form = form};
     if (failure failed = instance.contexts.device_of_current(choice.wanted, facts.context_device)) return failed;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/host.h"
-#include "copy/layout.h"
+#include "copy/shape.h"
 #include "device/contexts.h"
 #include "driver/library.h"
 

@@ -40,7 +40,8 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
         if (range.value < 0 || range.value > range.limit)
             return bad_option(FERRY_ERROR_INVALID_ARGUMENT, range.field, static_cast<std::uint64_t>(range.limit),
                               static_cast<std::uint64_t>(range.value));
-    if (!options.allocate != !options.deallocate) return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
+    if (!options.allocate != !options.deallocate)
+        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
     return {};
 }
 
@@ -103,9 +104,12 @@ failure start_software([[maybe_unused]] ferry_instance &instance,
 #if FERRY_HAS_SOFTWARE_DRIVER
     const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory};
     switch (softdriver::open(config)) {
-    case softdriver::open_result::refused_config: return bad_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
-    case softdriver::open_result::out_of_memory: return {.status = FERRY_ERROR_OUT_OF_MEMORY};
-    case softdriver::open_result::opened: break;
+    case softdriver::open_result::refused_config:
+        return bad_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
+    case softdriver::open_result::out_of_memory:
+        return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    case softdriver::open_result::opened:
+        break;
     }
     instance.holds_software_driver = true;
     return start(instance, {[](void *, const char *name, int version) { return softdriver::get_proc(name, version); }});
@@ -143,9 +147,8 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
 failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
     ferry_options options;
     if (failure failed = read_options(theirs, options)) return failed;
-    const allocator memory = options.allocate
-                                 ? allocator(options.allocate, options.deallocate, options.allocate_user)
-                                 : allocator();
+    const allocator memory =
+        options.allocate ? allocator(options.allocate, options.deallocate, options.allocate_user) : allocator();
     void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
     if (!place) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
     instance = new (place) ferry_instance;

@@ -1,30 +1,16 @@
-// Unsigned arithmetic that remembers whether it ever left 64 bits.
+// Unsigned arithmetic that says whether it left 64 bits.
 #pragma once
 
 #include <cstdint>
 
 namespace ferry {
 
-class checked {
-public:
-    constexpr checked(std::uint64_t value) noexcept : value_(value) {}
-    constexpr checked operator+(checked other) const noexcept {
-        checked sum(0);
-        sum.overflowed_ = __builtin_add_overflow(value_, other.value_, &sum.value_) | overflowed_ | other.overflowed_;
-        return sum;
-    }
-    constexpr checked operator*(checked other) const noexcept {
-        checked product(0);
-        product.overflowed_ =
-            __builtin_mul_overflow(value_, other.value_, &product.value_) | overflowed_ | other.overflowed_;
-        return product;
-    }
-    constexpr bool overflowed() const noexcept { return overflowed_; }
-    constexpr std::uint64_t value() const noexcept { return value_; }
+[[nodiscard]] inline bool add(std::uint64_t a, std::uint64_t b, std::uint64_t &sum) noexcept {
+    return __builtin_expect(!__builtin_add_overflow(a, b, &sum), true);
+}
 
-private:
-    std::uint64_t value_;
-    bool overflowed_ = false;
-};
+[[nodiscard]] inline bool multiply_add(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t &sum) noexcept {
+    return __builtin_expect(!__builtin_mul_overflow(a, b, &sum) && !__builtin_add_overflow(sum, c, &sum), true);
+}
 
 } // namespace ferry

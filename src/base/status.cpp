@@ -57,9 +57,10 @@ constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
 static_assert(own_status_count == 1 - FERRY_ERROR_NO_CONTEXT);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
-constexpr const char *field_names[] = {"",      "kind",     "device", "address", "array",       "row_pitch", "slice_height",
-                                       "x",     "y",        "z",      "width",   "height",      "depth",     "flags",
-                                       "reserved", "struct_size", "driver", "checks", "callbacks", "software"};
+constexpr const char *field_names[] = {
+    "",         "kind",        "device", "address", "array",     "row_pitch", "slice_height",
+    "x",        "y",           "z",      "width",   "height",    "depth",     "flags",
+    "reserved", "struct_size", "driver", "checks",  "callbacks", "software"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
 static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_SOFTWARE + 1);
 
@@ -70,11 +71,16 @@ template <std::size_t count> const char *name_or_empty(const char *const (&names
 // How value and limit read for each status; the ones not named say nothing about numbers.
 const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t limit) noexcept {
     switch (status) {
-    case FERRY_ERROR_PITCH: return value < limit ? "at least" : "at most";
-    case FERRY_ERROR_OUT_OF_BOUNDS: return "ends at";
-    case FERRY_ERROR_ARRAY_FORMAT: return "elements of";
-    case FERRY_ERROR_DEVICE: return "expected";
-    default: return nullptr;
+    case FERRY_ERROR_PITCH:
+        return value < limit ? "at least" : "at most";
+    case FERRY_ERROR_OUT_OF_BOUNDS:
+        return "ends at";
+    case FERRY_ERROR_ARRAY_FORMAT:
+        return "elements of";
+    case FERRY_ERROR_DEVICE:
+        return "expected";
+    default:
+        return nullptr;
     }
 }
 

@@ -1,8 +1,8 @@
-#include "copy/layout.h"
-
+// The first half of the checks: the descriptor by itself.
 #include <algorithm>
 
 #include "base/checked.h"
+#include "copy/shape.h"
 
 namespace ferry {
 
@@ -10,7 +10,7 @@ namespace {
 
 bool all_zero(const std::uint64_t (&words)[4]) noexcept { return (words[0] | words[1] | words[2] | words[3]) == 0; }
 
-failure check_place_words(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
+failure check_words(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
     if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_ARRAY) return {FERRY_ERROR_KIND, side, FERRY_FIELD_KIND};
     if (!all_zero(place.reserved)) return {FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED};
     const bool reads_device = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
@@ -20,60 +20,89 @@ failure check_place_words(const ferry_place &place, std::int32_t side, const cop
     return {};
 }
 
-failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits,
-                       const copy_layout &copy, end_layout &end) noexcept {
-    if (!place.address) return {FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS};
-    end.linear = true;
-    end.row_pitch = place.row_pitch ? place.row_pitch : copy.width;
-    end.slice_height = place.slice_height ? place.slice_height : copy.height;
+// Bytes from the first byte of a place to the one at x, y, z.
+bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                 std::uint64_t &offset) noexcept {
+    offset = x;
+    if ((y | z) == 0) return true;
+    std::uint64_t rows = 0;
+    return multiply_add(z, end.slice_height, y, rows) && multiply_add(rows, end.row_pitch, x, offset);
+}
 
-    const checked row_end = checked(place.x) + copy.width;
-    const checked slice_end = checked(place.y) + copy.height;
-    if (row_end.overflowed()) return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_X, 0, place.x};
-    if (slice_end.overflowed()) return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_Y, 0, place.y};
+failure lay_out_box(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
+                    shape_end &end) noexcept {
+    end.row_pitch = place.row_pitch ? place.row_pitch : shape.width;
+    end.slice_height = place.slice_height ? place.slice_height : shape.height;
+
+    std::uint64_t row_end = 0, slice_end = 0;
+    if (!add(place.x, shape.width, row_end)) return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_X, 0, place.x};
+    if (!add(place.y, shape.height, slice_end)) return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_Y, 0, place.y};
 
     // A default is held to the rule only where it is a stride: rows of a tight place have no room for an origin in X.
-    const bool has_slices = copy.depth > 1 || place.z > 0;
-    const bool has_rows = has_slices || copy.height > 1 || place.y > 0;
-    if ((has_rows || place.row_pitch) && end.row_pitch < row_end.value())
-        return {FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, row_end.value(), place.row_pitch};
+    const bool has_slices = shape.depth > 1 || place.z > 0;
+    const bool has_rows = has_slices || shape.height > 1 || place.y > 0;
+    if (end.row_pitch < row_end && (has_rows || place.row_pitch))
+        return {FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, row_end, place.row_pitch};
     if (place.row_pitch > limits.max_pitch)
         return {FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, limits.max_pitch, place.row_pitch};
-    if ((has_slices || place.slice_height) && end.slice_height < slice_end.value())
-        return {FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, slice_end.value(), place.slice_height};
+    if (end.slice_height < slice_end && (has_slices || place.slice_height))
+        return {FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, slice_end, place.slice_height};
 
-    const checked first = checked(place.address) +
-                          (checked(place.z) * end.slice_height + place.y) * end.row_pitch + place.x;
-    const checked last = first + (checked(copy.depth - 1) * end.slice_height + (copy.height - 1)) * end.row_pitch +
-                         (copy.width - 1);
-    if (first.overflowed()) return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_ADDRESS, 0, place.address};
-    if (last.overflowed()) return {FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, copy.width};
-    end.span.first = first.value();
-    end.span.last = last.value();
+    std::uint64_t origin = 0, extent = 0;
+    if (!find_offset(end, place.x, place.y, place.z, origin) || !add(place.address, origin, end.span.first))
+        return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_ADDRESS, 0, place.address};
+    if (!find_offset(end, shape.width - 1, shape.height - 1, shape.depth - 1, extent) ||
+        !add(end.span.first, extent, end.span.last))
+        return {FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width};
     return {};
 }
 
-failure lay_out_end(const ferry_place &place, std::int32_t side, const copy_limits &limits, const copy_layout &copy,
-                    end_layout &end) noexcept {
-    if (place.kind != FERRY_KIND_ARRAY) return lay_out_linear(place, side, limits, copy, end);
+failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
+                       shape_end &end) noexcept {
+    if (!place.address) return {FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS};
+    end.array = nullptr;
+    end.x = end.y = end.z = 0;
+    const bool is_plain = (place.x | place.y | place.z | place.row_pitch | place.slice_height) == 0;
+    if (!is_plain || !shape.is_line()) return lay_out_box(place, side, limits, shape, end);
+    // Most copies: a line without origin or pitch, of which only the end can be wrong.
+    end.row_pitch = shape.width;
+    end.slice_height = 1;
+    end.span.first = place.address;
+    if (add(place.address, shape.width - 1, end.span.last)) return {};
+    return {FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width};
+}
+
+failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
     if (!place.array) return {FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY};
+    end.array = place.array;
+    end.span = {};
+    end.row_pitch = end.slice_height = 0;
+    end.x = place.x;
+    end.y = place.y;
+    end.z = place.z;
     return {};
+}
+
+failure lay_out_end(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
+                    shape_end &end) noexcept {
+    return place.kind == FERRY_KIND_ARRAY ? lay_out_array(place, side, end)
+                                          : lay_out_linear(place, side, limits, shape, end);
 }
 
 } // namespace
 
-failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, copy_layout &layout) noexcept {
+failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
     if (copy.flags) return {FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags};
     if (copy.reserved0 || !all_zero(copy.reserved))
         return {FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED};
-    if (failure failed = check_place_words(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
-    if (failure failed = check_place_words(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
-    layout.width = copy.width;
-    layout.height = std::max<std::uint64_t>(copy.height, 1);
-    layout.depth = std::max<std::uint64_t>(copy.depth, 1);
-    if (layout.empty()) return {};
-    if (failure failed = lay_out_end(copy.source, FERRY_SIDE_SOURCE, limits, layout, layout.source)) return failed;
-    return lay_out_end(copy.destination, FERRY_SIDE_DESTINATION, limits, layout, layout.destination);
+    if (failure failed = check_words(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
+    if (failure failed = check_words(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
+    shape.width = copy.width;
+    shape.height = std::max<std::uint64_t>(copy.height, 1);
+    shape.depth = std::max<std::uint64_t>(copy.depth, 1);
+    if (shape.empty()) return {};
+    if (failure failed = lay_out_end(copy.source, FERRY_SIDE_SOURCE, limits, shape, shape.source)) return failed;
+    return lay_out_end(copy.destination, FERRY_SIDE_DESTINATION, limits, shape, shape.destination);
 }
 
 } // namespace ferry

@@ -1,29 +1,48 @@
-// A copy that has been checked, in its simplest form: what the plan decides on and the routes execute.
+// A copy as the library sees it: both ends with their strides filled in and their origins folded away, checked, and in
+// its simplest form. What the plan decides on and the routes execute.
 #pragma once
 
-#include "copy/layout.h"
 #include "memory/resolve.h"
 
 namespace ferry {
 
+// Every field is filled by lay_out and settle, so none is cleared before: that would cost as much as the checks.
 struct shape_end {
-    memory_kind kind = memory_kind::pageable;
-    int device = -1;           // -1: host memory, or the device of the context
-    std::uint64_t address = 0; // linear: of the first byte; the origin is folded in
-    CUarray array = nullptr;
-    std::uint64_t x = 0, y = 0, z = 0; // array: the origin
-    std::uint64_t row_pitch = 0;       // linear: bytes
-    std::uint64_t slice_height = 0;    // linear: rows
+    memory_kind kind;
+    int device;                 // -1: host memory, or the device of the context
+    CUarray array;              // null: linear
+    std::uint64_t x, y, z;      // array: the origin
+    address_span span;          // linear: the first byte, origin included, and the last
+    std::uint64_t row_pitch;    // linear: bytes
+    std::uint64_t slice_height; // linear: rows
 };
 
-// Tight 3D has become 2D and tight 2D 1D, where both ends are linear.
 struct shape {
     shape_end source, destination;
-    std::uint64_t width = 0, height = 1, depth = 1;
+    std::uint64_t width, height, depth;
+    bool empty() const noexcept { return width == 0; }
+    bool is_line() const noexcept { return height == 1 && depth == 1; }
 };
 
-// The second half of the checks, which need to know the memory; then the shape.
-failure make_shape(const ferry_copy_desc &copy, const copy_layout &layout, const resolved_place &source,
-                   const resolved_place &destination, const copy_limits &limits, shape &shape) noexcept;
+struct copy_limits {
+    int device_count = 0;
+    std::uint64_t max_pitch = 0; // bytes; the smallest of the devices'
+};
+
+// The first half of the checks: what a descriptor says by itself is wrong whatever the memory is. An empty copy is
+// right, whatever its addresses are.
+failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept;
+
+struct resolved_ends {
+    resolved_place source, destination;
+};
+
+// The second half, which needs to know the memory. Then tight 3D becomes 2D and tight 2D 1D, where both ends are
+// linear.
+failure settle(const resolved_ends &resolved, const copy_limits &limits, shape &shape) noexcept;
+
+// Whether source and destination share bytes. Exact for two linear ends of equal strides (columns of one image may
+// interleave) and for boxes of one array; for unequal strides true only where the first bytes coincide.
+bool ends_overlap(const shape &shape) noexcept;
 
 } // namespace ferry

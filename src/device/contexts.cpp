@@ -40,8 +40,7 @@ void device_contexts::forget(CUcontext context) noexcept {
             slots_[device].in_use.store(slots_[device].primary, std::memory_order_release);
 }
 
-failure device_contexts::device_of_current(CUcontext current, int &device) const noexcept {
-    if (count_ == 1) return device = 0, failure{};
+failure device_contexts::find_device_of_current(CUcontext current, int &device) const noexcept {
     for (device = 0; device < count_; ++device)
         if (slots_[device].in_use.load(std::memory_order_relaxed) == current) return {};
     CUdevice handle = 0;
@@ -57,9 +56,9 @@ failure device_contexts::device_of(CUcontext context, int &device) const noexcep
     return device_of_current(context, device);
 }
 
-context_scope::~context_scope() {
+void context_scope::pop() noexcept {
     CUcontext ours = nullptr;
-    if (pushed_) cu_.cuCtxPopCurrent(&ours);
+    cu_.cuCtxPopCurrent(&ours);
 }
 
 failure context_scope::enter(CUcontext wanted) noexcept {
@@ -68,21 +67,10 @@ failure context_scope::enter(CUcontext wanted) noexcept {
     return enter(wanted, current);
 }
 
-failure context_scope::enter(CUcontext wanted, CUcontext current) noexcept {
-    if (wanted == current) return {};
+failure context_scope::push(CUcontext wanted) noexcept {
     if (CUresult result = cu_.cuCtxPushCurrent(wanted)) return to_failure(result);
     pushed_ = true;
     return {};
-}
-
-failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int first_device,
-                       int second_device, context_choice &choice) noexcept {
-    if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_failure(result);
-    if (!belongs_to_current_context(stream)) return to_failure(cu.cuStreamGetCtx(stream, &choice.wanted));
-    choice.wanted = choice.current;
-    if (choice.wanted) return {};
-    const int device = first_device >= 0 ? first_device : second_device >= 0 ? second_device : 0;
-    return contexts.get(device, choice.wanted);
 }
 
 } // namespace ferry

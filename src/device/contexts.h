@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "device/facts.h"
+#include "driver/result.h"
 
 namespace ferry {
 
@@ -28,10 +29,15 @@ public:
     // Stops using `context` wherever it was adopted.
     void forget(CUcontext context) noexcept;
     // The device of a context; the context must be current.
-    failure device_of_current(CUcontext current, int &device) const noexcept;
+    failure device_of_current(CUcontext current, int &device) const noexcept {
+        device = 0;
+        return count_ == 1 ? failure{} : find_device_of_current(current, device);
+    }
     failure device_of(CUcontext context, int &device) const noexcept;
 
 private:
+    failure find_device_of_current(CUcontext current, int &device) const noexcept;
+
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;
         CUcontext primary = nullptr; // retained; guarded by mutex_
@@ -47,15 +53,20 @@ private:
 class context_scope {
 public:
     explicit context_scope(const driver_table &cu) noexcept : cu_(cu) {}
-    ~context_scope();
+    ~context_scope() {
+        if (pushed_) pop();
+    }
     context_scope(const context_scope &) = delete;
     context_scope &operator=(const context_scope &) = delete;
 
     failure enter(CUcontext wanted) noexcept;
     // As enter, for a caller who knows what is current.
-    failure enter(CUcontext wanted, CUcontext current) noexcept;
+    failure enter(CUcontext wanted, CUcontext current) noexcept { return wanted == current ? failure{} : push(wanted); }
 
 private:
+    failure push(CUcontext wanted) noexcept;
+    void pop() noexcept;
+
     const driver_table &cu_;
     bool pushed_ = false;
 };
@@ -73,7 +84,14 @@ struct context_choice {
 
 // The stream's context; for the streams above the current one, else that of the first device that is not -1, else
 // device 0's.
-failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int first_device,
-                       int second_device, context_choice &choice) noexcept;
+inline failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int first_device,
+                              int second_device, context_choice &choice) noexcept {
+    if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_failure(result);
+    if (!belongs_to_current_context(stream)) return to_failure(cu.cuStreamGetCtx(stream, &choice.wanted));
+    choice.wanted = choice.current;
+    if (choice.wanted) return {};
+    const int device = first_device >= 0 ? first_device : second_device >= 0 ? second_device : 0;
+    return contexts.get(device, choice.wanted);
+}
 
 } // namespace ferry

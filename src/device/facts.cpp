@@ -36,7 +36,8 @@ constexpr attribute_row attribute_rows[] = {
     {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, &ferry_device_info::texture_pitch_alignment, 0},
 };
 
-std::int32_t attribute(const driver_table &cu, CUdevice device, CUdevice_attribute which, std::int32_t unknown) noexcept {
+std::int32_t attribute(const driver_table &cu, CUdevice device, CUdevice_attribute which,
+                       std::int32_t unknown) noexcept {
     int value = unknown;
     return cu.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : unknown;
 }
@@ -64,8 +65,8 @@ failure query_device(const driver_table &cu, int ordinal, bool is_software, devi
     info.overlap = overlap_of(info.copy_engine_count);
     info.max_pitch = static_cast<std::uint32_t>(attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX));
     // The values of CUmemAllocationHandleType are bits, and FERRY_HANDLE_* are the same bits.
-    info.pool_handle_types = static_cast<std::uint32_t>(
-        attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0));
+    info.pool_handle_types =
+        static_cast<std::uint32_t>(attribute(cu, facts.handle, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0));
     return {};
 }
 

@@ -50,8 +50,7 @@ void *driver_library::get_proc(void *self, const char *name, int version) noexce
     void *entry = nullptr;
     if (library->get_proc_12_) {
         CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-        const CUresult result =
-            library->get_proc_12_(name, &entry, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
+        const CUresult result = library->get_proc_12_(name, &entry, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
         return result == CUDA_SUCCESS && found == CU_GET_PROC_ADDRESS_SUCCESS ? entry : nullptr;
     }
     if (library->get_proc_11_) {

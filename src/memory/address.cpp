@@ -15,16 +15,16 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     int ordinal = -1;
     CUdeviceptr range_start = 0, device_address = 0;
     size_t range_size = 0;
-    CUpointer_attribute attributes[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
     void *values[] = {&memory_type, &is_managed, &ordinal, &range_start, &range_size, &device_address};
     const unsigned count = how_much == ask::kind_only ? 3 : 6;
     // The plural form succeeds for addresses the driver does not know, and leaves the memory type 0.
     if (CUresult result = cu.cuPointerGetAttributes(count, attributes, values, address)) return to_failure(result);
     facts = {};
     if (memory_type == 0 && !is_managed) return {};
-    facts.kind = is_managed ? memory_kind::managed
+    facts.kind = is_managed                          ? memory_kind::managed
                  : memory_type == CU_MEMORYTYPE_HOST ? memory_kind::pinned
                                                      : memory_kind::device;
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;

@@ -37,27 +37,14 @@ failure check_pageable_span(const driver_table &cu, const address_span &span) no
 
 } // namespace
 
-failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
-                      const resolve_options &options, resolved_place &resolved) noexcept {
-    if (place.kind == FERRY_KIND_ARRAY) {
-        resolved.kind = memory_kind::array;
-        resolved.device = place.device;
-        return {};
-    }
-    const bool asks = options.full_checks || place.kind == FERRY_KIND_ANY ||
-                      (place.kind == FERRY_KIND_HOST && options.need_host_kind) ||
-                      (place.kind == FERRY_KIND_DEVICE && place.device == FERRY_DEVICE_UNKNOWN);
-    if (!asks) {
-        resolved.kind = place.kind == FERRY_KIND_HOST ? memory_kind::host : memory_kind::device;
-        resolved.device = place.kind == FERRY_KIND_HOST ? -1 : place.device;
-        return {};
-    }
+failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span, bool full_checks,
+                   resolved_place &resolved) noexcept {
     address_facts facts;
-    const ask how_much = options.full_checks ? ask::ranges_too : ask::kind_only;
-    if (failure failed = look_up_address(cu, options.full_checks ? span.first : place.address, how_much, facts))
+    const std::uint64_t address = full_checks ? span.first : place.address;
+    if (failure failed = look_up_address(cu, address, full_checks ? ask::ranges_too : ask::kind_only, facts))
         return failed;
     if (failure failed = compare(place, facts)) return failed;
-    if (options.full_checks && facts.kind == memory_kind::pageable)
+    if (full_checks && facts.kind == memory_kind::pageable)
         if (failure failed = check_pageable_span(cu, span)) return failed;
     resolved.kind = facts.kind;
     resolved.device = facts.device;

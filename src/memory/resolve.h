@@ -6,18 +6,19 @@
 namespace ferry {
 
 struct array_facts {
-    std::uint32_t element_size = 0; // 0: a format without elements; then its extent is not known in bytes
-    std::uint64_t width = 0;        // bytes
-    std::uint64_t height = 1;       // rows
-    std::uint64_t depth = 1;        // slices or layers
+    std::uint32_t element_size; // 0: a format without elements, whose extent is not known in bytes; or no array
+    std::uint64_t width;        // bytes
+    std::uint64_t height;       // rows
+    std::uint64_t depth;        // slices or layers
 };
 
+// Filled by resolve_place and look_up_array.
 struct resolved_place {
-    memory_kind kind = memory_kind::pageable;
-    int device = -1;               // -1: host memory, or not known
-    std::uint64_t range_start = 0; // 0: not known
-    std::uint64_t range_size = 0;
-    array_facts array;
+    memory_kind kind;
+    int device;                // -1: host memory, or not known
+    std::uint64_t range_start; // read only if there is a size
+    std::uint64_t range_size;  // 0: not known
+    array_facts array;         // read only if there is an element size
 };
 
 struct resolve_options {
@@ -27,14 +28,29 @@ struct resolve_options {
 
 // The bytes that a copy touches at a linear place: the addresses of the first and the last one.
 struct address_span {
-    std::uint64_t first = 0;
-    std::uint64_t last = 0;
+    std::uint64_t first;
+    std::uint64_t last;
 };
 
-// The kind must be a known one and the device in range, as lay_out of copy/layout.h checks. `span` is read for linear
+// Asks the driver; part of resolve_place.
+failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span, bool full_checks,
+                   resolved_place &resolved) noexcept;
+
+// The kind must be a known one and the device in range, as lay_out of copy/shape.h checks. `span` is read for linear
 // places when all is checked.
-failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
-                      const resolve_options &options, resolved_place &resolved) noexcept;
+inline failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
+                             const resolve_options &options, resolved_place &resolved) noexcept {
+    resolved.range_size = 0;
+    resolved.array.element_size = 0;
+    const bool is_array = place.kind == FERRY_KIND_ARRAY, is_host = place.kind == FERRY_KIND_HOST;
+    const bool stated =
+        is_host ? !options.need_host_kind : place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
+    if (!is_array && !(stated && !options.full_checks))
+        return ask_driver(cu, place, span, options.full_checks, resolved);
+    resolved.kind = is_array ? memory_kind::array : is_host ? memory_kind::host : memory_kind::device;
+    resolved.device = is_host ? -1 : place.device;
+    return {};
+}
 
 // What an array place is made of. Unlike addresses, arrays can be asked about only within a context.
 failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept;

@@ -8,23 +8,27 @@ namespace {
 
 CUmemorytype memory_type(memory_kind kind) noexcept {
     switch (kind) {
-    case memory_kind::device: return CU_MEMORYTYPE_DEVICE;
-    case memory_kind::managed: return CU_MEMORYTYPE_UNIFIED;
-    case memory_kind::array: return CU_MEMORYTYPE_ARRAY;
-    default: return CU_MEMORYTYPE_HOST;
+    case memory_kind::device:
+        return CU_MEMORYTYPE_DEVICE;
+    case memory_kind::managed:
+        return CU_MEMORYTYPE_UNIFIED;
+    case memory_kind::array:
+        return CU_MEMORYTYPE_ARRAY;
+    default:
+        return CU_MEMORYTYPE_HOST;
     }
 }
 
 // Fills what CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have in common, field by field: to zero the struct before costs a
-// tenth of all that ferry adds to a small copy. The origins of linear ends are in their addresses: drivers have computed
-// srcY and srcZ wrongly on stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
+// tenth of all that ferry adds to a small copy. The origins of linear ends are in their addresses: drivers have
+// computed srcY and srcZ wrongly on stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
 template <class Call> void lower(const shape &shape, Call &call) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     const bool has_rows = shape.height > 1 || shape.depth > 1, has_slices = shape.depth > 1;
 
     call.srcMemoryType = memory_type(source.kind);
-    call.srcHost = reinterpret_cast<const void *>(source.address); // the driver reads the one that the type names
-    call.srcDevice = source.address;
+    call.srcHost = reinterpret_cast<const void *>(source.span.first); // the driver reads the one that the type names
+    call.srcDevice = source.span.first;
     call.srcArray = source.array;
     call.srcXInBytes = source.x;
     call.srcY = source.y;
@@ -34,8 +38,8 @@ template <class Call> void lower(const shape &shape, Call &call) noexcept {
     call.srcHeight = has_slices ? source.slice_height : 0;
 
     call.dstMemoryType = memory_type(destination.kind);
-    call.dstHost = reinterpret_cast<void *>(destination.address);
-    call.dstDevice = destination.address;
+    call.dstHost = reinterpret_cast<void *>(destination.span.first);
+    call.dstDevice = destination.span.first;
     call.dstArray = destination.array;
     call.dstXInBytes = destination.x;
     call.dstY = destination.y;

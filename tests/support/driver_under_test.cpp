@@ -131,7 +131,8 @@ int main(int argc, char **argv) {
     ferry::resolve_table(raw_entry_points(), environment.table, environment.found);
     // Kept for the whole run: a real driver takes tenths of a second to make a primary context anew for every test.
     CUcontext context = nullptr;
-    for (int device = 0; device < device_count(); ++device) raw().cuDevicePrimaryCtxRetain(&context, device);
+    for (int device = 0; device < device_count(); ++device)
+        raw().cuDevicePrimaryCtxRetain(&context, device);
     const int result = RUN_ALL_TESTS();
     ferry_close(environment.instance);
     return result;

@@ -119,7 +119,8 @@ int fault_driver::calls_beginning(const char *prefix) const {
 }
 
 void fault_driver::reset_counts() {
-    for (entry_state &entry : entries) entry.calls = 0;
+    for (entry_state &entry : entries)
+        entry.calls = 0;
 }
 
 } // namespace ferry::test

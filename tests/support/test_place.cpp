@@ -14,11 +14,21 @@ namespace {
 
 void array_format(std::uint32_t element_size, CUarray_format &format, unsigned &channels) {
     switch (element_size) {
-    case 1: format = CU_AD_FORMAT_UNSIGNED_INT8, channels = 1; break;
-    case 2: format = CU_AD_FORMAT_HALF, channels = 1; break;
-    case 4: format = CU_AD_FORMAT_FLOAT, channels = 1; break;
-    case 8: format = CU_AD_FORMAT_SIGNED_INT16, channels = 4; break;
-    default: format = CU_AD_FORMAT_UNSIGNED_INT32, channels = 4; break;
+    case 1:
+        format = CU_AD_FORMAT_UNSIGNED_INT8, channels = 1;
+        break;
+    case 2:
+        format = CU_AD_FORMAT_HALF, channels = 1;
+        break;
+    case 4:
+        format = CU_AD_FORMAT_FLOAT, channels = 1;
+        break;
+    case 8:
+        format = CU_AD_FORMAT_SIGNED_INT16, channels = 4;
+        break;
+    default:
+        format = CU_AD_FORMAT_UNSIGNED_INT32, channels = 4;
+        break;
     }
 }
 
@@ -70,14 +80,21 @@ test_place::~test_place() {
     enter();
     void *const host = reinterpret_cast<void *>(allocation_);
     switch (kind_) {
-    case place_kind::pageable: std::free(host); break;
+    case place_kind::pageable:
+        std::free(host);
+        break;
     case place_kind::registered:
         EXPECT_OK(raw().cuMemHostUnregister(host));
         std::free(host);
         break;
-    case place_kind::pinned: EXPECT_OK(raw().cuMemFreeHost(host)); break;
-    case place_kind::device: EXPECT_OK(raw().cuMemFree(allocation_)); break;
-    default: EXPECT_OK(raw().cuArrayDestroy(array_));
+    case place_kind::pinned:
+        EXPECT_OK(raw().cuMemFreeHost(host));
+        break;
+    case place_kind::device:
+        EXPECT_OK(raw().cuMemFree(allocation_));
+        break;
+    default:
+        EXPECT_OK(raw().cuArrayDestroy(array_));
     }
     leave();
     EXPECT_OK(raw().cuDevicePrimaryCtxRelease(device_));
