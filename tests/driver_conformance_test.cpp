@@ -143,7 +143,7 @@ TEST_F(driver_test, streams_and_events_that_are_named_need_no_current_context_to
 }
 
 TEST_F(driver_test, no_context_at_all_can_be_set_but_not_pushed) {
-    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxPushCurrent(nullptr));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuCtxPushCurrent(nullptr));
     ASSERT_OK(raw().cuCtxPushCurrent(context));
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // pops
     CUcontext current = nullptr;
@@ -437,13 +437,29 @@ TEST_F(driver_test, copies_that_leave_their_memory_or_contradict_themselves_are_
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcPitch = 63; }));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcXInBytes = 1; }));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcHeight = 7; }));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcLOD = 1; }));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcPitch = size_t{1} << 31; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.dstPitch = size_t{1} << 31; }));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.dstZ = 1; }));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcMemoryType = static_cast<CUmemorytype>(0); }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcHeight = 7, c.Depth = 1; }));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcPitch = 63, c.Height = c.Depth = 1; }));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-              refused([&](auto &c) { c.srcHost = reinterpret_cast<void *>(memory.address); }));
+              refused([&](auto &c) { c.dstDevice = reinterpret_cast<CUdeviceptr>(host.data() + 32768), c.Depth = 1; }))
+        << "what is said to be device memory must be known";
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(nullptr));
+}
+
+TEST_F(driver_test, the_kind_host_is_a_hint_and_a_level_of_detail_is_read_of_arrays_only) {
+    device_memory memory(256);
+    const bytes data = random_bytes(256, 77);
+    write(memory, data);
+    bytes out(64);
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = reinterpret_cast<void *>(memory.address + 64);
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = out.data();
+    copy.srcLOD = copy.dstLOD = 1;
+    copy.WidthInBytes = 64, copy.Height = 1, copy.Depth = 1;
+    EXPECT_OK(raw().cuMemcpy3D(&copy));
+    EXPECT_EQ(bytes(data.begin() + 64, data.begin() + 128), out);
 }
 
 TEST_F(driver_test, a_copy_may_not_span_registered_and_other_host_memory) {
@@ -585,10 +601,8 @@ TEST_F(driver_test, arrays_keep_what_is_written_to_them_and_copy_boxes_between_e
 
         down.srcXInBytes = column; // one element past the end
         EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(&down));
-        if (shape.element > 1) {
-            down.srcXInBytes = 0, down.WidthInBytes = width - 1; // part of an element
-            EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(&down));
-        }
+        down.srcXInBytes = 0, down.srcLOD = 1; // an array that is no level of a mipmapped one has only the first
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(&down));
         CUDA_ARRAY3D_DESCRIPTOR described_as{};
         EXPECT_OK(raw().cuArray3DGetDescriptor(&described_as, second));
         EXPECT_EQ(shape.descriptor.Width, described_as.Width);
@@ -899,8 +913,21 @@ TEST_F(driver_test, what_a_capture_cannot_hold_is_refused_and_breaks_it) {
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuStreamQuery(stream); }));
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuMemAlloc(&address, 64); }));
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-              broken_by([&] { return raw().cuMemcpyHtoD(memory, host.data(), 64); }));
+              broken_by([&] { return raw().cuStreamSynchronize(CU_STREAM_LEGACY); }));
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuCtxSynchronize(); }));
+}
+
+TEST_F(driver_test, a_capture_on_a_non_blocking_stream_lets_synchronous_copies_and_refusals_pass) {
+    device_memory memory(64);
+    test_stream stream;
+    bytes host(64);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(raw().cuMemcpyHtoD(memory, host.data(), 64));
+    EXPECT_OK(raw().cuMemsetD8(memory, 0, 64));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoDAsync(0, host.data(), 64, stream));
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
 TEST_F(driver_test, a_global_capture_is_broken_by_other_threads_and_a_relaxed_one_by_nobody) {

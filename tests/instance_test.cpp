@@ -437,6 +437,44 @@ TEST_F(memory, arrays_of_every_format_and_channel_count_take_their_bytes) {
             }
 }
 
+// Block-compressed arrays are copied in blocks of 4 x 4 texels: 8 or 16 bytes each, a quarter of the rows.
+TEST_F(memory, block_compressed_arrays_are_copied_by_blocks) {
+    struct {
+        CUarray_format format;
+        std::uint32_t channels, block;
+    } const formats[] = {
+        {CU_AD_FORMAT_BC1_UNORM, 4, 8}, {CU_AD_FORMAT_BC5_SNORM, 2, 16}, {CU_AD_FORMAT_BC7_UNORM, 4, 16}};
+    for (const auto &each : formats) {
+        const ferry_array_desc desc = {
+            sizeof desc, static_cast<std::int32_t>(each.format), each.channels, 0, 64, 32, 0};
+        CUarray array = nullptr;
+        ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array));
+        ferry_array_desc told = {};
+        told.struct_size = sizeof told;
+        std::uint32_t element = 0;
+        ASSERT_OK(ferry_array_describe(basic.get(), array, &told, &element));
+        EXPECT_EQ(element, each.block);
+        const std::uint64_t width = 16 * each.block, height = 8;
+        const std::vector<std::byte> blocks = random_bytes(width * height, each.block);
+        std::vector<std::byte> back(blocks.size());
+        ferry_place host, image;
+        ferry_place_host(&host, blocks.data());
+        ferry_place_array(&image, 0, array);
+        ferry_copy_desc copy = describe_copy(host, image, width, height);
+        ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+        ferry_place_host(&host, back.data());
+        copy = describe_copy(image, host, width, height);
+        ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+        EXPECT_EQ(back, blocks);
+        ferry_error_info error = new_error();
+        copy.height = 9;
+        expect_refusal(ferry_copy(full.get(), &copy, &error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE,
+                       FERRY_FIELD_Y);
+        EXPECT_EQ(error.limit, 8u);
+        EXPECT_OK(ferry_array_destroy(basic.get(), array));
+    }
+}
+
 TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device) {
     test_place array(place_kind::array_2d, {.width = 64, .height = 8}),
         host(place_kind::pageable, {.width = 64, .height = 8});

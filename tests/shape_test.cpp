@@ -142,8 +142,7 @@ TEST(shape, a_tight_row_beyond_the_pitch_limit_is_refused_only_where_it_is_a_str
     shape shape;
     ASSERT_FALSE(lay_out(copy, limits, shape));
     resolved_ends ends = on_device;
-    ends.destination = {
-        .kind = memory_kind::array, .device = 0, .array = {.element_size = 1, .width = 8000, .height = 8, .depth = 1}};
+    ends.destination = {memory_kind::array, 0, 0, 0, {1, 8000, 8, 1}};
     const failure failed = settle(ends, limits, shape);
     EXPECT_EQ(failed.status, FERRY_ERROR_PITCH);
     EXPECT_EQ(failed.side, FERRY_SIDE_SOURCE);

@@ -614,8 +614,9 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
 
 /*
- * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element, or
- * 0 for formats that have no such thing (block-compressed, planar).
+ * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element: of a
+ * block of 4 x 4 texels for block-compressed formats, whose copies count blocks; 0 for formats that have no such thing
+ * (planar ones).
  *
  * Thread-safety: safe.
  * Blocking:      never.

@@ -1,7 +1,7 @@
 #include "memory/arrays.h"
 
+#include "driver/formats.h"
 #include "driver/result.h"
-#include "memory/formats.h"
 
 namespace ferry {
 
@@ -32,7 +32,7 @@ failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &
     desc.width = call.Width;
     desc.height = call.Height;
     desc.depth = call.Depth;
-    bytes_per_element = element_size(call.Format, call.NumChannels);
+    bytes_per_element = elements_of(call).size;
     return {};
 }
 

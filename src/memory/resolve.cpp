@@ -1,9 +1,7 @@
 #include "memory/resolve.h"
 
-#include <algorithm>
-
 #include "driver/result.h"
-#include "memory/formats.h"
+#include "driver/formats.h"
 
 namespace ferry {
 
@@ -59,10 +57,8 @@ failure look_up_array(const driver_table &cu, const ferry_place &place, array_fa
     if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE)
         return {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY};
     if (result) return to_failure(result);
-    facts.element_size = element_size(desc.Format, desc.NumChannels);
-    facts.width = desc.Width * facts.element_size;
-    facts.height = std::max<std::uint64_t>(desc.Height, 1);
-    facts.depth = std::max<std::uint64_t>(desc.Depth, 1);
+    const array_elements elements = elements_of(desc);
+    facts = {elements.size, elements.across * elements.size, elements.down, elements.deep};
     return {};
 }
 

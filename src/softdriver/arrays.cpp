@@ -1,6 +1,7 @@
 // Creation, description and layout of CUDA arrays.
 #include "softdriver/arrays.h"
 
+#include "driver/formats.h"
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -22,45 +23,6 @@ std::size_t tiled_layout::offset(std::size_t x, std::size_t y, std::size_t z) co
 
 namespace {
 
-struct format {
-    CUarray_format name;
-    unsigned channel_bytes;
-    unsigned channels; // the only number allowed; 0: 1, 2 or 4
-};
-constexpr format formats[] = {
-    {CU_AD_FORMAT_UNSIGNED_INT8, 1, 0},
-    {CU_AD_FORMAT_UNSIGNED_INT16, 2, 0},
-    {CU_AD_FORMAT_UNSIGNED_INT32, 4, 0},
-    {CU_AD_FORMAT_SIGNED_INT8, 1, 0},
-    {CU_AD_FORMAT_SIGNED_INT16, 2, 0},
-    {CU_AD_FORMAT_SIGNED_INT32, 4, 0},
-    {CU_AD_FORMAT_HALF, 2, 0},
-    {CU_AD_FORMAT_FLOAT, 4, 0},
-    {CU_AD_FORMAT_UNORM_INT8X1, 1, 1},
-    {CU_AD_FORMAT_UNORM_INT8X2, 1, 2},
-    {CU_AD_FORMAT_UNORM_INT8X4, 1, 4},
-    {CU_AD_FORMAT_UNORM_INT16X1, 2, 1},
-    {CU_AD_FORMAT_UNORM_INT16X2, 2, 2},
-    {CU_AD_FORMAT_UNORM_INT16X4, 2, 4},
-    {CU_AD_FORMAT_SNORM_INT8X1, 1, 1},
-    {CU_AD_FORMAT_SNORM_INT8X2, 1, 2},
-    {CU_AD_FORMAT_SNORM_INT8X4, 1, 4},
-    {CU_AD_FORMAT_SNORM_INT16X1, 2, 1},
-    {CU_AD_FORMAT_SNORM_INT16X2, 2, 2},
-    {CU_AD_FORMAT_SNORM_INT16X4, 2, 4},
-    {CU_AD_FORMAT_UNORM_INT_101010_2, 1, 4}, // 10 + 10 + 10 + 2 bits
-};
-
-std::size_t element_size(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
-    for (const format &known : formats) {
-        if (known.name != asked.Format) continue;
-        const unsigned n = asked.NumChannels;
-        const bool allowed = known.channels ? n == known.channels : n == 1 || n == 2 || n == 4;
-        return allowed ? known.channel_bytes * n : 0;
-    }
-    return 0;
-}
-
 // The limits that device.cpp reports as MAXIMUM_TEXTURE…; a 2D array may be as wide as a 1D one.
 bool fits_limits(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
     if (asked.Depth) return asked.Height && asked.Width <= 16384 && asked.Height <= 16384 && asked.Depth <= 16384;
@@ -71,17 +33,16 @@ void create(driver &cu, context &current, CUarray *handle, const CUDA_ARRAY3D_DE
     refuse_if_capture_forbids(cu);
     require(handle && asked && asked->Width);
     require(!(asked->Flags & ~(CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER)), CUDA_ERROR_NOT_SUPPORTED);
-    const std::size_t element = element_size(*asked);
-    require(element && fits_limits(*asked));
+    const array_elements elements = elements_of(*asked);
+    require(elements.size && fits_limits(*asked));
 
     auto made = std::make_unique<array>();
     made->owner = &current;
     made->device = current.device;
     made->descriptor = *asked;
-    made->element_size = element;
-    made->layout.row_bytes = asked->Width * element;
-    made->layout.rows = asked->Height ? asked->Height : 1;
-    made->layout.slices = asked->Depth ? asked->Depth : 1;
+    made->layout.row_bytes = elements.across * elements.size;
+    made->layout.rows = elements.down;
+    made->layout.slices = elements.deep;
     array &kept = *made;
     const CUarray name = cu.arrays.add(std::move(made));
     kept.handle = name;

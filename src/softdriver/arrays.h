@@ -28,7 +28,6 @@ struct array {
     context *owner = nullptr;
     int device = 0;
     CUDA_ARRAY3D_DESCRIPTOR descriptor{};
-    std::size_t element_size = 0;
     tiled_layout layout;
 };
 

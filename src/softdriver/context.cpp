@@ -121,7 +121,10 @@ CUresult cuCtxDestroy(CUcontext handle) {
 }
 
 CUresult cuCtxPushCurrent(CUcontext handle) {
-    return enter([&](driver &cu) { push(find(cu, handle).handle); });
+    return enter([&](driver &cu) {
+        require(handle);
+        push(find(cu, handle).handle);
+    });
 }
 
 CUresult cuCtxPopCurrent(CUcontext *handle) {

@@ -31,7 +31,7 @@ side resolve_array(driver &cu, const context &checked_against, const place &at, 
     const array *const of = cu.arrays.find(at.array);
     require(of, CUDA_ERROR_INVALID_HANDLE);
     require(may_access(checked_against, of->device, CU_MEMORYTYPE_ARRAY));
-    require(at.x % of->element_size == 0 && size.width % of->element_size == 0);
+    require(at.lod == 0); // read of arrays only; and parts of elements are copied (both seen on CUDA 13.0, H200)
     require(sum(at.x, size.width) <= of->layout.row_bytes && sum(at.y, size.height) <= of->layout.rows &&
             sum(at.z, size.depth) <= of->layout.slices);
     return {.memory = side::kind::array, .device = of->device, .tiles = of->layout, .x = at.x, .y = at.y, .z = at.z};
@@ -42,7 +42,7 @@ side resolve_linear(driver &cu, const context &checked_against, const place &at,
     const std::size_t rows = sum(at.y, size.height);
     require(at.address && at.pitch <= largest_pitch);
     require(at.pitch == 0 || at.pitch >= row);
-    require(at.height == 0 || size.depth == 1 || at.height >= rows);
+    require(at.height == 0 || at.height >= rows);
     const std::size_t pitch = at.pitch ? at.pitch : row;
     const std::size_t slice = product(pitch, at.height ? at.height : rows);
     const std::size_t start = sum(sum(at.address, at.x), sum(product(at.y, pitch), product(at.z, slice)));
@@ -53,9 +53,10 @@ side resolve_linear(driver &cu, const context &checked_against, const place &at,
     const allocation *const memory = find_overlapping(cu, start, span);
     const bool contained = memory && memory->address <= start && end <= memory->address + memory->size;
     const bool beside_devices = end <= device_window.begin || start >= device_window.end;
-    const bool stated_device = at.type == CU_MEMORYTYPE_DEVICE || (at.type == CU_MEMORYTYPE_UNIFIED && !beside_devices);
+    // HOST is no more than a hint: the address decides, as on CUDA 13.0. DEVICE must be something that the driver knows.
+    const bool must_be_known = at.type == CU_MEMORYTYPE_DEVICE || !beside_devices;
     // A range must lie in one allocation, or outside all of them if it is pageable (trap 6).
-    require(stated_device ? contained : beside_devices && (!memory || contained));
+    require(must_be_known ? contained : !memory || contained);
     if (!memory) return found;
     found.memory = memory->kind == allocation_kind::device ? side::kind::device : side::kind::pinned;
     found.device = memory->device;
@@ -123,10 +124,7 @@ operations work_before_peers(driver &cu, const copy_request &asked) {
 // When the call may return is the manual's "API synchronization behavior", taken at its laziest: a synchronous copy
 // between device memory does not wait, and a caller who relies on more must fail here first.
 operations start(driver &cu, context &current, const copy_request &asked, CUstream handle, bool asynchronous) {
-    if (!asynchronous) {
-        refuse_if_legacy_would_join_capture(current);
-        refuse_if_capture_forbids(cu);
-    }
+    if (!asynchronous) refuse_if_legacy_would_join_capture(current);
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
     side source = resolve(cu, current, asked.source, asked.size, asked.peer);
     const side destination = resolve(cu, current, asked.destination, asked.size, asked.peer);
@@ -161,7 +159,6 @@ operations start(driver &cu, context &current, const copy_request &asked, CUstre
 } // namespace
 
 side resolve(driver &cu, const context &current, const place &at, const extent &size, bool peer) {
-    require(at.lod == 0);
     const context *checked_against = &current;
     if (peer && at.type != CU_MEMORYTYPE_HOST) {
         checked_against = cu.contexts.find(at.context);

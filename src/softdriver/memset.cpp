@@ -14,10 +14,7 @@ template <class Element>
 CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t width, std::size_t height,
               const CUstream *stream) noexcept {
     return enter_context([&](driver &cu, context &current) -> operations {
-        if (!stream) {
-            refuse_if_legacy_would_join_capture(current);
-            refuse_if_capture_forbids(cu);
-        }
+        if (!stream) refuse_if_legacy_would_join_capture(current);
         require(address % sizeof value == 0 && (height <= 1 || pitch % sizeof value == 0));
         if (width == 0 || height == 0) return {};
         extent size{.height = height};
