@@ -26,7 +26,8 @@ failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy
     return {};
 }
 
-failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
+[[gnu::noinline]] failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy,
+                                         resolved_ends &ends) noexcept {
     if (ends.source.kind == memory_kind::array)
         if (failure failed = look_up_array(cu, copy.source, ends.source.array))
             return on_side(failed, FERRY_SIDE_SOURCE);
@@ -36,16 +37,15 @@ failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, reso
     return {};
 }
 
-failure find_contexts(ferry_instance &instance, const shape &shape, const copy_plan &plan, int context_device,
-                      CUcontext context, end_contexts &ends) noexcept {
-    ends = {context, context};
-    if (!plan.names_contexts) return {};
+// An end on the device of the copy's context keeps that context.
+[[gnu::noinline]] failure find_contexts(ferry_instance &instance, const shape &shape, int context_device,
+                                        end_contexts &contexts) noexcept {
     const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> failure {
         if (end.device < 0 || end.device == context_device) return {};
         return instance.contexts.get(end.device, found);
     };
-    if (failure failed = find(shape.source, ends.source)) return failed;
-    return find(shape.destination, ends.destination);
+    if (failure failed = find(shape.source, contexts.source)) return failed;
+    return find(shape.destination, contexts.destination);
 }
 
 failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept {
@@ -61,15 +61,16 @@ failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form fo
         return failed;
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (failure failed = look_up_arrays(instance.cu, copy, resolved)) return failed;
+    if (shape.source.array || shape.destination.array)
+        if (failure failed = look_up_arrays(instance.cu, copy, resolved)) return failed;
     if (failure failed = settle(resolved, instance.limits, shape)) return failed;
 
     plan_facts facts = {.form = form};
     if (failure failed = instance.contexts.device_of_current(choice.wanted, facts.context_device)) return failed;
     const copy_plan plan = plan_copy(shape, facts);
-    end_contexts contexts;
-    if (failure failed = find_contexts(instance, shape, plan, facts.context_device, choice.wanted, contexts))
-        return failed;
+    end_contexts contexts = {choice.wanted, choice.wanted};
+    if (plan.names_contexts)
+        if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
     return run_driver_route(instance.cu, shape, plan, form, contexts, stream);
 }
 

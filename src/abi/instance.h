@@ -28,8 +28,8 @@ constexpr failure null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
 inline failure check_device(const ferry_instance &instance, std::int32_t device) noexcept {
     const int count = instance.limits.device_count;
     if (device >= 0 && device < count) return {};
-    return {FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(count),
-            static_cast<std::uint64_t>(device)};
+    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(count),
+                  static_cast<std::uint64_t>(device));
 }
 
 // The context ferry uses for `device`, made current for the scope.

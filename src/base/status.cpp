@@ -8,6 +8,11 @@
 
 namespace ferry {
 
+failure refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::uint64_t limit,
+               std::uint64_t value) noexcept {
+    return {status, side, field, limit, value};
+}
+
 std::int32_t report(ferry_error_info *error, const failure &what) noexcept {
     if (!error) return what.status;
     // A zeroed struct is served as the first version's size: nobody's report can be smaller.

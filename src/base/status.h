@@ -18,6 +18,10 @@ struct failure {
     explicit operator bool() const noexcept { return __builtin_expect(status != FERRY_SUCCESS, false); }
 };
 
+// Out of the way of what succeeds: what leads to a call of a cold function is laid out elsewhere.
+[[gnu::cold, gnu::noinline]] failure refuse(std::int32_t status, std::int32_t side, std::int32_t field,
+                                            std::uint64_t limit = 0, std::uint64_t value = 0) noexcept;
+
 // Fills the caller's report, as far as it asked for one, and returns the status.
 std::int32_t report(ferry_error_info *error, const failure &what) noexcept;
 

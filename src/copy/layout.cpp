@@ -11,12 +11,13 @@ namespace {
 bool all_zero(const std::uint64_t (&words)[4]) noexcept { return (words[0] | words[1] | words[2] | words[3]) == 0; }
 
 failure check_words(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
-    if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_ARRAY) return {FERRY_ERROR_KIND, side, FERRY_FIELD_KIND};
-    if (!all_zero(place.reserved)) return {FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED};
+    if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_ARRAY)
+        return refuse(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND);
+    if (!all_zero(place.reserved)) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED);
     const bool reads_device = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
     if (reads_device && (place.device < FERRY_DEVICE_UNKNOWN || place.device >= limits.device_count))
-        return {FERRY_ERROR_DEVICE, side, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(limits.device_count),
-                static_cast<std::uint64_t>(place.device)};
+        return refuse(FERRY_ERROR_DEVICE, side, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(limits.device_count),
+                      static_cast<std::uint64_t>(place.device));
     return {};
 }
 
@@ -29,37 +30,37 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
     return multiply_add(z, end.slice_height, y, rows) && multiply_add(rows, end.row_pitch, x, offset);
 }
 
-failure lay_out_box(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
-                    shape_end &end) noexcept {
+[[gnu::noinline]] failure lay_out_box(const ferry_place &place, std::int32_t side, const copy_limits &limits,
+                                      const shape &shape, shape_end &end) noexcept {
     end.row_pitch = place.row_pitch ? place.row_pitch : shape.width;
     end.slice_height = place.slice_height ? place.slice_height : shape.height;
 
     std::uint64_t row_end = 0, slice_end = 0;
-    if (!add(place.x, shape.width, row_end)) return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_X, 0, place.x};
-    if (!add(place.y, shape.height, slice_end)) return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_Y, 0, place.y};
+    if (!add(place.x, shape.width, row_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_X, 0, place.x);
+    if (!add(place.y, shape.height, slice_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_Y, 0, place.y);
 
     // A default is held to the rule only where it is a stride: rows of a tight place have no room for an origin in X.
     const bool has_slices = shape.depth > 1 || place.z > 0;
     const bool has_rows = has_slices || shape.height > 1 || place.y > 0;
     if (end.row_pitch < row_end && (has_rows || place.row_pitch))
-        return {FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, row_end, place.row_pitch};
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, row_end, place.row_pitch);
     if (place.row_pitch > limits.max_pitch)
-        return {FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, limits.max_pitch, place.row_pitch};
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, limits.max_pitch, place.row_pitch);
     if (end.slice_height < slice_end && (has_slices || place.slice_height))
-        return {FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, slice_end, place.slice_height};
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, slice_end, place.slice_height);
 
     std::uint64_t origin = 0, extent = 0;
     if (!find_offset(end, place.x, place.y, place.z, origin) || !add(place.address, origin, end.span.first))
-        return {FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_ADDRESS, 0, place.address};
+        return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_ADDRESS, 0, place.address);
     if (!find_offset(end, shape.width - 1, shape.height - 1, shape.depth - 1, extent) ||
         !add(end.span.first, extent, end.span.last))
-        return {FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width};
+        return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width);
     return {};
 }
 
 failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
                        shape_end &end) noexcept {
-    if (!place.address) return {FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS};
+    if (!place.address) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS);
     end.array = nullptr;
     end.x = end.y = end.z = 0;
     const bool is_plain = (place.x | place.y | place.z | place.row_pitch | place.slice_height) == 0;
@@ -69,11 +70,11 @@ failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_l
     end.slice_height = 1;
     end.span.first = place.address;
     if (add(place.address, shape.width - 1, end.span.last)) return {};
-    return {FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width};
+    return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width);
 }
 
-failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
-    if (!place.array) return {FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY};
+[[gnu::noinline]] failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
+    if (!place.array) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY);
     end.array = place.array;
     end.span = {};
     end.row_pitch = end.slice_height = 0;
@@ -92,9 +93,9 @@ failure lay_out_end(const ferry_place &place, std::int32_t side, const copy_limi
 } // namespace
 
 failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    if (copy.flags) return {FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags};
+    if (copy.flags) return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags);
     if (copy.reserved0 || !all_zero(copy.reserved))
-        return {FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED};
+        return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
     if (failure failed = check_words(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
     if (failure failed = check_words(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
     shape.width = copy.width;

@@ -11,8 +11,8 @@ bool ranges_meet(std::uint64_t a, std::uint64_t b, std::uint64_t extent) noexcep
 
 // Two boxes of one grid, `distance` bytes apart, share a byte if the distance is dz slices, dy rows and dx bytes with
 // each difference below the extent. Of dz and dy only the quotient and the one after it leave a small enough remainder.
-bool lattices_meet(std::uint64_t distance, const shape &shape, std::uint64_t row_pitch,
-                   std::uint64_t slice_pitch) noexcept {
+[[gnu::noinline]] bool lattices_meet(std::uint64_t distance, const shape &shape, std::uint64_t row_pitch,
+                                     std::uint64_t slice_pitch) noexcept {
     using wide = __int128;
     const auto meets_in_row = [&](wide rest) { return (rest < 0 ? -rest : rest) < static_cast<wide>(shape.width); };
     const auto meets_in_slice = [&](wide rest) {

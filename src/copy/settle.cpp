@@ -6,7 +6,9 @@ namespace ferry {
 
 namespace {
 
-failure check_array(const shape_end &end, std::int32_t side, const shape &shape, const array_facts &array) noexcept {
+// What a plain line does not need is kept out of its code: it is what most copies are.
+[[gnu::noinline]] failure check_array(const shape_end &end, std::int32_t side, const shape &shape,
+                                      const array_facts &array) noexcept {
     if (array.element_size == 0) return {}; // the driver is the judge of formats without elements
     struct {
         std::uint64_t origin, extent, limit;
@@ -17,12 +19,13 @@ failure check_array(const shape_end &end, std::int32_t side, const shape &shape,
     for (const auto &axis : axes) {
         std::uint64_t end = 0;
         if (!add(axis.origin, axis.extent, end))
-            return {FERRY_ERROR_OVERFLOW, side, axis.field, axis.limit, axis.origin};
-        if (end > axis.limit) return {FERRY_ERROR_OUT_OF_BOUNDS, side, axis.field, axis.limit, end};
+            return refuse(FERRY_ERROR_OVERFLOW, side, axis.field, axis.limit, axis.origin);
+        if (end > axis.limit) return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, axis.field, axis.limit, end);
     }
-    if (end.x % array.element_size) return {FERRY_ERROR_ARRAY_FORMAT, side, FERRY_FIELD_X, array.element_size, end.x};
+    if (end.x % array.element_size)
+        return refuse(FERRY_ERROR_ARRAY_FORMAT, side, FERRY_FIELD_X, array.element_size, end.x);
     if (shape.width % array.element_size)
-        return {FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, array.element_size, shape.width};
+        return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, array.element_size, shape.width);
     return {};
 }
 
@@ -30,9 +33,9 @@ failure check_range(const shape_end &end, std::int32_t side, const resolved_plac
     if (!resolved.range_size) return {};
     const std::uint64_t range_last = resolved.range_start + (resolved.range_size - 1);
     if (end.span.first < resolved.range_start)
-        return {FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, resolved.range_start, end.span.first};
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, resolved.range_start, end.span.first);
     if (end.span.last > range_last)
-        return {FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, range_last + 1, end.span.last + 1};
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, range_last + 1, end.span.last + 1);
     return {};
 }
 
@@ -44,7 +47,7 @@ failure check_end(const shape_end &end, std::int32_t side, const shape &shape,
 failure check_formats(const resolved_ends &ends) noexcept {
     const std::uint32_t source = ends.source.array.element_size, destination = ends.destination.array.element_size;
     if (!source || !destination || source == destination) return {};
-    return {FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination};
+    return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination);
 }
 
 bool rows_are_tight(const shape_end &end, const shape &shape) noexcept {
@@ -52,7 +55,7 @@ bool rows_are_tight(const shape_end &end, const shape &shape) noexcept {
 }
 
 // Folds a dimension away wherever both ends lie tight in it. A slice's pitch must still be one that the driver takes.
-void collapse(shape &shape, std::uint64_t max_pitch) noexcept {
+[[gnu::noinline]] void collapse(shape &shape, std::uint64_t max_pitch) noexcept {
     shape_end &source = shape.source, &destination = shape.destination;
     if (source.array || destination.array) return;
     if (shape.depth > 1 && source.slice_height == shape.height && destination.slice_height == shape.height) {
@@ -72,13 +75,13 @@ void collapse(shape &shape, std::uint64_t max_pitch) noexcept {
 }
 
 // A tight end of a copy that did not collapse takes its width for a pitch, and that may be too long a stride.
-failure check_strides(const shape &shape, std::uint64_t max_pitch) noexcept {
+[[gnu::noinline]] failure check_strides(const shape &shape, std::uint64_t max_pitch) noexcept {
     if (shape.is_line()) return {};
     if (shape.source.row_pitch > max_pitch)
-        return {FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH, max_pitch, shape.source.row_pitch};
+        return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH, max_pitch, shape.source.row_pitch);
     if (shape.destination.row_pitch > max_pitch)
-        return {FERRY_ERROR_PITCH, FERRY_SIDE_DESTINATION, FERRY_FIELD_ROW_PITCH, max_pitch,
-                shape.destination.row_pitch};
+        return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_DESTINATION, FERRY_FIELD_ROW_PITCH, max_pitch,
+                      shape.destination.row_pitch);
     return {};
 }
 
@@ -89,7 +92,7 @@ failure settle(const resolved_ends &resolved, const copy_limits &limits, shape &
     if (failure failed = check_end(shape.destination, FERRY_SIDE_DESTINATION, shape, resolved.destination))
         return failed;
     if (failure failed = check_formats(resolved)) return failed;
-    if (ends_overlap(shape)) return {FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS};
+    if (ends_overlap(shape)) return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     shape.source.kind = resolved.source.kind;
     shape.source.device = resolved.source.device;
     shape.destination.kind = resolved.destination.kind;

@@ -23,7 +23,7 @@ public:
     void set_count(int count) noexcept { count_ = count; }
 
     // The context for `device`, retaining the primary one on first need.
-    failure get(int device, CUcontext &context) noexcept;
+    [[gnu::noinline]] failure get(int device, CUcontext &context) noexcept;
     // Null: back to the primary context.
     void adopt(int device, CUcontext context) noexcept;
     // Stops using `context` wherever it was adopted.
@@ -36,7 +36,7 @@ public:
     failure device_of(CUcontext context, int &device) const noexcept;
 
 private:
-    failure find_device_of_current(CUcontext current, int &device) const noexcept;
+    [[gnu::noinline]] failure find_device_of_current(CUcontext current, int &device) const noexcept;
 
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;
@@ -64,7 +64,7 @@ public:
     failure enter(CUcontext wanted, CUcontext current) noexcept { return wanted == current ? failure{} : push(wanted); }
 
 private:
-    failure push(CUcontext wanted) noexcept;
+    [[gnu::noinline]] failure push(CUcontext wanted) noexcept;
     void pop() noexcept;
 
     const driver_table &cu_;

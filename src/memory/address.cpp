@@ -30,7 +30,8 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;
     facts.range_start = range_start;
     facts.range_size = range_size;
-    facts.device_address = device_address;
+    // What a kernel of the current context would use; device memory has one address everywhere.
+    facts.device_address = facts.kind == memory_kind::device ? address : device_address;
     return {};
 }
 

@@ -1,7 +1,7 @@
 #include "memory/resolve.h"
 
-#include "driver/result.h"
 #include "driver/formats.h"
+#include "driver/result.h"
 
 namespace ferry {
 
@@ -18,8 +18,8 @@ failure compare(const ferry_place &place, const address_facts &facts) noexcept {
     if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind;
     if (place.kind == FERRY_KIND_DEVICE && facts.kind == memory_kind::device && place.device != FERRY_DEVICE_UNKNOWN &&
         place.device != facts.device)
-        return {FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(facts.device),
-                static_cast<std::uint64_t>(place.device)};
+        return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(facts.device),
+                      static_cast<std::uint64_t>(place.device));
     return {};
 }
 
@@ -29,7 +29,7 @@ failure check_pageable_span(const driver_table &cu, const address_span &span) no
     address_facts last;
     if (failure failed = look_up_address(cu, span.last, ask::ranges_too, last)) return failed;
     if (last.kind != memory_kind::pageable)
-        return {FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, last.range_start, span.last + 1};
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, last.range_start, span.last + 1);
     return host_range_is_readable(span.first, span.last) ? failure{} : wrong_address;
 }
 
@@ -55,7 +55,7 @@ failure look_up_array(const driver_table &cu, const ferry_place &place, array_fa
     CUDA_ARRAY3D_DESCRIPTOR desc = {};
     const CUresult result = cu.cuArray3DGetDescriptor(&desc, place.array);
     if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE)
-        return {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY};
+        return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY);
     if (result) return to_failure(result);
     const array_elements elements = elements_of(desc);
     facts = {elements.size, elements.across * elements.size, elements.down, elements.deep};

@@ -33,8 +33,8 @@ struct address_span {
 };
 
 // Asks the driver; part of resolve_place.
-failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span, bool full_checks,
-                   resolved_place &resolved) noexcept;
+[[gnu::noinline]] failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
+                                     bool full_checks, resolved_place &resolved) noexcept;
 
 // The kind must be a known one and the device in range, as lay_out of copy/shape.h checks. `span` is read for linear
 // places when all is checked.
@@ -53,6 +53,6 @@ inline failure resolve_place(const driver_table &cu, const ferry_place &place, c
 }
 
 // What an array place is made of. Unlike addresses, arrays can be asked about only within a context.
-failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept;
+[[gnu::noinline]] failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept;
 
 } // namespace ferry
