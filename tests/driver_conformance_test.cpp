@@ -142,6 +142,31 @@ TEST_F(driver_test, streams_and_events_that_are_named_need_no_current_context_to
     ASSERT_OK(raw().cuCtxPushCurrent(context));
 }
 
+TEST_F(driver_test, copies_on_a_named_stream_and_frees_need_no_current_context) {
+    test_stream stream;
+    const bytes data = random_bytes(256, 5);
+    pinned_memory host(256);
+    std::memcpy(host.data(), data.data(), data.size());
+    CUdeviceptr memory = 0;
+    CUarray array = nullptr;
+    const CUDA_ARRAY_DESCRIPTOR line{256, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    ASSERT_OK(raw().cuMemAlloc(&memory, 256));
+    ASSERT_OK(raw().cuArrayCreate(&array, &line));
+    ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    EXPECT_OK(raw().cuMemcpyHtoDAsync(memory, host.data(), 256, stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuMemcpyHtoDAsync(memory, host.data(), 256, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    std::memset(host.data(), 0, 256);
+    EXPECT_OK(raw().cuMemcpyDtoHAsync(host.data(), memory, 256, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(data, host.copy());
+    CUDA_ARRAY3D_DESCRIPTOR told{};
+    EXPECT_OK(raw().cuArray3DGetDescriptor(&told, array));
+    EXPECT_OK(raw().cuArrayDestroy(array));
+    EXPECT_OK(raw().cuMemFree(memory));
+    ASSERT_OK(raw().cuCtxPushCurrent(context));
+}
+
 TEST_F(driver_test, no_context_at_all_can_be_set_but_not_pushed) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuCtxPushCurrent(nullptr));
     ASSERT_OK(raw().cuCtxPushCurrent(context));
@@ -478,7 +503,7 @@ TEST_F(driver_test, a_copy_may_not_span_registered_and_other_host_memory) {
     EXPECT_OK(raw().cuMemcpyHtoD(memory, aligned, 4 * page));
 }
 
-TEST_F(driver_test, memory_of_another_device_is_refused_unless_the_call_is_between_peers_or_unified) {
+TEST_F(driver_test, copies_find_memory_on_any_device_and_fills_only_on_their_streams) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const bytes data = random_bytes(5000, 7);
     device_memory here(data.size());
@@ -489,7 +514,9 @@ TEST_F(driver_test, memory_of_another_device_is_refused_unless_the_call_is_betwe
     {
         device_memory there(data.size());
         bytes host(data.size());
-        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyDtoH(host.data(), here, host.size()));
+        EXPECT_OK(raw().cuMemcpyDtoH(host.data(), here, host.size()));
+        EXPECT_EQ(data, host);
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(here, 0, data.size()));
         EXPECT_OK(raw().cuMemcpyPeer(there, other, here, context, data.size()));
         EXPECT_EQ(data, read_back(there, data.size()));
         EXPECT_OK(raw().cuMemsetD8(there, 0, data.size()));

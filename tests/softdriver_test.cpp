@@ -134,7 +134,8 @@ TEST_F(softdriver_test, the_host_cannot_touch_device_memory) {
     const iovec remote{reinterpret_cast<void *>(address), 1};
     EXPECT_EQ(-1, process_vm_readv(getpid(), &local, 1, &remote, 1, 0));
     EXPECT_EQ(EFAULT, errno);
-    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoD(address, reinterpret_cast<void *>(address + 100), 10));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoD(address, reinterpret_cast<void *>(address + 8192), 10))
+        << "device addresses that nobody has allocated are refused, not touched";
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemHostRegister(reinterpret_cast<void *>(address), 4096, 0));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address));
 }

@@ -10,6 +10,8 @@ from pathlib import Path
 
 logs = Path(sys.argv[1], "meson-logs")
 passed = failed = skipped = 0
+if not (logs / "testlog.junit.xml").exists():
+    sys.exit("the tests did not run")
 
 # Suites of GoogleTest are named project.test.suite (test: with or without Meson's suites before it, as versions
 # differ); anything else has one result and is counted from the other log.

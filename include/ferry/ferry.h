@@ -238,10 +238,11 @@ typedef struct ferry_options {
  * Blocking:      for as long as cuInit takes. No context is made until one is needed.
  * Ownership:     *instance is the caller's until ferry_close. `options` is read before return; the callbacks and
  *                what they use must live until ferry_close has returned. On failure *instance is NULL.
- * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines (with AUTO none of
- *                them comes back: the software driver serves, and ferry_report says why). _ABI_MISMATCH, _RESERVED,
+ * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines, and a driver's
+ *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves,
+ *                and ferry_report says why). _ABI_MISMATCH, _RESERVED,
  *                _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software
- *                driver; a driver's own status from cuInit.
+ *                driver.
  * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info.
  */
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);

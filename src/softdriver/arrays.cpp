@@ -74,7 +74,7 @@ CUresult cuArray3DCreate(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *asked) 
 }
 
 CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR *descriptor, CUarray handle) {
-    return enter_context([&](driver &cu, context &) {
+    return enter([&](driver &cu) {
         require(descriptor);
         const CUDA_ARRAY3D_DESCRIPTOR &general = find(cu, handle).descriptor;
         *descriptor = {general.Width, general.Height, general.Format, general.NumChannels};
@@ -82,14 +82,14 @@ CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR *descriptor, CUarray handle)
 }
 
 CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray handle) {
-    return enter_context([&](driver &cu, context &) {
+    return enter([&](driver &cu) {
         require(descriptor);
         *descriptor = find(cu, handle).descriptor;
     });
 }
 
 CUresult cuArrayDestroy(CUarray handle) {
-    return enter_context([&](driver &cu, context &) {
+    return enter([&](driver &cu) {
         const array &gone = find(cu, handle);
         refuse_if_capture_forbids(cu);
         cu.engine.wait_idle(std::uint64_t{1} << gone.device);

@@ -21,23 +21,16 @@ std::size_t product(std::size_t a, std::size_t b) {
     return a;
 }
 
-// Trap 2 of facts.md: what is stated to be this device's memory must belong to the device of the context it is checked
-// against. Where the address decides (unified), memory of another device makes it a copy between peers.
-bool may_access(const context &checked_against, int device, CUmemorytype stated) {
-    return stated == CU_MEMORYTYPE_UNIFIED || device == checked_against.device;
-}
-
-side resolve_array(driver &cu, const context &checked_against, const place &at, const extent &size) {
+side resolve_array(driver &cu, const place &at, const extent &size) {
     const array *const of = cu.arrays.find(at.array);
     require(of, CUDA_ERROR_INVALID_HANDLE);
-    require(may_access(checked_against, of->device, CU_MEMORYTYPE_ARRAY));
     require(at.lod == 0); // read of arrays only; and parts of elements are copied (both seen on CUDA 13.0, H200)
     require(sum(at.x, size.width) <= of->layout.row_bytes && sum(at.y, size.height) <= of->layout.rows &&
             sum(at.z, size.depth) <= of->layout.slices);
     return {.memory = side::kind::array, .device = of->device, .tiles = of->layout, .x = at.x, .y = at.y, .z = at.z};
 }
 
-side resolve_linear(driver &cu, const context &checked_against, const place &at, const extent &size) {
+side resolve_linear(driver &cu, const place &at, const extent &size) {
     const std::size_t row = sum(at.x, size.width);
     const std::size_t rows = sum(at.y, size.height);
     require(at.address && at.pitch <= largest_pitch);
@@ -53,14 +46,14 @@ side resolve_linear(driver &cu, const context &checked_against, const place &at,
     const allocation *const memory = find_overlapping(cu, start, span);
     const bool contained = memory && memory->address <= start && end <= memory->address + memory->size;
     const bool beside_devices = end <= device_window.begin || start >= device_window.end;
-    // HOST is no more than a hint: the address decides, as on CUDA 13.0. DEVICE must be something that the driver knows.
+    // HOST is no more than a hint: the address decides, as on CUDA 13.0. DEVICE must be something that the driver
+    // knows.
     const bool must_be_known = at.type == CU_MEMORYTYPE_DEVICE || !beside_devices;
     // A range must lie in one allocation, or outside all of them if it is pageable (trap 6).
     require(must_be_known ? contained : !memory || contained);
     if (!memory) return found;
     found.memory = memory->kind == allocation_kind::device ? side::kind::device : side::kind::pinned;
     found.device = memory->device;
-    if (found.memory == side::kind::device) require(may_access(checked_against, memory->device, at.type));
     return found;
 }
 
@@ -123,12 +116,12 @@ operations work_before_peers(driver &cu, const copy_request &asked) {
 
 // When the call may return is the manual's "API synchronization behavior", taken at its laziest: a synchronous copy
 // between device memory does not wait, and a caller who relies on more must fail here first.
-operations start(driver &cu, context &current, const copy_request &asked, CUstream handle, bool asynchronous) {
-    if (!asynchronous) refuse_if_legacy_would_join_capture(current);
+operations start(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
+    if (!asynchronous) refuse_if_legacy_would_join_capture(current_context(cu));
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
-    side source = resolve(cu, current, asked.source, asked.size, asked.peer);
-    const side destination = resolve(cu, current, asked.destination, asked.size, asked.peer);
-    stream &on = asynchronous ? find_stream(cu, handle) : current.legacy;
+    side source = resolve(cu, asked.source, asked.size, asked.peer);
+    const side destination = resolve(cu, asked.destination, asked.size, asked.peer);
+    stream &on = asynchronous ? find_stream(cu, handle) : current_context(cu).legacy;
 
     const bool from_host = source.on_host();
     const bool to_host = destination.on_host();
@@ -158,30 +151,28 @@ operations start(driver &cu, context &current, const copy_request &asked, CUstre
 
 } // namespace
 
-side resolve(driver &cu, const context &current, const place &at, const extent &size, bool peer) {
-    const context *checked_against = &current;
-    if (peer && at.type != CU_MEMORYTYPE_HOST) {
-        checked_against = cu.contexts.find(at.context);
-        require(checked_against, CUDA_ERROR_INVALID_CONTEXT);
-    }
+// Memory from cuMemAlloc and arrays are found on whichever device they are, whatever context is current (seen on
+// CUDA 13.0 with two H200). Memory of pools is not: that is checked against the current context (trap 2 of facts.md).
+side resolve(driver &cu, const place &at, const extent &size, bool peer) {
+    if (peer && at.type != CU_MEMORYTYPE_HOST) require(cu.contexts.find(at.context), CUDA_ERROR_INVALID_CONTEXT);
     switch (at.type) {
     case CU_MEMORYTYPE_ARRAY:
-        return resolve_array(cu, *checked_against, at, size);
+        return resolve_array(cu, at, size);
     case CU_MEMORYTYPE_HOST:
     case CU_MEMORYTYPE_DEVICE:
     case CU_MEMORYTYPE_UNIFIED:
-        return resolve_linear(cu, *checked_against, at, size);
+        return resolve_linear(cu, at, size);
     default:
         throw refusal{CUDA_ERROR_INVALID_VALUE};
     }
 }
 
 CUresult copy(const copy_request &asked) noexcept {
-    return enter_context([&](driver &cu, context &current) { return start(cu, current, asked, nullptr, false); });
+    return enter([&](driver &cu) { return start(cu, asked, nullptr, false); });
 }
 
 CUresult copy_async(const copy_request &asked, CUstream stream) noexcept {
-    return enter_context([&](driver &cu, context &current) { return start(cu, current, asked, stream, true); });
+    return enter([&](driver &cu) { return start(cu, asked, stream, true); });
 }
 
 } // namespace ferry::softdriver

@@ -48,7 +48,7 @@ struct side {
 };
 
 // Refuses what the driver refuses. `size` must not be empty.
-side resolve(driver &cu, const context &current, const place &at, const extent &size, bool peer);
+side resolve(driver &cu, const place &at, const extent &size, bool peer);
 
 CUresult copy(const copy_request &asked) noexcept; // the forms without Async
 CUresult copy_async(const copy_request &asked, CUstream stream) noexcept;

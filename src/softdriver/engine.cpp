@@ -99,7 +99,7 @@ operation_ptr engine::submit(lane_id where, std::function<void()> body, std::uin
                               : where.kind == lane_kind::host_to_device ? first_of_device
                               : where.kind == lane_kind::device_to_host ? first_of_device + 1
                                                                         : first_of_device + 2 + where.queue;
-    const operation_ptr work = std::make_shared<operation>();
+    operation_ptr work = std::make_shared<operation>();
     work->body = std::move(body);
     work->runs_on = lanes_[index].get();
     work->devices = devices;

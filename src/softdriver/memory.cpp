@@ -111,7 +111,7 @@ CUresult cuMemAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, size
 }
 
 CUresult cuMemFree(CUdeviceptr address) {
-    return enter_context([&](driver &cu, context &) {
+    return enter([&](driver &cu) {
         if (address) free_exactly(cu, address, allocation_kind::device, 0, CUDA_ERROR_INVALID_VALUE);
     });
 }
@@ -120,7 +120,7 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) { return a
 CUresult cuMemAllocHost(void **address, size_t bytes) { return allocate_host(address, bytes, 0); }
 
 CUresult cuMemFreeHost(void *address) {
-    return enter_context([&](driver &cu, context &) {
+    return enter([&](driver &cu) {
         free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), allocation_kind::host, all_devices,
                      CUDA_ERROR_INVALID_VALUE);
     });

@@ -13,14 +13,17 @@ namespace {
 template <class Element>
 CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t width, std::size_t height,
               const CUstream *stream) noexcept {
-    return enter_context([&](driver &cu, context &current) -> operations {
-        if (!stream) refuse_if_legacy_would_join_capture(current);
+    return enter([&](driver &cu) -> operations {
+        auto &on = stream ? find_stream(cu, *stream) : current_context(cu).legacy;
+        if (!stream) refuse_if_legacy_would_join_capture(*on.owner);
         require(address % sizeof value == 0 && (height <= 1 || pitch % sizeof value == 0));
         if (width == 0 || height == 0) return {};
         extent size{.height = height};
         require(!__builtin_mul_overflow(width, sizeof value, &size.width));
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
-        const side target = resolve(cu, current, at, size, false);
+        const side target = resolve(cu, at, size, false);
+        // Unlike a copy, a fill reaches only its stream's own device (seen on CUDA 13.0 with two H200).
+        require(target.on_host() || target.device == on.owner->device);
 
         work what;
         what.devices = target.device_bit();
@@ -34,7 +37,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
                         std::memcpy(row + x * sizeof value, &value, sizeof value);
             }
         };
-        const operation_ptr done = enqueue(cu, stream ? find_stream(cu, *stream) : current.legacy, std::move(what));
+        const operation_ptr done = enqueue(cu, on, std::move(what));
         return !stream && done && target.on_host() ? operations{done} : operations{};
     });
 }

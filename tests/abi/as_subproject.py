@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Builds and runs a Meson project that has ferry as a subproject, shared and then static.
+
+as_subproject.py MESON FERRY_SOURCE CONSUMER TOOLKIT_INCLUDE
+"""
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+meson, source, consumer, toolkit_include = sys.argv[1:]
+
+
+def run(*command):
+    print("+", *command, flush=True)
+    subprocess.run(command, check=True)
+
+
+def check_linkage(binary, library):
+    dynamic = subprocess.run(["readelf", "-d", binary], check=True, capture_output=True, text=True).stdout
+    if ("libferry" in dynamic) != (library == "shared"):
+        sys.exit(f"{library} was asked for, and the program says:\n{dynamic}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    project, build = Path(folder, "consumer"), Path(folder, "build")
+    shutil.copytree(consumer, project)
+    (project / "subprojects").mkdir()
+    (project / "subprojects" / "ferry").symlink_to(source)
+    run(meson, "setup", str(build), str(project), f"-Dferry:toolkit_include={toolkit_include}")
+    for library in "shared", "static":
+        run(meson, "configure", str(build), f"-Dferry:default_library={library}")
+        run(meson, "compile", "-C", str(build))
+        run(str(build / "consumer"))
+        check_linkage(build / "consumer", library)
+    for beside in "tests", "tools", "examples":
+        if Path(build, "subprojects", "ferry", beside).exists():
+            sys.exit(f"as a subproject ferry is the library alone, but {beside} was built")

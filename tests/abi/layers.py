@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""The layers of src: which folder may include which, and what none of them may call. layers.py [SRC]"""
+import re
+import sys
+from pathlib import Path
+
+# Top to bottom: a folder may include those above it, and itself.
+ORDER = ["base", "kernels", "driver", "device", "memory", "copy", "plan", "route", "abi"]
+ALLOWED = {folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)}
+# The software driver stands beside them: it is reached through the table, and only abi knows it by name, to open it.
+ALLOWED["softdriver"] = {"base", "kernels", "driver", "softdriver"}
+ALLOWED["abi"].add("softdriver")
+
+PURE = {"copy", "plan"}
+DRIVER_CALL = re.compile(r"\bcu[A-Z]\w*\s*\(")
+# The library writes nowhere but to its log callback, reads no environment and never ends the process.
+FORBIDDEN = re.compile(
+    r"\b(?:getenv|secure_getenv|setenv|putenv|exit|_exit|_Exit|quick_exit|abort|terminate"
+    r"|printf|vprintf|fprintf|vfprintf|puts|fputs|putchar|perror|fwrite)\s*\("
+    r"|\bstd::(?:cout|cerr|clog)\b"
+)
+
+
+def without_comments_and_strings(text):
+    def blank(match):
+        return "\n" * match.group().count("\n") if match.group().startswith("/") else '""'
+
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
+
+
+def problems_of(file, folder):
+    text = file.read_text()
+    for number, line in enumerate(text.splitlines(), 1):
+        include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+        if not include:
+            continue
+        target = include.group(1).split("/")[0] if "/" in include.group(1) else folder
+        if target not in ALLOWED[folder] | {"ferry"}:
+            yield number, f"{folder} may not include {target}"
+    for number, line in enumerate(without_comments_and_strings(text).splitlines(), 1):
+        if folder in PURE and DRIVER_CALL.search(line):
+            yield number, f"{folder} may not call the driver"
+        forbidden = FORBIDDEN.search(line) if folder != "softdriver" else None
+        if forbidden:
+            yield number, f"{forbidden.group().rstrip('( ')} has no place in the library"
+
+
+def main(source):
+    count = 0
+    files = sorted(file for file in source.rglob("*") if file.suffix in {".h", ".cpp", ".inc", ".cu", ".cuh"})
+    for file in files:
+        folder = file.relative_to(source).parts[0]
+        if folder not in ALLOWED:
+            print(f"{file}: {folder} is not a folder of the design")
+            count += 1
+            continue
+        for number, problem in problems_of(file, folder):
+            print(f"{file}:{number}: {problem}")
+            count += 1
+    print(f"{len(files)} files, {count} problems")
+    return 1 if count or not files else 0
+
+
+sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2] / "src")))

@@ -1,0 +1,125 @@
+/*
+ * The size of every public struct and the offset of every field, held at compile time. ferry_place and ferry_copy_desc
+ * are frozen for good; the others may only grow at their end. Each field begins where the one before it ends, so no
+ * compiler's padding is part of the ABI.
+ */
+#include "ferry/ferry.h"
+
+#define JOIN(a, b) a##b
+#define NAME(line) JOIN(assertion_, line)
+#define ASSERT(condition)                                                                                              \
+    struct NAME(__LINE__) {                                                                                            \
+        char holds[(condition) ? 1 : -1];                                                                              \
+    }
+
+#define SIZE_OF(type, field) sizeof(((type *)0)->field)
+#define END_OF(type, field) (offsetof(type, field) + SIZE_OF(type, field))
+#define FIRST(type, field) ASSERT(offsetof(type, field) == 0)
+#define NEXT(type, before, field, offset) ASSERT(offsetof(type, field) == (offset) && END_OF(type, before) == (offset))
+#define LAST(type, field, size) ASSERT(sizeof(type) == (size) && END_OF(type, field) == (size))
+
+ASSERT(sizeof(void *) == 8);
+
+FIRST(ferry_place, kind);
+NEXT(ferry_place, kind, device, 4);
+NEXT(ferry_place, device, address, 8);
+NEXT(ferry_place, address, array, 16);
+NEXT(ferry_place, array, row_pitch, 24);
+NEXT(ferry_place, row_pitch, slice_height, 32);
+NEXT(ferry_place, slice_height, x, 40);
+NEXT(ferry_place, x, y, 48);
+NEXT(ferry_place, y, z, 56);
+NEXT(ferry_place, z, reserved, 64);
+LAST(ferry_place, reserved, 96);
+
+FIRST(ferry_copy_desc, source);
+NEXT(ferry_copy_desc, source, destination, 96);
+NEXT(ferry_copy_desc, destination, width, 192);
+NEXT(ferry_copy_desc, width, height, 200);
+NEXT(ferry_copy_desc, height, depth, 208);
+NEXT(ferry_copy_desc, depth, flags, 216);
+NEXT(ferry_copy_desc, flags, reserved0, 220);
+NEXT(ferry_copy_desc, reserved0, reserved, 224);
+LAST(ferry_copy_desc, reserved, 256);
+
+FIRST(ferry_error_info, struct_size);
+NEXT(ferry_error_info, struct_size, status, 4);
+NEXT(ferry_error_info, status, side, 8);
+NEXT(ferry_error_info, side, field, 12);
+NEXT(ferry_error_info, field, index, 16);
+NEXT(ferry_error_info, index, limit, 24);
+NEXT(ferry_error_info, limit, value, 32);
+LAST(ferry_error_info, value, 40);
+
+FIRST(ferry_options, struct_size);
+NEXT(ferry_options, struct_size, driver, 4);
+NEXT(ferry_options, driver, checks, 8);
+NEXT(ferry_options, checks, software_devices, 12);
+NEXT(ferry_options, software_devices, software_queues, 16);
+NEXT(ferry_options, software_queues, reserved, 20);
+NEXT(ferry_options, reserved, software_memory, 24);
+NEXT(ferry_options, software_memory, get_proc, 32);
+NEXT(ferry_options, get_proc, get_proc_user, 40);
+NEXT(ferry_options, get_proc_user, allocate, 48);
+NEXT(ferry_options, allocate, deallocate, 56);
+NEXT(ferry_options, deallocate, allocate_user, 64);
+NEXT(ferry_options, allocate_user, log, 72);
+NEXT(ferry_options, log, log_user, 80);
+LAST(ferry_options, log_user, 88);
+
+FIRST(ferry_report, struct_size);
+NEXT(ferry_report, struct_size, driver, 4);
+NEXT(ferry_report, driver, driver_version, 8);
+NEXT(ferry_report, driver_version, device_count, 12);
+NEXT(ferry_report, device_count, fallback_reason, 16);
+NEXT(ferry_report, fallback_reason, missing_count, 20);
+NEXT(ferry_report, missing_count, checks, 24);
+NEXT(ferry_report, checks, reserved, 28);
+LAST(ferry_report, reserved, 32);
+
+FIRST(ferry_device_info, struct_size);
+NEXT(ferry_device_info, struct_size, device, 4);
+NEXT(ferry_device_info, device, name, 8);
+NEXT(ferry_device_info, name, uuid, 136);
+NEXT(ferry_device_info, uuid, pci_address, 152);
+NEXT(ferry_device_info, pci_address, total_memory, 184);
+NEXT(ferry_device_info, total_memory, max_pitch, 192);
+NEXT(ferry_device_info, max_pitch, is_software, 200);
+NEXT(ferry_device_info, is_software, compute_major, 204);
+NEXT(ferry_device_info, compute_major, compute_minor, 208);
+NEXT(ferry_device_info, compute_minor, multiprocessor_count, 212);
+NEXT(ferry_device_info, multiprocessor_count, copy_engine_count, 216);
+NEXT(ferry_device_info, copy_engine_count, overlap, 220);
+NEXT(ferry_device_info, overlap, unified_addressing, 224);
+NEXT(ferry_device_info, unified_addressing, pageable_access, 228);
+NEXT(ferry_device_info, pageable_access, pageable_uses_host_page_tables, 232);
+NEXT(ferry_device_info, pageable_uses_host_page_tables, can_map_host_memory, 236);
+NEXT(ferry_device_info, can_map_host_memory, host_register, 240);
+NEXT(ferry_device_info, host_register, host_register_read_only, 244);
+NEXT(ferry_device_info, host_register_read_only, registered_address_is_device_address, 248);
+NEXT(ferry_device_info, registered_address_is_device_address, managed_memory, 252);
+NEXT(ferry_device_info, managed_memory, concurrent_managed_access, 256);
+NEXT(ferry_device_info, concurrent_managed_access, memory_pools, 260);
+NEXT(ferry_device_info, memory_pools, pool_handle_types, 264);
+NEXT(ferry_device_info, pool_handle_types, numa_node, 268);
+NEXT(ferry_device_info, numa_node, integrated, 272);
+NEXT(ferry_device_info, integrated, texture_pitch_alignment, 276);
+LAST(ferry_device_info, texture_pitch_alignment, 280);
+
+FIRST(ferry_array_desc, struct_size);
+NEXT(ferry_array_desc, struct_size, format, 4);
+NEXT(ferry_array_desc, format, channels, 8);
+NEXT(ferry_array_desc, channels, flags, 12);
+NEXT(ferry_array_desc, flags, width, 16);
+NEXT(ferry_array_desc, width, height, 24);
+NEXT(ferry_array_desc, height, depth, 32);
+LAST(ferry_array_desc, depth, 40);
+
+FIRST(ferry_address_info, struct_size);
+NEXT(ferry_address_info, struct_size, memory, 4);
+NEXT(ferry_address_info, memory, device, 8);
+NEXT(ferry_address_info, device, reserved, 12);
+NEXT(ferry_address_info, reserved, range_start, 16);
+NEXT(ferry_address_info, range_start, range_size, 24);
+NEXT(ferry_address_info, range_size, device_address, 32);
+LAST(ferry_address_info, device_address, 40);
