@@ -11,7 +11,7 @@ static void print_failure(ferry_error_info *error, int32_t status) {
     char line[256];
     error->status = status; /* calls without an error parameter return only this */
     ferry_error_format(error, line, sizeof line);
-    fprintf(stderr, "%s: %s\n", line, ferry_status_text(status));
+    fprintf(stderr, "%s\n", line);
 }
 
 int main(void) {

@@ -8,7 +8,7 @@ static void print_failure(ferry_error_info *error, int32_t status) {
     char line[256];
     error->status = status; /* calls without an error parameter return only this */
     ferry_error_format(error, line, sizeof line);
-    fprintf(stderr, "%s: %s\n", line, ferry_status_text(status));
+    fprintf(stderr, "%s\n", line);
 }
 
 static uint64_t address_of(const void *pointer) { return (uint64_t)(uintptr_t)pointer; }

@@ -171,7 +171,8 @@ typedef struct ferry_error_info {
 
 /*
  * Writes one readable line about `error` to `buffer`, such as
- * "destination.row_pitch: 100, at least 128 is needed (FERRY_ERROR_PITCH)", cut to `size` bytes with its ending zero.
+ * "destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, for an info of which only status is set,
+ * "no such device ... (FERRY_ERROR_DEVICE)", cut to `size` bytes with its ending zero.
  * Returns the length of the whole line without the zero, so a first call with size 0 measures.
  *
  * Thread-safety: safe.

@@ -73,7 +73,7 @@ template <std::size_t count> const char *name_or_empty(const char *const (&names
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
 }
 
-// How value and limit read for each status; the ones not named say nothing about numbers.
+// How value and limit read together; null where the sentence says more.
 const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t limit) noexcept {
     switch (status) {
     case FERRY_ERROR_PITCH:
@@ -99,21 +99,17 @@ const char *own_status_text(std::int32_t status) noexcept {
     return status <= 0 && status > -own_status_count ? own_statuses[-status].text : nullptr;
 }
 
-std::uint64_t format_error(const ferry_error_info &error, const char *status_name, char *buffer,
-                           std::uint64_t size) noexcept {
+std::uint64_t format_error(const ferry_error_info &error, const char *status_name, const char *status_text,
+                           char *buffer, std::uint64_t size) noexcept {
     const char *side = name_or_empty(side_names, error.side);
     const char *field = name_or_empty(field_names, error.field);
     char where[64] = "";
     if (*side || *field) std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field ? "." : "", field);
+    // Numbers say more than the sentence, where there are any.
     char numbers[96] = "";
-    if (error.value || error.limit) {
-        const char *words = relation(error.status, error.value, error.limit);
-        if (words)
-            std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64 " ", error.value, words, error.limit);
-        else
-            std::snprintf(numbers, sizeof numbers, "%" PRIu64 " ", error.value);
-    }
-    const int length = std::snprintf(buffer, size, "%s%s(%s)", where, numbers, status_name);
+    const char *words = error.value || error.limit ? relation(error.status, error.value, error.limit) : nullptr;
+    if (words) std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64, error.value, words, error.limit);
+    const int length = std::snprintf(buffer, size, "%s%s (%s)", where, words ? numbers : status_text, status_name);
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

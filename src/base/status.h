@@ -29,8 +29,8 @@ std::int32_t report(ferry_error_info *error, const failure &what) noexcept;
 const char *own_status_name(std::int32_t status) noexcept;
 const char *own_status_text(std::int32_t status) noexcept;
 
-// The readable line of ferry_error_format, with the status spelt by the caller, who knows the driver's names.
-std::uint64_t format_error(const ferry_error_info &error, const char *status_name, char *buffer,
-                           std::uint64_t size) noexcept;
+// The readable line of ferry_error_format, with the status in the words of the caller, who knows the driver's.
+std::uint64_t format_error(const ferry_error_info &error, const char *status_name, const char *status_text,
+                           char *buffer, std::uint64_t size) noexcept;
 
 } // namespace ferry

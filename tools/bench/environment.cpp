@@ -55,12 +55,6 @@ owned<CUstream> make_stream(const environment &environment) {
 
 void fail(const std::string &message) { throw std::runtime_error(message); }
 
-void check(CUresult result, const char *call) {
-    if (result == CUDA_SUCCESS) return;
-    const std::int32_t status = FERRY_DRIVER_STATUS_BASE - static_cast<std::int32_t>(result);
-    fail(std::string(call) + ": " + ferry_status_text(status) + " (" + ferry_status_name(status) + ")");
-}
-
 void check(std::int32_t status, const char *call, const ferry_error_info &error) {
     if (status == FERRY_SUCCESS) return;
     ferry_error_info full = error;
@@ -68,7 +62,12 @@ void check(std::int32_t status, const char *call, const ferry_error_info &error)
     full.status = status;
     std::string line(ferry_error_format(&full, nullptr, 0) + 1, '\0');
     ferry_error_format(&full, line.data(), line.size());
-    fail(std::string(call) + ": " + ferry_status_text(status) + ": " + line.c_str());
+    fail(std::string(call) + ": " + line.c_str());
+}
+
+void check(CUresult result, const char *call) {
+    check(result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_DRIVER_STATUS_BASE - static_cast<std::int32_t>(result), call,
+          ferry_error_info{});
 }
 
 instance open_ferry(std::int32_t driver, std::int32_t checks) {
