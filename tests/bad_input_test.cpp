@@ -149,6 +149,28 @@ TEST_F(bad_input, error_tells_value_and_limit) {
     EXPECT_STREQ(short_buffer, "source.");
 }
 
+TEST_F(bad_input, error_info_is_filled_as_far_as_it_reaches_and_cleared_by_success) {
+    ferry_copy_desc copy = good();
+    copy.source.row_pitch = 100;
+    ferry_error_info error = {};
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH) << "zeroed: the first version's size";
+    EXPECT_EQ(error.struct_size, 40u);
+    EXPECT_EQ(error.limit, 128u);
+    error = {};
+    error.struct_size = offsetof(ferry_error_info, field);
+    error.field = 77;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
+    EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
+    EXPECT_EQ(error.field, 77) << "beyond the size the caller gave";
+    error = new_error();
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
+    copy = good();
+    EXPECT_OK(ferry_copy(basic.get(), &copy, &error));
+    EXPECT_EQ(error.status | error.side | error.field, 0);
+    EXPECT_EQ(error.limit | error.value, 0u);
+    device->fill(1);
+}
+
 TEST_F(bad_input, boxes_past_an_array) {
     ferry_copy_desc copy =
         describe_copy(host->describe(statement::stated), array->describe(statement::stated), 128, 8, 2);
@@ -321,7 +343,7 @@ TEST_F(bad_input, unknown_flags_of_memory_calls) {
     EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_FLAGS);
     desc.flags = 0;
     desc.channels = 3;
-    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_DRIVER_STATUS_BASE - 1);
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_STATUS_DRIVER_BASE - 1);
     EXPECT_EQ(made, nullptr);
     EXPECT_EQ(ferry_device_alloc(basic.get(), device_count(), 64, reinterpret_cast<std::uint64_t *>(bytes)),
               FERRY_ERROR_DEVICE);

@@ -508,6 +508,8 @@ TEST_F(driver_test, copies_find_memory_on_any_device_and_fills_only_on_their_str
     const bytes data = random_bytes(5000, 7);
     device_memory here(data.size());
     write(here, data);
+    ASSERT_OK(
+        raw().cuCtxSynchronize()); // a small pageable copy may still be on its way, and the other context does not wait
     CUcontext other = nullptr;
     ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
     ASSERT_OK(raw().cuCtxPushCurrent(other));

@@ -70,9 +70,9 @@ TEST_F(instance, old_driver_broken_driver_and_no_device_are_three_answers) {
         {"cuMemcpy3DAsync", CUDA_SUCCESS, true, FERRY_ERROR_DRIVER_TOO_OLD},
         {"cuInit", CUDA_ERROR_NO_DEVICE, false, FERRY_ERROR_NO_DEVICE},
         {"cuInit", CUDA_ERROR_STUB_LIBRARY, false, FERRY_ERROR_NO_DRIVER},
-        {"cuInit", CUDA_ERROR_SYSTEM_NOT_READY, false, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_SYSTEM_NOT_READY},
+        {"cuInit", CUDA_ERROR_SYSTEM_NOT_READY, false, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_SYSTEM_NOT_READY},
         {"cuDeviceGetCount", CUDA_SUCCESS, false, FERRY_ERROR_NO_DEVICE}, // leaves the count 0
-        {"cuDeviceGetName", CUDA_ERROR_UNKNOWN, false, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuDeviceGetName", CUDA_ERROR_UNKNOWN, false, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
     };
     for (const auto &each : cases) {
         SCOPED_TRACE(each.entry);
@@ -144,10 +144,10 @@ TEST_F(instance, device_facts_are_the_drivers) {
         ASSERT_OK(raw().cuDeviceGetAttribute(&pitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
         ASSERT_OK(raw().cuDeviceGetUuid(&uuid, device));
         EXPECT_EQ(info.copy_engine_count, engines);
-        EXPECT_EQ(info.overlap, engines == 0   ? FERRY_OVERLAP_NONE
-                                : engines == 1 ? FERRY_OVERLAP_ONE_WAY
-                                : engines == 2 ? FERRY_OVERLAP_BOTH_WAYS
-                                               : FERRY_OVERLAP_BOTH_AND_MORE);
+        EXPECT_EQ(info.overlap, engines == 0   ? FERRY_COPY_OVERLAP_NONE
+                                : engines == 1 ? FERRY_COPY_OVERLAP_ONE_WAY
+                                : engines == 2 ? FERRY_COPY_OVERLAP_BOTH_WAYS
+                                               : FERRY_COPY_OVERLAP_BOTH_AND_MORE);
         EXPECT_EQ(info.max_pitch, static_cast<std::uint64_t>(pitch));
         EXPECT_EQ(std::memcmp(info.uuid, uuid.bytes, 16), 0);
         EXPECT_EQ(info.unified_addressing, 1);
@@ -165,19 +165,19 @@ TEST_F(instance, every_status_has_a_name_and_a_text) {
     }
     EXPECT_STREQ(ferry_status_name(-999), "FERRY_ERROR_UNKNOWN_STATUS");
     EXPECT_STREQ(ferry_status_name(5), "FERRY_ERROR_UNKNOWN_STATUS");
-    EXPECT_STREQ(ferry_status_name(FERRY_DRIVER_STATUS_BASE - 12345), "CUDA_ERROR_UNKNOWN_RESULT");
+    EXPECT_STREQ(ferry_status_name(FERRY_STATUS_DRIVER_BASE - 12345), "CUDA_ERROR_UNKNOWN_RESULT");
     // The names are the driver's own, number by number.
     for (int number = 1; number < 1000; ++number) {
         const char *name = nullptr;
         if (raw().cuGetErrorName(static_cast<CUresult>(number), &name) != CUDA_SUCCESS) continue;
-        const char *ours = ferry_status_name(FERRY_DRIVER_STATUS_BASE - number);
+        const char *ours = ferry_status_name(FERRY_STATUS_DRIVER_BASE - number);
         EXPECT_TRUE(std::strcmp(ours, name) == 0 || std::strcmp(ours, "CUDA_ERROR_UNKNOWN_RESULT") == 0)
             << ours << " is " << name;
     }
 }
 
 TEST_F(instance, status_traits_tell_the_dead_from_the_busy) {
-    const auto traits = [](int result) { return ferry_status_traits(FERRY_DRIVER_STATUS_BASE - result); };
+    const auto traits = [](int result) { return ferry_status_traits(FERRY_STATUS_DRIVER_BASE - result); };
     EXPECT_EQ(traits(CUDA_ERROR_ILLEGAL_ADDRESS), FERRY_STATUS_CONTEXT_DEAD);
     EXPECT_EQ(traits(CUDA_ERROR_DEINITIALIZED), FERRY_STATUS_CONTEXT_DEAD);
     EXPECT_EQ(traits(CUDA_ERROR_OUT_OF_MEMORY), FERRY_STATUS_RETRY);
@@ -290,7 +290,7 @@ TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
             driver.fail(entry, CUDA_ERROR_OPERATING_SYSTEM, 1, true);
             int failures = 0;
             const auto expect_fault_or_success = [&](std::int32_t status) {
-                if (status == FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_OPERATING_SYSTEM)
+                if (status == FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM)
                     ++failures;
                 else
                     EXPECT_OK(status);
@@ -412,7 +412,7 @@ TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
     ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
     EXPECT_EQ(back, image);
     EXPECT_OK(ferry_device_free(basic.get(), address));
-    EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch), FERRY_DRIVER_STATUS_BASE - 1);
+    EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch), FERRY_STATUS_DRIVER_BASE - 1);
 }
 
 TEST_F(memory, arrays_of_every_format_and_channel_count_take_their_bytes) {
@@ -502,7 +502,7 @@ TEST_F(memory, write_combined_and_null_frees) {
 TEST_F(memory, exhausted_device_memory_is_the_drivers_status_and_worth_a_retry) {
     std::uint64_t address = 1;
     const std::int32_t status = ferry_device_alloc(basic.get(), 0, std::uint64_t{1} << 50, &address);
-    EXPECT_EQ(status, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_RETRY);
     EXPECT_EQ(address, 0u);
 }

@@ -196,7 +196,7 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
         };
         ASSERT_EQ(status == FERRY_SUCCESS, is_right) << scene();
         if (!is_right) {
-            ASSERT_GT(status, FERRY_DRIVER_STATUS_BASE) << "refused by ferry, not by the driver: " << scene();
+            ASSERT_GT(status, FERRY_STATUS_DRIVER_BASE) << "refused by ferry, not by the driver: " << scene();
             ASSERT_NE(error.field, FERRY_FIELD_NONE) << scene();
         } else if (copy.desc.width) {
             model.apply();

@@ -196,7 +196,7 @@ TEST_F(trap, trap_17_closing_after_the_driver_has_gone_is_harmless) {
     for (const char *const entry : {"cuDevicePrimaryCtxRelease", "cuCtxGetCurrent", "cuCtxSynchronize"})
         driver.fail(entry, CUDA_ERROR_DEINITIALIZED, 1, true);
     const std::int32_t status = ferry_copy_bytes(late.get(), address, address + 64, 32, nullptr);
-    EXPECT_EQ(status, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_DEINITIALIZED);
+    EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_DEINITIALIZED);
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
     late.reset();
     driver.heal();
@@ -212,7 +212,7 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
     if (child == 0) {
         const std::int32_t status = ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr);
         ferry_close(basic.release());
-        _exit(status <= FERRY_DRIVER_STATUS_BASE ? 17 : 1);
+        _exit(status <= FERRY_STATUS_DRIVER_BASE ? 17 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -287,7 +287,7 @@ TEST_F(trap, trap_22_a_sticky_error_is_reported_as_a_dead_context_and_not_retrie
     EXPECT_OK(enqueue());
     for (int attempt = 0; attempt < 2; ++attempt) {
         const std::int32_t status = enqueue();
-        EXPECT_EQ(status, FERRY_DRIVER_STATUS_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
+        EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
         EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
         EXPECT_STREQ(ferry_status_name(status), "CUDA_ERROR_ILLEGAL_ADDRESS");
     }

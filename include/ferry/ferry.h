@@ -10,15 +10,20 @@
  *   Units     X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
  *   Status    Calls return int32_t: 0 is success, -1 to -999 are ferry's own (FERRY_ERROR_*), and a driver's CUresult r
  *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them.
- *   Errors    A call that fails has done nothing, unless its comment says otherwise. Where a call takes a
- *             ferry_error_info pointer, it may be NULL.
+ *   Errors    A call that fails has done nothing, unless its comment says otherwise; what it would have handed out is 0
+ *             or NULL. A pointer to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for
+ *             a NULL where none is allowed.
  *   Contexts  Every call leaves the calling thread's current CUDA context as it found it, also when it fails, except
  *             ferry_context_push and ferry_context_pop, whose job it is. A thread without a context may call anything.
- *   Structs   Options, reports and ferry_error_info begin with struct_size: set it to sizeof the struct. Smaller
- *             sizes, from programs built against an older header, are served; bytes beyond what this library knows must
- *             be zero. ferry_place and ferry_copy_desc never change; their reserved fields must be zero.
- *   Strings   Returned strings are UTF-8, never NULL, and not to be freed.
- *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close.
+ *   Structs   ferry_options, ferry_array_desc, ferry_error_info and what ferry fills (ferry_report, ferry_device_info,
+ *             ferry_address_info) begin with struct_size: set it to sizeof the struct. Programs built against an older
+ *             header, with smaller structs, are served. Of larger ones, the bytes that this library does not know must
+ * be zero in what it reads and are zeroed in what it fills. Sizes below 8 or above 4096 are refused. ferry_place and
+ * ferry_copy_desc never change; their reserved fields must be zero. Strings   Returned strings are UTF-8 and not to be
+ * freed. Only ferry_missing_entry_point may return NULL. Threads   Every function may be called from any number of
+ * threads at once on one instance, except ferry_close. Bindings  All constants fit int32_t, or uint32_t where they end
+ * in u: with bindgen, use
+ *             --default-macro-constant-type signed. Callbacks have C's calling convention.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
@@ -78,26 +83,27 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_SUCCESS 0
 #define FERRY_ERROR_INVALID_ARGUMENT (-1) /* a required pointer is NULL, or a value is outside its documented range */
 #define FERRY_ERROR_OUT_OF_MEMORY (-2)    /* host memory for ferry's own use; device memory is a driver status */
-#define FERRY_ERROR_ABI_MISMATCH (-3)   /* struct_size is too small to mean anything, or names unknown non-zero bytes */
-#define FERRY_ERROR_RESERVED (-4)       /* a reserved field is not zero */
-#define FERRY_ERROR_FLAGS (-5)          /* an unknown flag is set */
-#define FERRY_ERROR_KIND (-6)           /* an unknown kind, or the memory is not of the kind stated */
-#define FERRY_ERROR_DEVICE (-7)         /* no such device, or the memory is on another device than stated */
-#define FERRY_ERROR_ADDRESS (-8)        /* a null, freed or foreign address, or no array */
-#define FERRY_ERROR_PITCH (-9)          /* pitch below the width or above the device's limit, slice height too small */
-#define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
-#define FERRY_ERROR_OUT_OF_BOUNDS (-11) /* origin plus extent reaches past the array or the allocation */
-#define FERRY_ERROR_OVERLAP (-12)       /* source and destination share bytes */
-#define FERRY_ERROR_ARRAY_FORMAT (-13)  /* element sizes differ, or x or width is not a whole number of elements */
-#define FERRY_ERROR_NO_DRIVER (-14)     /* no NVIDIA driver on this machine */
+#define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
+#define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
+#define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
+#define FERRY_ERROR_KIND (-6)             /* an unknown kind; full checks: the memory is not of the kind stated */
+#define FERRY_ERROR_DEVICE (-7)           /* no such device; full checks: the memory is on another one than stated */
+#define FERRY_ERROR_ADDRESS (-8)          /* a null address, no array; full checks: an address freed or foreign */
+#define FERRY_ERROR_PITCH                                                                                              \
+    (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
+#define FERRY_ERROR_OVERFLOW (-10)        /* offsets and extent do not fit 64 bits */
+#define FERRY_ERROR_OUT_OF_BOUNDS (-11)   /* the box reaches past the array; full checks: past the allocation */
+#define FERRY_ERROR_OVERLAP (-12)         /* source and destination share bytes */
+#define FERRY_ERROR_ARRAY_FORMAT (-13)    /* element sizes differ, or x or width is not a whole number of elements */
+#define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
 #define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
 #define FERRY_ERROR_NO_DEVICE (-16)       /* a driver, but no device that it can use */
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
 
-/* The status that stands for the driver's CUresult r, and back: r = FERRY_DRIVER_STATUS_BASE - status. */
-#define FERRY_DRIVER_STATUS_BASE (-1000)
+/* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
+#define FERRY_STATUS_DRIVER_BASE (-1000)
 
 /*
  * The constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
@@ -111,15 +117,28 @@ FERRY_API int32_t ferry_version(void);
  */
 FERRY_API const char *ferry_status_name(int32_t status);
 
-/* One sentence in English on what the status means. As ferry_status_name in all else. */
+/*
+ * What the status means, in a few English words.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     a static string.
+ * Errors:        none; unknown statuses have a text too.
+ * Driver:        none; it needs no instance.
+ */
 FERRY_API const char *ferry_status_text(int32_t status);
 
 #define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
 #define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
 
 /*
- * What a caller may do about a status: any of FERRY_STATUS_CONTEXT_DEAD and FERRY_STATUS_RETRY, or 0.
- * The two never come together. As ferry_status_name in all else.
+ * What a caller may do about a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        none; 0 for unknown statuses.
+ * Driver:        none; it needs no instance.
  */
 FERRY_API uint32_t ferry_status_traits(int32_t status);
 
@@ -154,17 +173,26 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_SOFTWARE 19  /* software_devices, software_queues or software_memory */
 
 /*
- * What exactly was wrong. Set struct_size before the call. After a failure every other field is set; after a success
- * only status is, to 0. `value` is the offending value and `limit` the one it should have kept to, in the field's unit
- * (a pitch below the width: limit is the smallest pitch; past the end: value is the end asked for, limit the end there
- * is); both are 0 where a number says nothing.
+ * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version). Every call
+ * that takes one fills it: after a success all other fields are 0.
+ *
+ * `value` is the offending value and `limit` the one it should have kept to, in the field's unit:
+ *   PITCH               value: the pitch or slice height given; limit: the least, or the most, that would do
+ *   OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address);
+ *                       limit: one past the last there is (or the first, if the box begins before it)
+ *   ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size to fit
+ *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is
+ *   OVERFLOW, FLAGS     value: what was given
+ *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
+ *   ABI_MISMATCH        value: the size given; limit: this library's
+ * Both are 0 where a number says nothing. For a driver's status side and field are 0.
  */
 typedef struct ferry_error_info {
     uint32_t struct_size;
     int32_t status; /* as returned */
     int32_t side;   /* FERRY_SIDE_* */
     int32_t field;  /* FERRY_FIELD_* */
-    uint64_t index; /* which descriptor of a batch; 0 for a single copy */
+    uint64_t index; /* for calls on many descriptors, which are still to come: always 0 */
     uint64_t limit;
     uint64_t value;
 } ferry_error_info;
@@ -193,7 +221,7 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_DRIVER_SOFTWARE 2 /* the driver in software */
 
 /* How much is checked before the driver sees a copy. */
-#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap, the kind where it is ANY */
+#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; what ANY means is asked */
 #define FERRY_CHECKS_FULL 1  /* also that each address is of the kind and device stated and inside its allocation */
 
 /* Levels of the log callback. */
@@ -208,11 +236,14 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form; NULL if there is
  *             none. A plain dlsym does not do: it finds first versions. It is called during ferry_open only, on the
  *             calling thread, and what it returns must stay valid until ferry_close. With it, no library is loaded.
+ *             Not used with FERRY_DRIVER_SOFTWARE.
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
  *             the size back. Both or neither. Never called by a copy. The software driver, being a driver,
  *             does not use them.
- * log         Called from within calls of this instance, on the calling thread; `message` is one line without its end
- *             and is gone after the callback. It must not call ferry. ferry writes nowhere else.
+ * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
+ *
+ * All callbacks are called from within calls of this instance (ferry_open and ferry_close too), on the calling thread,
+ * so possibly on several threads at once. They must not call ferry and must not throw.
  */
 typedef struct ferry_options {
     uint32_t struct_size;
@@ -222,7 +253,7 @@ typedef struct ferry_options {
     uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
     uint32_t reserved;
     uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB (taken only as it is written) */
-    void *(*get_proc)(void *user, const char *name, int version);
+    void *(*get_proc)(void *user, const char *name, int32_t version);
     void *get_proc_user;
     void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
     void (*deallocate)(void *user, void *memory, uint64_t size);
@@ -242,9 +273,9 @@ typedef struct ferry_options {
  * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines, and a driver's
  *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves,
  *                and ferry_report says why). _ABI_MISMATCH, _RESERVED,
- *                _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software
- *                driver.
- * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info.
+ *                _INVALID_ARGUMENT name the option; _OUT_OF_MEMORY; _SOFTWARE_CONFIG; _UNSUPPORTED where the build has
+ * no software driver. Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind
+ * ferry_device_info.
  */
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
 
@@ -256,7 +287,7 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  *
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until what the instance itself started has ended. The last instance on the software driver also ends
- *                that driver, with the work and the memory it still has.
+ *                that driver: what runs ends first, then every address, array and context from it is gone.
  * Ownership:     *instance is gone.
  * Errors:        none.
  * Driver:        cuDevicePrimaryCtxRelease.
@@ -269,7 +300,7 @@ typedef struct ferry_report {
     int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: what runs */
     int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
     int32_t device_count;
-    int32_t fallback_reason; /* why AUTO took the software driver: FERRY_ERROR_NO_DRIVER, ... or 0 */
+    int32_t fallback_reason; /* why AUTO took the software driver, as ferry_open with CUDA would say; or 0 */
     uint32_t missing_count;  /* optional entry points that this driver lacks; see ferry_missing_entry_point */
     int32_t checks;          /* FERRY_CHECKS_* in force */
     uint32_t reserved;
@@ -315,10 +346,10 @@ FERRY_API void *ferry_get_proc(const ferry_instance *instance, const char *name,
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* What the number of copy engines lets a device do. */
-#define FERRY_OVERLAP_NONE 0          /* no engine: copies and kernels take turns */
-#define FERRY_OVERLAP_ONE_WAY 1       /* one engine: a copy in one direction at a time runs beside kernels */
-#define FERRY_OVERLAP_BOTH_WAYS 2     /* two: one copy in each direction runs beside kernels */
-#define FERRY_OVERLAP_BOTH_AND_MORE 3 /* more: also copies to peers or within the device beside those */
+#define FERRY_COPY_OVERLAP_NONE 0          /* no engine: copies and kernels take turns */
+#define FERRY_COPY_OVERLAP_ONE_WAY 1       /* one engine: a copy in one direction at a time runs beside kernels */
+#define FERRY_COPY_OVERLAP_BOTH_WAYS 2     /* two: one copy in each direction runs beside kernels */
+#define FERRY_COPY_OVERLAP_BOTH_AND_MORE 3 /* more: also copies to peers or within the device beside those */
 
 /* Handle types by which the device's memory pools can be shared (bits). */
 #define FERRY_HANDLE_POSIX_FD 1u
@@ -332,7 +363,7 @@ typedef struct ferry_device_info {
     int32_t device; /* its ordinal */
     char name[128]; /* UTF-8, ends with zero */
     uint8_t uuid[16];
-    char pci_address[32];  /* domain:bus:device.function, such as "0000:3b:00.0" */
+    char pci_address[32];  /* domain:bus:device.function, such as "0000:3B:00.0" */
     uint64_t total_memory; /* bytes */
     uint64_t max_pitch;    /* bytes: the largest row pitch a copy may have */
     int32_t is_software;
@@ -340,7 +371,7 @@ typedef struct ferry_device_info {
     int32_t compute_minor;
     int32_t multiprocessor_count;
     int32_t copy_engine_count;
-    int32_t overlap;            /* FERRY_OVERLAP_*: what that count means */
+    int32_t overlap;            /* FERRY_COPY_OVERLAP_*: what that count means */
     int32_t unified_addressing; /* one address space with the host: kind ANY works */
     int32_t pageable_access;    /* kernels may read pageable host memory */
     int32_t pageable_uses_host_page_tables;
@@ -376,7 +407,7 @@ FERRY_API int32_t ferry_get_device_info(const ferry_instance *instance, int32_t 
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Retains the device's primary context for the caller. Each call wants one ferry_context_release_primary.
+ * Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
  *
  * Thread-safety: safe.
  * Blocking:      while the driver makes the context, on the first retain in the process (up to hundreds of ms).
@@ -399,7 +430,7 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
 
 /*
  * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
- * `flags` are CUctx_flags.
+ * `flags` are CUctx_flags; 0 is the driver's default.
  *
  * Thread-safety: safe.
  * Blocking:      while the driver makes the context.
@@ -429,13 +460,14 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
  * Thread-safety: safe; calls already running on other threads may still use the former context.
  * Blocking:      never.
  * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own for a context that is none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own for an invalid context.
  * Driver:        cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context);
 
 /*
- * Makes `context` current on the calling thread, on top of what was; NULL: the context ferry uses for `device`.
+ * Makes `context` current on the calling thread, on top of what was; `device` is not read then. NULL: the context that
+ * ferry uses for `device`.
  *
  * Thread-safety: safe; it concerns the calling thread alone.
  * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary was not retained yet.
@@ -446,7 +478,7 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context);
 
 /*
- * Takes the calling thread's current context off; *context, if not NULL, tells which it was.
+ * Pops the calling thread's current context; *context, if `context` is not NULL, tells which it was.
  *
  * Thread-safety: safe; it concerns the calling thread alone.
  * Blocking:      never.
@@ -468,7 +500,8 @@ FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **
 FERRY_API int32_t ferry_context_current(ferry_instance *instance, struct CUctx_st **context);
 
 /*
- * Waits until all work of `context` has ended; NULL: the context ferry uses for `device`.
+ * Waits until all work of `context` has ended; `device` is not read then. NULL: the context that ferry uses for
+ * `device`, which need not be the one that the calling thread has current.
  *
  * Thread-safety: safe.
  * Blocking:      yes, that is its job.
@@ -495,12 +528,13 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
 
 /*
  * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
- * (4, 8 or 16; 0 counts as 4). *row_pitch is the distance of two rows in bytes.
+ * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next.
  *
  * Thread-safety: safe.
  * Blocking:      may wait for the device, as cuMemAllocPitch may.
  * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a 0 width or height too), _DEVICE; the driver's own, also for other
+ *                element sizes.
  * Driver:        cuMemAllocPitch.
  */
 FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
@@ -512,7 +546,7 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
  * Thread-safety: safe.
  * Blocking:      until running work on the device has ended, as cuMemFree does.
  * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what is no device memory; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS if the address is not device memory; the driver's own.
  * Driver:        cuPointerGetAttribute, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
@@ -592,14 +626,14 @@ typedef struct ferry_array_desc {
 } ferry_array_desc;
 
 /*
- * Creates a CUDA array on `device`.
+ * Creates a CUDA array on `device`. Layered, cubemap and mipmapped ones come from the driver (ferry_get_proc); a copy
+ * takes any CUarray.
  *
  * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; the driver's own for formats and sizes
- *                that it does not have.
- * Driver:        cuArray3DCreate.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; the driver's own for formats, channels
+ * and sizes that it does not have. Driver:        cuArray3DCreate.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                      struct CUarray_st **array);
@@ -616,9 +650,9 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
 
 /*
- * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element: of a
- * block of 4 x 4 texels for block-compressed formats, whose copies count blocks; 0 for formats that have no such thing
- * (planar ones).
+ * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element: of
+ * a block of 4 x 4 texels for block-compressed formats, whose copies count blocks; 0 for formats that have no such
+ * thing (planar ones).
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -661,7 +695,7 @@ FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t addr
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* What a place is. */
-#define FERRY_KIND_ANY 0    /* `address` decides: asks the driver on every copy */
+#define FERRY_KIND_ANY 0    /* `address` decides; what the driver does not know is taken for host memory */
 #define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
@@ -671,10 +705,13 @@ FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t addr
 /*
  * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
  *
- * row_pitch     bytes from one row to the next; 0: rows lie tight, width bytes apart. Not read for arrays.
- * slice_height  rows from one slice to the next: the allocation's height, not the copy's; 0: slices lie tight,
- *               height rows apart. Not read for arrays.
- * device        not read for ANY and HOST.
+ * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, which leaves
+ * no room for an x if the copy has rows or begins at one. Not read for arrays. slice_height  rows from one slice to the
+ * next, at least y + height: the allocation's height, not the copy's; 0: slices lie tight, height rows apart, which
+ * leaves no room for a y likewise. Not read for arrays. device        not read for ANY and HOST.
+ *
+ * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
+ * as with the driver's own calls.
  */
 typedef struct ferry_place {
     int32_t kind;   /* FERRY_KIND_* */
@@ -691,7 +728,7 @@ typedef struct ferry_place {
 
 /*
  * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1.
- * With width 0 nothing is copied, and that is a success.
+ * With width 0 nothing is copied, and that is a success, once kinds, devices, flags and reserved fields are right.
  */
 typedef struct ferry_copy_desc {
     ferry_place source;
@@ -705,7 +742,8 @@ typedef struct ferry_copy_desc {
 } ferry_copy_desc;
 
 /*
- * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards.
+ * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
+ * starts at layer number `layer` of a layered array (of a cubemap: at that face), which is its z.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -721,10 +759,17 @@ FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t a
 FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
                                           uint64_t slice_height);
 FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
-/* Layer number `layer` of a layered array (of a cubemap: its face): the place starts there in Z. */
 FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
 
-/* Fills a descriptor from two places and an extent; NULL for a place leaves that place all zero. */
+/*
+ * Fills a descriptor from two places and an extent; a NULL place leaves that end all zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs; the places may be those inside *copy.
+ * Errors:        none here: ferry_copy checks. A NULL copy is ignored.
+ * Driver:        none.
+ */
 FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
                                     uint64_t width, uint64_t height, uint64_t depth);
 
@@ -732,7 +777,8 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  * Copies, and returns when the bytes are there: visible to the host, to every stream and to every other thread.
  * It is ordered like a driver call on the legacy default stream of its context: after earlier work on that stream
  * and on streams that synchronise with it; work on non-blocking streams is the caller's to order.
- * The context is the calling thread's current one, else the destination's device's, else the source's.
+ * The context is the calling thread's current one, else that of the destination's device, else of the source's, else of
+ * device 0.
  *
  * Thread-safety: safe.
  * Blocking:      until the copy is complete.
@@ -745,10 +791,15 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
+#define FERRY_STREAM_LEGACY 1
+#define FERRY_STREAM_PER_THREAD 2
+
 /*
  * Enqueues a copy on `stream`: it starts after the work before it there, and is complete for the work after it.
- * Any stream of the caller's will do; NULL and (CUstream)1 are the legacy default stream, (CUstream)2 is the
- * per-thread one. The context is the stream's; for those three it is found as for ferry_copy.
+ * Any stream of the caller's will do, a CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default
+ * stream, FERRY_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for
+ * those three it is found as for ferry_copy. Programs without CUDA headers make streams by
+ * ferry_get_proc("cuStreamCreate").
  *
  * Thread-safety: safe.
  * Blocking:      does not wait for the GPU, except where an end is pageable host memory: the driver's own pageable
@@ -762,11 +813,27 @@ FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_de
                                    ferry_error_info *error);
 
 /*
- * The short form in one dimension: `size` bytes from address to address, both of kind ANY. Host addresses are passed
- * as integers: (uint64_t)(uintptr_t)pointer. Otherwise exactly ferry_copy and ferry_copy_async.
+ * The short form in one dimension: `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy.
+ * Host addresses are passed as integers: (uint64_t)(uintptr_t)pointer.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the copy is complete.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
+ * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                    ferry_error_info *error);
+
+/*
+ * ferry_copy_bytes on a stream, as ferry_copy_async.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_async.
+ * Ownership:     the memory must live until the stream has passed the copy.
+ * Errors:        as ferry_copy_bytes; nothing was enqueued.
+ * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
+ */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                          struct CUstream_st *stream, ferry_error_info *error);
 

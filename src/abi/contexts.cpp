@@ -19,8 +19,8 @@ failure named_or_own(ferry_instance &instance, int32_t device, CUcontext named, 
 extern "C" {
 
 int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, CUctx_st **context) {
+    if (context) *context = nullptr;
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    *context = nullptr;
     if (failure failed = check_device(*instance, device)) return failed.status;
     return to_status(instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle));
 }
@@ -32,8 +32,8 @@ int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device) 
 }
 
 int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context) {
+    if (context) *context = nullptr;
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    *context = nullptr;
     if (failure failed = check_device(*instance, device)) return failed.status;
     if (CUresult result = instance->cu.cuCtxCreate(context, flags, instance->devices[device].handle))
         return to_status(result);
@@ -66,6 +66,7 @@ int32_t ferry_context_push(ferry_instance *instance, int32_t device, CUctx_st *c
 }
 
 int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context) {
+    if (context) *context = nullptr;
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     CUcontext popped = nullptr;
     const CUresult result = instance->cu.cuCtxPopCurrent(&popped);
@@ -74,6 +75,7 @@ int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context) {
 }
 
 int32_t ferry_context_current(ferry_instance *instance, CUctx_st **context) {
+    if (context) *context = nullptr;
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
     return to_status(instance->cu.cuCtxGetCurrent(context));
 }

@@ -21,8 +21,8 @@ failure enter_any(ferry_instance &instance, context_scope &scope) noexcept {
 extern "C" {
 
 int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
+    if (address) *address = 0;
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
-    *address = 0;
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
     CUdeviceptr allocated = 0;
@@ -33,8 +33,9 @@ int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t si
 
 int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
                                    uint32_t element_size, uint64_t *address, uint64_t *row_pitch) {
+    if (address) *address = 0;
+    if (row_pitch) *row_pitch = 0;
     if (!instance || !address || !row_pitch || !width || !height) return FERRY_ERROR_INVALID_ARGUMENT;
-    *address = *row_pitch = 0;
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
     CUdeviceptr allocated = 0;
@@ -60,8 +61,8 @@ int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
 }
 
 int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address) {
+    if (address) *address = nullptr;
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
-    *address = nullptr;
     if (flags & ~FERRY_HOST_WRITE_COMBINED) return FERRY_ERROR_FLAGS;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, scope)) return failed.status;
@@ -96,8 +97,8 @@ int32_t ferry_host_unregister(ferry_instance *instance, void *address) {
 }
 
 int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc, CUarray_st **array) {
+    if (array) *array = nullptr;
     if (!instance || !desc || !array) return FERRY_ERROR_INVALID_ARGUMENT;
-    *array = nullptr;
     ferry_array_desc wanted = {};
     if (failure failed = read_sized(desc, wanted)) return failed.status;
     context_scope scope(instance->cu);

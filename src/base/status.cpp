@@ -15,16 +15,16 @@ failure refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::
 
 std::int32_t report(ferry_error_info *error, const failure &what) noexcept {
     if (!error) return what.status;
-    // A zeroed struct is served as the first version's size: nobody's report can be smaller.
-    if (error->struct_size == 0) error->struct_size = sizeof(ferry_error_info);
-    if (error->struct_size < sizeof(ferry_error_info)) return what.status;
-    error->status = what.status;
-    if (!what) return FERRY_SUCCESS;
-    error->side = what.side;
-    error->field = what.field;
-    error->index = 0;
-    error->limit = what.limit;
-    error->value = what.value;
+    // A zeroed struct is served as the first version's: nobody's can be smaller than that.
+    constexpr std::uint32_t first_size = 40;
+    if (error->struct_size == 0) error->struct_size = first_size;
+    ferry_error_info told = {};
+    told.status = what.status;
+    told.side = what.side;
+    told.field = what.field;
+    told.limit = what.limit;
+    told.value = what.value;
+    write_sized(told, error);
     return what.status;
 }
 

@@ -13,11 +13,11 @@ struct device_facts {
 
 failure query_device(const driver_table &cu, int ordinal, bool is_software, device_facts &facts) noexcept;
 
-// What a number of copy engines means for overlap, FERRY_OVERLAP_*.
+// What a number of copy engines means for overlap, FERRY_COPY_OVERLAP_*.
 constexpr std::int32_t overlap_of(std::int32_t copy_engine_count) noexcept {
-    if (copy_engine_count <= 0) return FERRY_OVERLAP_NONE;
-    if (copy_engine_count == 1) return FERRY_OVERLAP_ONE_WAY;
-    return copy_engine_count == 2 ? FERRY_OVERLAP_BOTH_WAYS : FERRY_OVERLAP_BOTH_AND_MORE;
+    if (copy_engine_count <= 0) return FERRY_COPY_OVERLAP_NONE;
+    if (copy_engine_count == 1) return FERRY_COPY_OVERLAP_ONE_WAY;
+    return copy_engine_count == 2 ? FERRY_COPY_OVERLAP_BOTH_WAYS : FERRY_COPY_OVERLAP_BOTH_AND_MORE;
 }
 
 } // namespace ferry

@@ -15,10 +15,10 @@ constexpr driver_result driver_results[] = {
 #undef FERRY_DRIVER_RESULT
 };
 
-constexpr bool is_driver_status(std::int32_t status) noexcept { return status <= FERRY_DRIVER_STATUS_BASE; }
+constexpr bool is_driver_status(std::int32_t status) noexcept { return status <= FERRY_STATUS_DRIVER_BASE; }
 
 const driver_result *find_status(std::int32_t status) noexcept {
-    return find_driver_result(FERRY_DRIVER_STATUS_BASE - status);
+    return find_driver_result(FERRY_STATUS_DRIVER_BASE - status);
 }
 
 } // namespace

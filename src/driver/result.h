@@ -10,7 +10,7 @@
 namespace ferry {
 
 constexpr std::int32_t to_status(CUresult result) noexcept {
-    return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_DRIVER_STATUS_BASE - static_cast<std::int32_t>(result);
+    return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result);
 }
 
 constexpr failure to_failure(CUresult result) noexcept { return {.status = to_status(result)}; }

@@ -49,6 +49,10 @@ context &current_context(driver &cu) {
     return *found;
 }
 
+const context *find_current_context(driver &cu) {
+    return depth != 0 && stack[depth - 1] ? cu.contexts.find(stack[depth - 1]) : nullptr;
+}
+
 void destroy_context(driver &cu, context &gone) {
     for (const stream *one : gone.streams)
         if (const capture_ptr held = one->capturing) {

@@ -15,7 +15,7 @@ template <class Value> bool put(void *out, Value value) {
 
 // False where the attribute says nothing about this memory; `memory` is null for an address the driver does not know.
 // What is written then is what cuPointerGetAttributes answers; refuses attributes that do not exist.
-bool read(const allocation *memory, std::uintptr_t address, CUpointer_attribute attribute, void *out) {
+bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointer_attribute attribute, void *out) {
     static const allocation unknown{.device = CU_DEVICE_INVALID};
     const bool known = memory != nullptr;
     const allocation &of = known ? *memory : unknown;
@@ -27,9 +27,13 @@ bool read(const allocation *memory, std::uintptr_t address, CUpointer_attribute 
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         put(out, !known ? 0u : static_cast<unsigned>(on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST));
         return known;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        put(out, CUdeviceptr{known ? address : 0});
-        return known;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
+        // Where kernels of the current context find it: not on another device (seen on CUDA 13.0 with two H200).
+        const context *const current = find_current_context(cu);
+        const bool is_elsewhere = on_device && current && current->device != of.device;
+        put(out, CUdeviceptr{known && !is_elsewhere ? address : 0});
+        return known && !is_elsewhere;
+    }
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         put(out, known && !on_device ? address : std::uintptr_t{0});
         return known && !on_device;
@@ -76,8 +80,8 @@ CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdevic
         require(out);
         std::uint64_t scratch = 0; // the caller's value stays as it was where the call fails
         const allocation *const memory = find_allocation(cu, address);
-        require(memory && read(memory, address, attribute, &scratch));
-        read(memory, address, attribute, out);
+        require(memory && read(cu, memory, address, attribute, &scratch));
+        read(cu, memory, address, attribute, out);
     });
 }
 
@@ -87,7 +91,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
         const allocation *const memory = find_allocation(cu, address);
         for (unsigned i = 0; i < count; ++i) {
             require(out[i]);
-            read(memory, address, attributes[i], out[i]);
+            read(cu, memory, address, attributes[i], out[i]);
         }
     });
 }

@@ -150,6 +150,7 @@ inline constexpr int greatest_priority = -5; // as on the H200; least is 0
 
 // context.cpp
 context &current_context(driver &cu); // refuses without one
+const context *find_current_context(driver &cu);
 void destroy_context(driver &cu, context &gone);
 
 // stream.cpp

@@ -103,7 +103,7 @@ std::string describe(const ferry_error_info &error) {
 }
 
 ::testing::AssertionResult is_success(CUresult result) {
-    return is_success(result == CUDA_SUCCESS ? 0 : FERRY_DRIVER_STATUS_BASE - static_cast<std::int32_t>(result));
+    return is_success(result == CUDA_SUCCESS ? 0 : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result));
 }
 
 void expect_refusal(std::int32_t returned, const ferry_error_info &error, std::int32_t status, std::int32_t side,

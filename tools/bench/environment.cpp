@@ -66,7 +66,7 @@ void check(std::int32_t status, const char *call, const ferry_error_info &error)
 }
 
 void check(CUresult result, const char *call) {
-    check(result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_DRIVER_STATUS_BASE - static_cast<std::int32_t>(result), call,
+    check(result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result), call,
           ferry_error_info{});
 }
 
