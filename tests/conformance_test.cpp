@@ -244,6 +244,22 @@ TEST_F(copy_forms, captured_copies_run_when_the_graph_is_launched) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
+TEST_F(copy_forms, synchronous_copies_leave_captures_on_other_streams_alone) {
+    test_place pageable(place_kind::pageable, {.width = 200000}), first(place_kind::device, {.width = 200000}),
+        second(place_kind::device, {.width = 200000});
+    pageable.fill(1);
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(ferry_copy_bytes(basic.get(), first.address(), pageable.address(), 200000, nullptr));
+    EXPECT_OK(ferry_copy_bytes(full.get(), second.address(), first.address(), 200000, nullptr));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+    EXPECT_EQ(second.read(), pageable.picture());
+}
+
 TEST_F(copy_forms, destruction_of_the_stream_right_after_leaves_the_copy_to_end) {
     test_place host(place_kind::pinned, {.width = 1 << 20}), device(place_kind::device, {.width = 1 << 20});
     host.fill(1);

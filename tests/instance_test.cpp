@@ -306,6 +306,7 @@ TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
             }();
             for (const ferry_copy_desc &copy : copies) {
                 expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
+                EXPECT_OK(raw().cuStreamSynchronize(stream)); // the next copy, of the same bytes, does not wait for it
                 expect_fault_or_success(ferry_copy(fresh.get(), &copy, nullptr));
             }
             std::uint64_t address = 0;

@@ -126,6 +126,26 @@ TEST(softdriver_lifetime_test, closing_finishes_what_runs) {
     close();
 }
 
+TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_along) {
+    CUcontext context = nullptr;
+    CUdeviceptr address = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuCtxGetCurrent(&context));
+    std::thread([&] {
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxSetCurrent(context));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuMemAlloc(&address, 64));
+    }).join();
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 64)) << "a capture that nobody can end forbids nothing";
+    std::thread([&] {
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxSetCurrent(context));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8Async(address, 5, 64, CU_STREAM_PER_THREAD));
+    }).join();
+    unsigned char bytes[64] = {};
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoH(bytes, address, 64)) << "after the work of a thread that has ended";
+    EXPECT_EQ(5, bytes[63]);
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address));
+}
+
 TEST_F(softdriver_test, the_host_cannot_touch_device_memory) {
     CUdeviceptr address = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 4096));

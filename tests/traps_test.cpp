@@ -1,5 +1,4 @@
 // The traps of drivers that others have fallen into, one test each. The numbers are those of the project's list.
-#include <chrono>
 #include <cstdlib>
 
 #include <sys/wait.h>
@@ -233,11 +232,8 @@ TEST_F(trap, trap_18_a_million_rows_of_one_byte_are_one_driver_call) {
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 1, rows);
     driver.reset_counts();
-    const auto begin = std::chrono::steady_clock::now();
     ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
-    EXPECT_LT(seconds.count(), 2.0); // elsewhere 8.6 s, row by row
     reference_copy(source, {}, destination, {}, 1, rows, 1);
     EXPECT_EQ(destination.read(), destination.picture());
 }

@@ -18,11 +18,12 @@
  *   Structs   ferry_options, ferry_array_desc, ferry_error_info and what ferry fills (ferry_report, ferry_device_info,
  *             ferry_address_info) begin with struct_size: set it to sizeof the struct. Programs built against an older
  *             header, with smaller structs, are served. Of larger ones, the bytes that this library does not know must
- * be zero in what it reads and are zeroed in what it fills. Sizes below 8 or above 4096 are refused. ferry_place and
- * ferry_copy_desc never change; their reserved fields must be zero. Strings   Returned strings are UTF-8 and not to be
- * freed. Only ferry_missing_entry_point may return NULL. Threads   Every function may be called from any number of
- * threads at once on one instance, except ferry_close. Bindings  All constants fit int32_t, or uint32_t where they end
- * in u: with bindgen, use
+ *             be zero in what it reads, and are zeroed in what it fills (left alone in ferry_error_info). Sizes below 8
+ *             or above 4096 are refused. ferry_place and ferry_copy_desc never change; their reserved fields must be
+ *             zero.
+ *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
+ *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close.
+ *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
  *             --default-macro-constant-type signed. Callbacks have C's calling convention.
  */
 #ifndef FERRY_FERRY_H
@@ -31,14 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(_WIN32)
-#if defined(FERRY_BUILD_SHARED)
+#if defined(_WIN32) && defined(FERRY_BUILD_SHARED)
 #define FERRY_API __declspec(dllexport)
-#elif defined(FERRY_STATIC)
-#define FERRY_API
-#else
-#define FERRY_API __declspec(dllimport)
-#endif
 #elif defined(__GNUC__)
 #define FERRY_API __attribute__((visibility("default")))
 #else
@@ -271,23 +266,23 @@ typedef struct ferry_options {
  * Ownership:     *instance is the caller's until ferry_close. `options` is read before return; the callbacks and
  *                what they use must live until ferry_close has returned. On failure *instance is NULL.
  * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines, and a driver's
- *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves,
- *                and ferry_report says why). _ABI_MISMATCH, _RESERVED,
- *                _INVALID_ARGUMENT name the option; _OUT_OF_MEMORY; _SOFTWARE_CONFIG; _UNSUPPORTED where the build has
- * no software driver. Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind
- * ferry_device_info.
+ *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves, and
+ *                ferry_report says why). _ABI_MISMATCH, _RESERVED and _INVALID_ARGUMENT name the option;
+ *                _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software driver; _OUT_OF_MEMORY.
+ * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info.
  */
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
 
 /*
- * Closes an instance: waits for what it has in flight itself, releases the contexts it retained, frees it.
- * Work that the caller enqueued on streams is the driver's and is not waited for; memory, arrays and contexts made
- * through the instance are the caller's to free before. Harmless at process exit, after the driver has gone, and in the
- * child of a fork. NULL is allowed.
+ * Closes an instance: releases the contexts it retained and frees it. Memory, arrays and contexts made through the
+ * instance are the caller's to free before. Harmless at process exit, after the driver has gone, and in the child of a
+ * fork. NULL is allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
- * Blocking:      until what the instance itself started has ended. The last instance on the software driver also ends
- *                that driver: what runs ends first, then every address, array and context from it is gone.
+ * Blocking:      never for ferry's own sake. Where the instance holds the last reference to a primary context, the
+ *                driver waits for that context's work and then destroys it, with what lives in it. The last instance on
+ *                the software driver also ends that driver: what runs ends first, then every address, array and context
+ *                from it is gone.
  * Ownership:     *instance is gone.
  * Errors:        none.
  * Driver:        cuDevicePrimaryCtxRelease.
@@ -633,7 +628,8 @@ typedef struct ferry_array_desc {
  * Blocking:      may wait for the device.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; the driver's own for formats, channels
- * and sizes that it does not have. Driver:        cuArray3DCreate.
+ *                and sizes that it does not have.
+ * Driver:        cuArray3DCreate.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                      struct CUarray_st **array);
@@ -655,7 +651,7 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
  * thing (planar ones).
  *
  * Thread-safety: safe.
- * Blocking:      never.
+ * Blocking:      never, but on a thread without a context as ferry_context_retain_primary.
  * Ownership:     the caller's struct.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own for what is no array, where it tells.
  * Driver:        cuArray3DGetDescriptor.

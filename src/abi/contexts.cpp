@@ -38,13 +38,18 @@ int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t 
     if (CUresult result = instance->cu.cuCtxCreate(context, flags, instance->devices[device].handle))
         return to_status(result);
     CUcontext popped = nullptr; // cuCtxCreate has pushed it
-    return to_status(instance->cu.cuCtxPopCurrent(&popped));
+    const CUresult result = instance->cu.cuCtxPopCurrent(&popped);
+    if (result == CUDA_SUCCESS) return FERRY_SUCCESS;
+    instance->cu.cuCtxDestroy(*context);
+    *context = nullptr;
+    return to_status(result);
 }
 
 int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    instance->contexts.forget(context);
-    return to_status(instance->cu.cuCtxDestroy(context));
+    const CUresult result = instance->cu.cuCtxDestroy(context);
+    if (result == CUDA_SUCCESS) instance->contexts.forget(context);
+    return to_status(result);
 }
 
 int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {

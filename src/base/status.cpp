@@ -1,10 +1,10 @@
 #include "base/status.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdio>
-
-#include "base/sized.h"
+#include <cstring>
 
 namespace ferry {
 
@@ -24,7 +24,8 @@ std::int32_t report(ferry_error_info *error, const failure &what) noexcept {
     told.field = what.field;
     told.limit = what.limit;
     told.value = what.value;
-    write_sized(told, error);
+    told.struct_size = error->struct_size;
+    std::memcpy(error, &told, std::min<std::size_t>(error->struct_size, sizeof told));
     return what.status;
 }
 

@@ -10,24 +10,23 @@ bool ranges_meet(std::uint64_t a, std::uint64_t b, std::uint64_t extent) noexcep
 }
 
 // Two boxes of one grid, `distance` bytes apart, share a byte if the distance is dz slices, dy rows and dx bytes with
-// each difference below the extent. Of dz and dy only the quotient and the one after it leave a small enough remainder.
+// each difference below the extent. Of dz and dy only the quotient and the one after it leave a small enough rest; the
+// box is symmetric, so a rest counts by its size alone.
+template <class Meets>
+bool meets_near_quotient(std::uint64_t distance, std::uint64_t pitch, std::uint64_t extent, Meets meets) noexcept {
+    const std::uint64_t quotient = distance / pitch, rest = distance % pitch;
+    return (quotient < extent && meets(rest)) || (quotient + 1 < extent && meets(pitch - rest));
+}
+
 [[gnu::noinline]] bool lattices_meet(std::uint64_t distance, const shape &shape, std::uint64_t row_pitch,
                                      std::uint64_t slice_pitch) noexcept {
-    using wide = __int128;
-    const auto meets_in_row = [&](wide rest) { return (rest < 0 ? -rest : rest) < static_cast<wide>(shape.width); };
-    const auto meets_in_slice = [&](wide rest) {
-        if (shape.height == 1) return meets_in_row(rest);
-        if (rest < 0) rest = -rest; // the box is symmetric
-        const wide quotient = rest / row_pitch;
-        for (wide rows = quotient; rows <= quotient + 1 && rows < static_cast<wide>(shape.height); ++rows)
-            if (meets_in_row(rest - rows * row_pitch)) return true;
-        return false;
+    const auto meets_in_row = [&](std::uint64_t rest) { return rest < shape.width; };
+    const auto meets_in_slice = [&](std::uint64_t rest) {
+        return shape.height == 1 ? meets_in_row(rest)
+                                 : meets_near_quotient(rest, row_pitch, shape.height, meets_in_row);
     };
-    if (shape.depth == 1) return meets_in_slice(distance);
-    const wide quotient = distance / slice_pitch;
-    for (wide slices = quotient; slices <= quotient + 1 && slices < static_cast<wide>(shape.depth); ++slices)
-        if (meets_in_slice(static_cast<wide>(distance) - slices * slice_pitch)) return true;
-    return false;
+    return shape.depth == 1 ? meets_in_slice(distance)
+                            : meets_near_quotient(distance, slice_pitch, shape.depth, meets_in_slice);
 }
 
 bool linear_ends_overlap(const shape &shape) noexcept {

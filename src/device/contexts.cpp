@@ -14,6 +14,9 @@ failure device_contexts::get(int device, CUcontext &context) noexcept {
     slot &slot = slots_[device];
     context = slot.in_use.load(std::memory_order_acquire);
     if (context) return {};
+    // The child of a fork has no driver, and may have been born with the mutex locked: here is where it learns.
+    CUcontext current = nullptr;
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
     const std::lock_guard lock(mutex_);
     context = slot.in_use.load(std::memory_order_relaxed);
     if (context) return {};

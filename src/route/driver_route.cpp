@@ -68,12 +68,22 @@ CUresult issue(const driver_table &cu, const shape &shape, const copy_plan &plan
     return form == copy_form::synchronous ? cu.cuMemcpy3D(&call) : cu.cuMemcpy3DAsync(&call, stream);
 }
 
+// The wait is no part of any capture, and must not break one that some thread has under way: it would, in the default
+// mode, even where the copy before it did not (seen on CUDA 13.0).
+CUresult wait_for_legacy_stream(const driver_table &cu) noexcept {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (CUresult result = cu.cuThreadExchangeStreamCaptureMode(&mode)) return result;
+    const CUresult waited = cu.cuStreamSynchronize(CU_STREAM_LEGACY);
+    const CUresult restored = cu.cuThreadExchangeStreamCaptureMode(&mode);
+    return waited ? waited : restored;
+}
+
 } // namespace
 
 failure run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                          const end_contexts &contexts, CUstream stream) noexcept {
     CUresult result = issue(cu, shape, plan, form, contexts, stream);
-    if (result == CUDA_SUCCESS && plan.synchronise_after) result = cu.cuStreamSynchronize(CU_STREAM_LEGACY);
+    if (result == CUDA_SUCCESS && plan.synchronise_after) result = wait_for_legacy_stream(cu);
     return to_failure(result);
 }
 

@@ -9,6 +9,8 @@ namespace ferry::softdriver {
 
 namespace {
 
+thread_local CUstreamCaptureMode mode_of_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
 // Everything captured must come before what the origin would capture next, or a forked stream was not joined.
 bool is_joined(const capture &over, const stream &origin) {
     std::vector<bool> reached(over.nodes.size());
@@ -36,13 +38,17 @@ void invalidate(capture &broken, CUresult result) {
     throw refusal{result};
 }
 
-// cuThreadExchangeStreamCaptureMode's default: a thread may not do what is unsafe beside its own capture, unless that
-// is relaxed, nor beside a global one of any thread. Doing so breaks the capture (facts.md, trap 21).
+// A thread may not do what is unsafe beside its own capture, unless that is relaxed, nor beside a global one of any
+// thread. Doing so breaks the capture (facts.md, trap 21). A thread may take another mode for itself: in THREAD_LOCAL
+// only its own captures count, in RELAXED none.
 void refuse_if_capture_forbids(driver &cu) {
+    if (mode_of_thread == CU_STREAM_CAPTURE_MODE_RELAXED) return;
     bool forbidden = false;
     for (const capture_ptr &one : cu.captures) {
         const bool own = one->thread == this_thread() && one->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-        if (!own && one->mode != CU_STREAM_CAPTURE_MODE_GLOBAL) continue;
+        const bool of_all =
+            one->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && mode_of_thread == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        if (!own && !of_all) continue;
         one->invalidated = forbidden = true;
     }
     require(!forbidden, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -71,6 +77,13 @@ void end_capture(driver &cu, capture &over) {
         }
     });
     std::erase_if(cu.captures, [&](const capture_ptr &one) { return one.get() == &over; });
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+    return enter([&](driver &) {
+        require(mode && *mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
+        std::swap(*mode, mode_of_thread);
+    });
 }
 
 CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {

@@ -59,7 +59,7 @@ void destroy_context(driver &cu, context &gone) {
             held->invalidated = true;
             if (held->origin->owner == &gone) end_capture(cu, *held);
         }
-    cu.engine.wait_idle(std::uint64_t{1} << gone.device);
+    cu.engine.wait_idle(~std::uint64_t{0}); // any device may be copying from its pinned memory
     for (auto next = cu.allocations.begin(); next != cu.allocations.end();) {
         const auto memory = next++;
         if (memory->second.owner == gone.handle) release(cu, memory);

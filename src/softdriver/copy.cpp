@@ -116,7 +116,7 @@ operations work_before_peers(driver &cu, const copy_request &asked) {
 
 // When the call may return is the manual's "API synchronization behavior", taken at its laziest: a synchronous copy
 // between device memory does not wait, and a caller who relies on more must fail here first.
-operations start(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
+operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
     if (!asynchronous) refuse_if_legacy_would_join_capture(current_context(cu));
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
     side source = resolve(cu, asked.source, asked.size, asked.peer);
@@ -146,7 +146,7 @@ operations start(driver &cu, const copy_request &asked, CUstream handle, bool as
     if (between)
         for (const CUcontext peer : {asked.source.context, asked.destination.context})
             if (context *const one = cu.contexts.find(peer)) one->legacy.last = done;
-    return wait && done ? operations{done} : operations{};
+    return wait ? done : nullptr;
 }
 
 } // namespace

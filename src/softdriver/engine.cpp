@@ -147,7 +147,16 @@ std::int64_t engine::finished_ns(const operation_ptr &work) {
     return work->finished_ns;
 }
 
+void engine::wait(const operation_ptr &work) {
+    if (!work) return;
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    progress_.wait(lock, [&] { return work->done; });
+    --waiting_;
+}
+
 void engine::wait(const operations &work) {
+    if (work.empty()) return;
     std::unique_lock lock(mutex_);
     ++waiting_;
     for (const operation_ptr &one : work)

@@ -45,6 +45,7 @@ public:
 
     bool finished(const operation_ptr &work);
     std::int64_t finished_ns(const operation_ptr &work);
+    void wait(const operation_ptr &work);   // null: nothing to wait for
     void wait(const operations &work);      // nulls allowed
     void wait_idle(std::uint64_t devices);  // until nothing runs or waits on any of these devices
     void forget_finished(operations &work); // drops what is done

@@ -27,10 +27,10 @@ void heap::give_back(std::uintptr_t address, std::size_t bytes) {
     round_up(bytes);
     const auto after = free_.lower_bound(address);
     const bool joins_after = after != free_.end() && address + bytes == after->first;
-    free_bytes_ += bytes;
     if (after != free_.begin()) {
         const auto before = std::prev(after);
         if (before->first + before->second == address) {
+            free_bytes_ += bytes;
             before->second += bytes;
             if (joins_after) {
                 before->second += after->second;
@@ -40,13 +40,15 @@ void heap::give_back(std::uintptr_t address, std::size_t bytes) {
         }
     }
     if (joins_after) {
+        free_bytes_ += bytes;
         auto node = free_.extract(after);
         node.key() = address;
         node.mapped() += bytes;
         free_.insert(std::move(node));
         return;
     }
-    free_.emplace(address, bytes);
+    free_.emplace(address, bytes); // may throw: nothing has changed by then
+    free_bytes_ += bytes;
 }
 
 } // namespace ferry::softdriver

@@ -25,9 +25,15 @@ void record(driver &cu, const context &owner, allocation_kind kind, std::uintptr
 std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
     refuse_if_capture_forbids(cu);
     require(bytes != 0);
-    const auto address = cu.devices[current.device].memory.take(bytes);
+    heap &memory = cu.devices[current.device].memory;
+    const auto address = memory.take(bytes);
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
-    record(cu, current, allocation_kind::device, *address, bytes, 0);
+    try {
+        record(cu, current, allocation_kind::device, *address, bytes, 0);
+    } catch (...) {
+        memory.give_back(*address, bytes);
+        throw;
+    }
     return *address;
 }
 
@@ -37,7 +43,12 @@ CUresult allocate_host(void **address, std::size_t bytes, unsigned flags) {
         require(address && bytes != 0 && !(flags & ~host_flags));
         void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
-        record(cu, current, allocation_kind::host, reinterpret_cast<std::uintptr_t>(pages), bytes, flags);
+        try {
+            record(cu, current, allocation_kind::host, reinterpret_cast<std::uintptr_t>(pages), bytes, flags);
+        } catch (...) {
+            munmap(pages, bytes);
+            throw;
+        }
         *address = pages;
     });
 }

@@ -13,7 +13,7 @@ namespace {
 template <class Element>
 CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t width, std::size_t height,
               const CUstream *stream) noexcept {
-    return enter([&](driver &cu) -> operations {
+    return enter([&](driver &cu) -> operation_ptr {
         auto &on = stream ? find_stream(cu, *stream) : current_context(cu).legacy;
         if (!stream) refuse_if_legacy_would_join_capture(*on.owner);
         require(address % sizeof value == 0 && (height <= 1 || pitch % sizeof value == 0));
@@ -38,7 +38,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
             }
         };
         const operation_ptr done = enqueue(cu, on, std::move(what));
-        return !stream && done && target.on_host() ? operations{done} : operations{};
+        return !stream && target.on_host() ? done : nullptr;
     });
 }
 

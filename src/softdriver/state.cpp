@@ -48,6 +48,21 @@ bool agrees(const config &asked, const config &runs) {
            (!asked.device_memory || full.device_memory == runs.device_memory);
 }
 
+// A key rather than a destructor of a thread_local: it can be taken back, so that the library can be unloaded.
+pthread_key_t thread_end_key;
+
+void thread_ends(void *serial) noexcept {
+    if (forked) return;
+    const std::lock_guard alive(lifecycle);
+    driver *const cu = running.load();
+    if (!cu) return;
+    try {
+        const std::lock_guard lock(cu->submission);
+        retire_streams_of_thread(*cu, reinterpret_cast<std::uintptr_t>(serial));
+    } catch (...) { // no memory: the streams stay until their contexts go
+    }
+}
+
 std::atomic<std::uint64_t> last_thread = 0;
 // Trivially destructible, so that the library can be closed while the threads it has seen live on.
 thread_local std::uint64_t thread_serial = 0;
@@ -57,6 +72,7 @@ thread_local bool inside_host_function = false;
 
 driver::driver(const config &asked)
     : settings(with_defaults(asked)), engine(settings.devices, settings.hardware_queues) {
+    devices.resize(settings.devices); // what can throw comes before what would have to be undone
     const std::size_t all = settings.devices * settings.device_memory;
     reserved_size_ = all + placement;
     pages_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
@@ -72,7 +88,7 @@ driver::driver(const config &asked)
     const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(reserved_) + placement - 1) / placement * placement;
     const auto distance = static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(backing_) - begin);
     for (unsigned i = 0; i < settings.devices; ++i) {
-        device &one = devices.emplace_back();
+        device &one = devices[i];
         one.memory = heap(begin + i * settings.device_memory, settings.device_memory);
         one.primary = reinterpret_cast<CUcontext>(next_handle());
     }
@@ -111,10 +127,12 @@ open_result open(const config &asked) noexcept {
     if (full.devices > most_devices || full.device_memory < asked.device_memory ||
         __builtin_mul_overflow(full.devices, full.device_memory, &memory) || memory > std::uint64_t{1} << 46)
         return open_result::out_of_memory;
+    if (pthread_key_create(&thread_end_key, thread_ends) != 0) return open_result::out_of_memory;
     try {
         watch_forks();
         running = new driver(asked);
     } catch (...) {
+        pthread_key_delete(thread_end_key);
         return open_result::out_of_memory;
     }
     openers = 1;
@@ -126,6 +144,7 @@ void close() noexcept {
     const std::lock_guard lock(lifecycle);
     if (openers == 0 || --openers != 0) return;
     delete running.exchange(nullptr);
+    pthread_key_delete(thread_end_key);
 }
 
 driver *running_driver(bool initialised) noexcept {
@@ -136,6 +155,9 @@ driver *running_driver(bool initialised) noexcept {
 std::uint64_t this_thread() noexcept {
     if (!thread_serial) thread_serial = ++last_thread;
     return thread_serial;
+}
+void watch_thread_end() noexcept {
+    pthread_setspecific(thread_end_key, reinterpret_cast<void *>(std::uintptr_t{this_thread()}));
 }
 void enter_host_function(bool inside) noexcept { inside_host_function = inside; }
 bool in_host_function() noexcept { return inside_host_function; }

@@ -143,6 +143,8 @@ private:
 driver *running_driver(bool initialised) noexcept;
 
 std::uint64_t this_thread() noexcept;
+// From now on the calling thread's end is heard of: its streams go with it.
+void watch_thread_end() noexcept;
 void enter_host_function(bool inside) noexcept;
 bool in_host_function() noexcept;
 
@@ -155,6 +157,7 @@ void destroy_context(driver &cu, context &gone);
 
 // stream.cpp
 stream &find_stream(driver &cu, CUstream handle);
+void retire_streams_of_thread(driver &cu, std::uint64_t thread);
 operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after = {}); // null when captured
 operations work_of(const context &all);
 operations work_before(const stream &next); // what an operation enqueued now on this stream would come after
@@ -184,9 +187,9 @@ template <class Body> CUresult enter(Body &&body) noexcept {
         } else if constexpr (std::is_same_v<returned, CUresult>) {
             return body(*cu);
         } else {
-            const operations pending = body(*cu);
+            const auto pending = body(*cu); // one operation or several
             lock.unlock();
-            if (!pending.empty()) cu->engine.wait(pending);
+            cu->engine.wait(pending);
         }
         return CUDA_SUCCESS;
     } catch (const refusal &why) {

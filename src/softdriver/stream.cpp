@@ -9,6 +9,7 @@ namespace ferry::softdriver {
 namespace {
 
 stream &per_thread_stream(driver &cu, context &of) {
+    watch_thread_end();
     auto &kept = of.per_thread[this_thread()];
     if (!kept) {
         auto made = std::make_unique<stream>();
@@ -19,6 +20,18 @@ stream &per_thread_stream(driver &cu, context &of) {
         kept = std::move(made);
     }
     return *kept;
+}
+
+// What is left of a stream that goes: the work it has enqueued, which others may still have to come after.
+void retire(driver &cu, stream &gone) {
+    if (gone.capturing) {
+        gone.capturing->invalidated = true;
+        if (gone.capturing->origin == &gone) end_capture(cu, *gone.capturing);
+    }
+    operations &left = gone.owner->of_destroyed_streams[gone.synchronises_with_legacy()];
+    cu.engine.forget_finished(left);
+    left.push_back(gone.last);
+    std::erase(gone.owner->streams, &gone);
 }
 
 CUresult create(CUstream *handle, unsigned flags, int priority) {
@@ -141,18 +154,20 @@ CUresult cuStreamSynchronize(CUstream handle) {
 }
 
 // Returns at once; what was enqueued still runs, and the legacy stream still waits for it.
+void retire_streams_of_thread(driver &cu, std::uint64_t thread) {
+    cu.contexts.each([&](context &owner) {
+        const auto found = owner.per_thread.find(thread);
+        if (found == owner.per_thread.end()) return;
+        retire(cu, *found->second);
+        owner.per_thread.erase(found);
+    });
+}
+
 CUresult cuStreamDestroy(CUstream handle) {
     return enter([&](driver &cu) {
         require(handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE);
         stream &gone = find_stream(cu, handle);
-        if (gone.capturing) {
-            gone.capturing->invalidated = true;
-            if (gone.capturing->origin == &gone) end_capture(cu, *gone.capturing);
-        }
-        operations &left = gone.owner->of_destroyed_streams[gone.synchronises_with_legacy()];
-        cu.engine.forget_finished(left);
-        left.push_back(gone.last);
-        std::erase(gone.owner->streams, &gone);
+        retire(cu, gone);
         cu.streams.remove(handle);
     });
 }
