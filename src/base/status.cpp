@@ -1,6 +1,5 @@
 #include "base/status.h"
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdio>
@@ -18,14 +17,11 @@ std::int32_t report(ferry_error_info *error, const failure &what) noexcept {
     // A zeroed struct is served as the first version's: nobody's can be smaller than that.
     constexpr std::uint32_t first_size = 40;
     if (error->struct_size == 0) error->struct_size = first_size;
-    ferry_error_info told = {};
-    told.status = what.status;
-    told.side = what.side;
-    told.field = what.field;
-    told.limit = what.limit;
-    told.value = what.value;
-    told.struct_size = error->struct_size;
-    std::memcpy(error, &told, std::min<std::size_t>(error->struct_size, sizeof told));
+    const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, 0, what.limit, what.value};
+    if (error->struct_size >= sizeof told)
+        *error = told;
+    else
+        std::memcpy(error, &told, error->struct_size);
     return what.status;
 }
 

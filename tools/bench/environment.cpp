@@ -55,8 +55,7 @@ owned<CUstream> make_stream(const environment &environment) {
 
 void fail(const std::string &message) { throw std::runtime_error(message); }
 
-void check(std::int32_t status, const char *call, const ferry_error_info &error) {
-    if (status == FERRY_SUCCESS) return;
+void fail(std::int32_t status, const char *call, const ferry_error_info &error) {
     ferry_error_info full = error;
     full.struct_size = sizeof full;
     full.status = status;
@@ -65,9 +64,8 @@ void check(std::int32_t status, const char *call, const ferry_error_info &error)
     fail(std::string(call) + ": " + line.c_str());
 }
 
-void check(CUresult result, const char *call) {
-    check(result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result), call,
-          ferry_error_info{});
+void fail(CUresult result, const char *call) {
+    fail(FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result), call, ferry_error_info{});
 }
 
 instance open_ferry(std::int32_t driver, std::int32_t checks) {

@@ -16,8 +16,15 @@ namespace bench {
 // Throws: the run cannot go on, and the message says why.
 [[noreturn]] void fail(const std::string &message);
 // Throws if a call failed, naming it.
-void check(CUresult result, const char *call);
-void check(std::int32_t status, const char *call, const ferry_error_info &error);
+[[noreturn]] void fail(CUresult result, const char *call);
+[[noreturn]] void fail(std::int32_t status, const char *call, const ferry_error_info &error);
+// Inline, for they stand inside what is timed.
+inline void check(CUresult result, const char *call) {
+    if (result != CUDA_SUCCESS) fail(result, call);
+}
+inline void check(std::int32_t status, const char *call, const ferry_error_info &error) {
+    if (status != FERRY_SUCCESS) fail(status, call, error);
+}
 
 // A struct of ferry's, zero but for the size that it begins with.
 template <typename Struct> Struct sized() {
