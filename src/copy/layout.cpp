@@ -30,8 +30,11 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
     return multiply_add(z, end.slice_height, y, rows) && multiply_add(rows, end.row_pitch, x, offset);
 }
 
-[[gnu::noinline]] failure lay_out_box(const ferry_place &place, std::int32_t side, const copy_limits &limits,
-                                      const shape &shape, shape_end &end) noexcept {
+failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
+                       shape_end &end) noexcept {
+    if (!place.address) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS);
+    end.array = nullptr;
+    end.x = end.y = end.z = 0;
     end.row_pitch = place.row_pitch ? place.row_pitch : shape.width;
     end.slice_height = place.slice_height ? place.slice_height : shape.height;
 
@@ -58,22 +61,7 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
     return {};
 }
 
-failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
-                       shape_end &end) noexcept {
-    if (!place.address) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS);
-    end.array = nullptr;
-    end.x = end.y = end.z = 0;
-    const bool is_plain = (place.x | place.y | place.z | place.row_pitch | place.slice_height) == 0;
-    if (!is_plain || !shape.is_line()) return lay_out_box(place, side, limits, shape, end);
-    // Most copies: a line without origin or pitch, of which only the end can be wrong.
-    end.row_pitch = shape.width;
-    end.slice_height = 1;
-    end.span.first = place.address;
-    if (add(place.address, shape.width - 1, end.span.last)) return {};
-    return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width);
-}
-
-[[gnu::noinline]] failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
+failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
     if (!place.array) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY);
     end.array = place.array;
     end.span = {};
@@ -90,9 +78,42 @@ failure lay_out_end(const ferry_place &place, std::int32_t side, const copy_limi
                                           : lay_out_linear(place, side, limits, shape, end);
 }
 
-} // namespace
+// Everything that is zero in a place without strides, origin and mistakes.
+std::uint64_t unusual(const ferry_place &place) noexcept {
+    return place.row_pitch | place.slice_height | place.x | place.y | place.z | place.reserved[0] | place.reserved[1] |
+           place.reserved[2] | place.reserved[3];
+}
 
-failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
+bool is_known_memory(const ferry_place &place, const copy_limits &limits) noexcept {
+    static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE && FERRY_DEVICE_UNKNOWN == -1);
+    const bool is_known_device = static_cast<unsigned>(place.device + 1) <= static_cast<unsigned>(limits.device_count);
+    return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_DEVICE &&
+           (place.kind != FERRY_KIND_DEVICE || is_known_device);
+}
+
+bool lay_out_line(const ferry_place &place, std::uint64_t width, shape_end &end) noexcept {
+    end.array = nullptr;
+    end.x = end.y = end.z = 0;
+    end.row_pitch = width;
+    end.slice_height = 1;
+    end.span.first = place.address;
+    return add(place.address, width - 1, end.span.last);
+}
+
+// Most copies are one line without origin or pitch. A driver call leaves little of ferry in the caches, so what they run
+// through is kept short: all that could be wrong is looked at together, and if anything is, the checks below find what.
+bool lay_out_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
+    const std::uint64_t odd = copy.flags | copy.reserved0 | copy.reserved[0] | copy.reserved[1] | copy.reserved[2] |
+                              copy.reserved[3] | unusual(copy.source) | unusual(copy.destination);
+    if (odd || copy.height > 1 || copy.depth > 1 || copy.width == 0) return false;
+    if (!is_known_memory(copy.source, limits) || !is_known_memory(copy.destination, limits)) return false;
+    shape.width = copy.width;
+    shape.height = shape.depth = 1;
+    return lay_out_line(copy.source, copy.width, shape.source) &&
+           lay_out_line(copy.destination, copy.width, shape.destination);
+}
+
+[[gnu::noinline]] failure lay_out_any(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
     if (copy.flags) return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags);
     if (copy.reserved0 || !all_zero(copy.reserved))
         return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
@@ -104,6 +125,12 @@ failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &s
     if (shape.empty()) return {};
     if (failure failed = lay_out_end(copy.source, FERRY_SIDE_SOURCE, limits, shape, shape.source)) return failed;
     return lay_out_end(copy.destination, FERRY_SIDE_DESTINATION, limits, shape, shape.destination);
+}
+
+} // namespace
+
+failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
+    return lay_out_plain_line(copy, limits, shape) ? failure{} : lay_out_any(copy, limits, shape);
 }
 
 } // namespace ferry

@@ -53,15 +53,16 @@ template <class Call> void lower(const shape &shape, Call &call) noexcept {
     call.Depth = shape.depth;
 }
 
-CUresult issue(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
-               const end_contexts &contexts, CUstream stream) noexcept {
-    if (plan.names_contexts) {
-        CUDA_MEMCPY3D_PEER call;
-        lower(shape, call);
-        call.srcContext = contexts.source;
-        call.dstContext = contexts.destination;
-        return form == copy_form::synchronous ? cu.cuMemcpy3DPeer(&call) : cu.cuMemcpy3DPeerAsync(&call, stream);
-    }
+[[gnu::noinline]] CUresult issue_between_contexts(const driver_table &cu, const shape &shape, copy_form form,
+                                                  const end_contexts &contexts, CUstream stream) noexcept {
+    CUDA_MEMCPY3D_PEER call;
+    lower(shape, call);
+    call.srcContext = contexts.source;
+    call.dstContext = contexts.destination;
+    return form == copy_form::synchronous ? cu.cuMemcpy3DPeer(&call) : cu.cuMemcpy3DPeerAsync(&call, stream);
+}
+
+CUresult issue(const driver_table &cu, const shape &shape, copy_form form, CUstream stream) noexcept {
     CUDA_MEMCPY3D call;
     lower(shape, call);
     call.reserved0 = call.reserved1 = nullptr;
@@ -70,7 +71,7 @@ CUresult issue(const driver_table &cu, const shape &shape, const copy_plan &plan
 
 // The wait is no part of any capture, and must not break one that some thread has under way: it would, in the default
 // mode, even where the copy before it did not (seen on CUDA 13.0).
-CUresult wait_for_legacy_stream(const driver_table &cu) noexcept {
+[[gnu::noinline]] CUresult wait_for_legacy_stream(const driver_table &cu) noexcept {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (CUresult result = cu.cuThreadExchangeStreamCaptureMode(&mode)) return result;
     const CUresult waited = cu.cuStreamSynchronize(CU_STREAM_LEGACY);
@@ -82,7 +83,8 @@ CUresult wait_for_legacy_stream(const driver_table &cu) noexcept {
 
 failure run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                          const end_contexts &contexts, CUstream stream) noexcept {
-    CUresult result = issue(cu, shape, plan, form, contexts, stream);
+    CUresult result = plan.names_contexts ? issue_between_contexts(cu, shape, form, contexts, stream)
+                                          : issue(cu, shape, form, stream);
     if (result == CUDA_SUCCESS && plan.synchronise_after) result = wait_for_legacy_stream(cu);
     return to_failure(result);
 }
