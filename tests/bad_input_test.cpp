@@ -90,6 +90,8 @@ TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
          FERRY_FIELD_DEVICE},
         {"negative device", [](auto &c) { c.destination.device = -2; }, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
          FERRY_FIELD_DEVICE},
+        {"largest device", [](auto &c) { c.destination.device = std::numeric_limits<std::int32_t>::max(); },
+         FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE},
         {"null source", [](auto &c) { c.source.address = 0; }, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE,
          FERRY_FIELD_ADDRESS},
         {"null array",

@@ -85,8 +85,9 @@ std::uint64_t unusual(const ferry_place &place) noexcept {
 }
 
 bool is_known_memory(const ferry_place &place, const copy_limits &limits) noexcept {
-    static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE && FERRY_DEVICE_UNKNOWN == -1);
-    const bool is_known_device = static_cast<unsigned>(place.device + 1) <= static_cast<unsigned>(limits.device_count);
+    static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE);
+    // FERRY_DEVICE_UNKNOWN, -1, becomes 0 and every other negative number a large one.
+    const bool is_known_device = static_cast<unsigned>(place.device) + 1u <= static_cast<unsigned>(limits.device_count);
     return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_DEVICE &&
            (place.kind != FERRY_KIND_DEVICE || is_known_device);
 }
