@@ -208,7 +208,7 @@ TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_linear) {
 }
 
 // Streams share hardware queues: work that waits in a queue holds up other streams' kernels and device copies, but
-// not their copies from and to the host (facts.md).
+// not their copies from and to the host (docs/driver.md).
 TEST_F(softdriver_test, a_held_hardware_queue_blocks_other_streams_but_not_their_host_copies) {
     CUdeviceptr memory = 0;
     void *pinned = nullptr;

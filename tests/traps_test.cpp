@@ -1,4 +1,4 @@
-// The traps of drivers that others have fallen into, one test each. The numbers are those of the project's list.
+// The traps of drivers that others have fallen into, one test each. The numbers are those of docs/driver.md.
 #include <cstdlib>
 
 #include <sys/wait.h>

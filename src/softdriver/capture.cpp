@@ -39,8 +39,8 @@ void invalidate(capture &broken, CUresult result) {
 }
 
 // A thread may not do what is unsafe beside its own capture, unless that is relaxed, nor beside a global one of any
-// thread. Doing so breaks the capture (facts.md, trap 21). A thread may take another mode for itself: in THREAD_LOCAL
-// only its own captures count, in RELAXED none.
+// thread. Doing so breaks the capture (docs/driver.md). A thread may take another mode for itself: in THREAD_LOCAL only
+// its own captures count, in RELAXED none.
 void refuse_if_capture_forbids(driver &cu) {
     if (mode_of_thread == CU_STREAM_CAPTURE_MODE_RELAXED) return;
     bool forbidden = false;

@@ -152,7 +152,7 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
 } // namespace
 
 // Memory from cuMemAlloc and arrays are found on whichever device they are, whatever context is current (seen on
-// CUDA 13.0 with two H200). Memory of pools is not: that is checked against the current context (trap 2 of facts.md).
+// CUDA 13.0 with two H200). Memory of pools is not: that is checked against the current context (docs/driver.md).
 side resolve(driver &cu, const place &at, const extent &size, bool peer) {
     if (peer && at.type != CU_MEMORYTYPE_HOST) require(cu.contexts.find(at.context), CUDA_ERROR_INVALID_CONTEXT);
     switch (at.type) {

@@ -22,7 +22,7 @@ struct fact {
     int value;
 };
 constexpr fact facts[] = {
-    // Where ferry cares: as the H200 answers (facts.md).
+    // Where ferry cares: as an H200 answers.
     {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
     {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},

@@ -1,5 +1,5 @@
 // Lanes and the dependencies between operations. A compute lane is a hardware queue: strictly first in, first out, so
-// an operation that has to wait holds up everything behind it, whatever its stream (facts.md, "Async pageable copies").
+// an operation that has to wait holds up everything behind it, whatever its stream (docs/driver.md).
 // Copy engines and the host-function thread take operations in the order in which they become ready.
 #include "softdriver/engine.h"
 

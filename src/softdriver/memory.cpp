@@ -1,5 +1,5 @@
 // Device memory and pinned host memory. Frees wait for everything that runs on the device, holding the submission
-// lock: measured on the real driver (facts.md), and what makes held streams deadlock.
+// lock: measured on the real driver (docs/driver.md), and what makes held streams deadlock.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 

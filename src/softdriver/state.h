@@ -1,6 +1,6 @@
 // The software driver's state: devices, contexts, streams, memory, captures, all guarded by one submission lock, and
 // enter(), the frame around every entry point. One lock on purpose: the driver's own frees wait for running work while
-// they hold what every other call needs (facts.md), and a design that deadlocks there must deadlock here.
+// they hold what every other call needs (docs/driver.md), and a design that deadlocks there must deadlock here.
 #pragma once
 
 #include "softdriver/access.h"

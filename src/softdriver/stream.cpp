@@ -59,8 +59,7 @@ void refuse_to_wait(driver &cu, const stream &on) {
 
 } // namespace
 
-// The special handles mean a stream of the current context. Any other is taken wherever it belongs: the driver checks
-// pointers, not streams, against the current context (facts.md, trap 2).
+// The special handles mean a stream of the current context. Any other is taken wherever it belongs (docs/driver.md).
 stream &find_stream(driver &cu, CUstream handle) {
     if (!handle || handle == CU_STREAM_LEGACY) return current_context(cu).legacy;
     if (handle == CU_STREAM_PER_THREAD) return per_thread_stream(cu, current_context(cu));
