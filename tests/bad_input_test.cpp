@@ -146,6 +146,17 @@ TEST_F(bad_input, error_tells_value_and_limit) {
     EXPECT_EQ(error.value, 100u);
     EXPECT_EQ(error.limit, 128u);
     EXPECT_EQ(describe(error), "source.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)");
+    copy = good();
+    copy.destination.device = -7;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(describe(error),
+              std::string("destination.device: ") + ferry_status_text(FERRY_ERROR_DEVICE) + " (FERRY_ERROR_DEVICE)");
+    copy = describe_copy(host->describe(statement::stated), array->describe(statement::stated, {.y = 9}), 128, 8, 2);
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(describe(error), "destination.y: 17, but it ends at 16 (FERRY_ERROR_OUT_OF_BOUNDS)");
+    copy = good();
+    copy.source.row_pitch = 100;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
     char short_buffer[8];
     EXPECT_EQ(ferry_error_format(&error, short_buffer, sizeof short_buffer), describe(error).size());
     EXPECT_STREQ(short_buffer, "source.");

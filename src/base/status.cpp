@@ -76,11 +76,11 @@ const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t lim
     case FERRY_ERROR_PITCH:
         return value < limit ? "at least" : "at most";
     case FERRY_ERROR_OUT_OF_BOUNDS:
-        return "ends at";
+        return value < limit ? "but it begins at" : "but it ends at";
     case FERRY_ERROR_ARRAY_FORMAT:
-        return "elements of";
-    case FERRY_ERROR_DEVICE:
-        return "expected";
+        return "in elements of";
+    case FERRY_ERROR_DRIVER_TOO_OLD:
+        return "at least";
     default:
         return nullptr;
     }
