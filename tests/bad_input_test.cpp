@@ -175,6 +175,11 @@ TEST_F(bad_input, error_info_is_filled_as_far_as_it_reaches_and_cleared_by_succe
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
     EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
     EXPECT_EQ(error.field, 77) << "beyond the size the caller gave";
+    error = {};
+    error.struct_size = 7;
+    error.status = 77;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
+    EXPECT_EQ(error.status, 77) << "too small to hold a field";
     error = new_error();
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
     copy = good();

@@ -15,12 +15,12 @@ failure refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::
 std::int32_t report(ferry_error_info *error, const failure &what) noexcept {
     if (!error) return what.status;
     // A zeroed struct is served as the first version's: nobody's can be smaller than that.
-    constexpr std::uint32_t first_size = 40;
+    constexpr std::uint32_t first_size = 40, smallest_size = 8; // as plausible_size of base/sized.h
     if (error->struct_size == 0) error->struct_size = first_size;
     const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, 0, what.limit, what.value};
     if (error->struct_size >= sizeof told)
         *error = told;
-    else
+    else if (error->struct_size >= smallest_size)
         std::memcpy(error, &told, error->struct_size);
     return what.status;
 }
