@@ -19,8 +19,8 @@
  *             ferry_address_info) begin with struct_size: set it to sizeof the struct. Programs built against an older
  *             header, with smaller structs, are served. Of larger ones, the bytes that this library does not know must
  *             be zero in what it reads, and are zeroed in what it fills (left alone in ferry_error_info). Sizes below 8
- *             or above 4096 are refused; a ferry_error_info below 8 is not filled. ferry_place and ferry_copy_desc never change; their reserved fields must be
- *             zero.
+ *             or above 4096 are refused; a ferry_error_info below 8 is not filled. ferry_place and ferry_copy_desc
+ *             never change; their reserved fields must be zero.
  *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
  *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close.
  *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
