@@ -357,7 +357,7 @@ TEST_F(bad_input, unknown_flags_of_memory_calls) {
     EXPECT_EQ(ferry_host_alloc(basic.get(), 64, 2, &memory), FERRY_ERROR_FLAGS);
     char bytes[64];
     EXPECT_EQ(ferry_host_register(basic.get(), bytes, 64, 2), FERRY_ERROR_FLAGS);
-    ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0x100, 16, 0, 0};
+    ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0x40, 16, 0, 0};
     EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_FLAGS);
     desc.flags = 0;
     desc.channels = 3;

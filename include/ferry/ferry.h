@@ -16,11 +16,12 @@
  *   Contexts  Every call leaves the calling thread's current CUDA context as it found it, also when it fails, except
  *             ferry_context_push and ferry_context_pop, whose job it is. A thread without a context may call anything.
  *   Structs   ferry_options, ferry_array_desc, ferry_error_info and what ferry fills (ferry_report, ferry_device_info,
- *             ferry_address_info) begin with struct_size: set it to sizeof the struct. Programs built against an older
- *             header, with smaller structs, are served. Of larger ones, the bytes that this library does not know must
- *             be zero in what it reads, and are zeroed in what it fills (left alone in ferry_error_info). Sizes below 8
- *             or above 4096 are refused; a ferry_error_info below 8 is not filled. ferry_place and ferry_copy_desc
- *             never change; their reserved fields must be zero.
+ *             ferry_peer_info, ferry_address_info, ferry_explanation) begin with struct_size: set it to sizeof the
+ *             struct. Programs built against an older header, with smaller structs, are served. Of larger ones, the
+ *             bytes that this library does not know must be zero in what it reads, and are zeroed in what it fills
+ *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info below 8 is
+ *             not filled. ferry_place, ferry_copy_desc and ferry_fill_desc never change; their reserved fields must be
+ *             zero.
  *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
  *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close.
  *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
@@ -44,10 +45,12 @@
 extern "C" {
 #endif
 
-/* CUDA's own handles, by tag: CUcontext, CUstream and CUarray are pointers to these. */
+/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray and CUmipmappedArray are pointers to these. */
 struct CUctx_st;
 struct CUstream_st;
+struct CUevent_st;
 struct CUarray_st;
+struct CUmipmappedArray_st;
 
 /* One opened library. The only type of ferry's own that is opaque. */
 typedef struct ferry_instance ferry_instance;
@@ -57,7 +60,7 @@ typedef struct ferry_instance ferry_instance;
  * ------------------------------------------------------------------------------------------------------------ */
 
 #define FERRY_VERSION_MAJOR 0
-#define FERRY_VERSION_MINOR 1
+#define FERRY_VERSION_MINOR 2
 #define FERRY_VERSION_PATCH 0
 
 /*
@@ -96,6 +99,8 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
+#define FERRY_ERROR_PEER_ACCESS (-20)     /* the one device cannot access the other's memory, or data got lost so */
+#define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -166,6 +171,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_CHECKS 17
 #define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
 #define FERRY_FIELD_SOFTWARE 19  /* software_devices, software_queues or software_memory */
+#define FERRY_FIELD_PATTERN 20   /* pattern_size */
 
 /*
  * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version). Every call
@@ -178,6 +184,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *   ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size to fit
  *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is
  *   OVERFLOW, FLAGS     value: what was given
+ *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
  *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
  *   ABI_MISMATCH        value: the size given; limit: this library's
  * Both are 0 where a number says nothing. For a driver's status side and field are 0.
@@ -298,7 +305,7 @@ typedef struct ferry_report {
     int32_t fallback_reason; /* why AUTO took the software driver, as ferry_open with CUDA would say; or 0 */
     uint32_t missing_count;  /* optional entry points that this driver lacks; see ferry_missing_entry_point */
     int32_t checks;          /* FERRY_CHECKS_* in force */
-    uint32_t reserved;
+    uint32_t failed_peers;   /* ordered pairs of devices between which a probe with data failed so far */
 } ferry_report;
 
 /*
@@ -393,6 +400,80 @@ typedef struct ferry_device_info {
  * Driver:        none; cuDeviceGetAttribute and its like were asked at ferry_open.
  */
 FERRY_API int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Peers
+ *
+ * A copy between two devices needs none of this. With peer access the bytes take the link between the devices instead
+ * of a detour through the host. Access has a direction: `device` reaches the memory of `peer`.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What came of sending data through a pair of devices. */
+#define FERRY_PROBE_NOT_RUN 0
+#define FERRY_PROBE_PASSED 1
+#define FERRY_PROBE_FAILED 2 /* the driver reports access, but bytes do not arrive: the pair counts as having none */
+
+/* One ordered pair of devices. */
+typedef struct ferry_peer_info {
+    uint32_t struct_size;
+    int32_t device;
+    int32_t peer;
+    int32_t can_access;        /* 1: `device` can reach the memory of `peer`: the driver says so, and no probe failed */
+    int32_t driver_can_access; /* what the driver says */
+    int32_t probe;             /* FERRY_PROBE_*: in this instance */
+    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 where it does not tell */
+    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also where the driver does not tell */
+    int32_t array_access;      /* 1: arrays can be reached too; 0 also where the driver does not tell */
+    uint32_t reserved;
+} ferry_peer_info;
+
+/*
+ * Fills `info` up to info->struct_size for `device` reaching the memory of `peer`. Runs no probe.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE (also for a device and itself).
+ * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
+ */
+FERRY_API int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
+
+/*
+ * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
+ * Sends 64 KiB each way with access enabled and compares them. It is done once per ordered pair and instance; later
+ * calls return what the first one found. Access is afterwards what it was before.
+ *
+ * Thread-safety: safe.
+ * Blocking:      the first time, for some milliseconds and as ferry_context_retain_primary.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_get_peer_info tells which);
+ *                _DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then nothing is remembered.
+ * Driver:        cuDeviceCanAccessPeer, cuCtxEnablePeerAccess, cuMemAlloc, cuMemcpy3DPeerAsync, cuCtxDisablePeerAccess.
+ */
+FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
+
+/*
+ * Lets `device` reach the memory of `peer`, in the contexts that ferry uses for the two, until it is disabled or a
+ * context ends. Probes the pair first. Access that is enabled already is a success.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
+ * Ownership:     none.
+ * Errors:        as ferry_peer_probe.
+ * Driver:        as ferry_peer_probe, then cuCtxEnablePeerAccess.
+ */
+FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
+
+/*
+ * Undoes ferry_peer_enable. Access that is not enabled is a success. Copies between the two go on working.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until work that uses the access has ended.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuCtxDisablePeerAccess.
+ */
+FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Contexts
@@ -507,6 +588,155 @@ FERRY_API int32_t ferry_context_current(ferry_instance *instance, struct CUctx_s
 FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context);
 
 /* ---------------------------------------------------------------------------------------------------------------
+ * Streams and events
+ *
+ * For programs without CUDA's headers. Streams and events of the host program's own, a CUstream or cudaStream_t and a
+ * CUevent or cudaEvent_t, serve everywhere as well as those made here.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* These two, cast to a pointer, and NULL, which is the legacy one, stand for the default streams of a context: the
+ * calling thread's current one or, if it has none, the one that the call says. */
+#define FERRY_STREAM_LEGACY 1
+#define FERRY_STREAM_PER_THREAD 2
+
+#define FERRY_STREAM_NON_BLOCKING 1u /* not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING) */
+
+/*
+ * Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative numbers
+ * are more urgent, down to a limit that the driver applies; copies do not heed it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Driver:        cuStreamCreateWithPriority.
+ */
+FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
+                                      struct CUstream_st **stream);
+
+/*
+ * Destroys a stream; what is enqueued on it still runs to its end. NULL is allowed.
+ *
+ * Thread-safety: safe; no other call may be using the stream.
+ * Blocking:      never.
+ * Ownership:     the stream is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (the default streams too), _UNSUPPORTED; the driver's own.
+ * Driver:        cuStreamDestroy.
+ */
+FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream);
+
+/*
+ * Waits until all work enqueued on `stream` has ended. The default streams are those of the current context, else of
+ * device 0's.
+ *
+ * Thread-safety: safe.
+ * Blocking:      yes, that is its job.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own, late errors of earlier work among them.
+ * Driver:        cuStreamSynchronize.
+ */
+FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream);
+
+/*
+ * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. Default streams as for
+ * ferry_stream_synchronize.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Driver:        cuStreamQuery.
+ */
+FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
+
+/*
+ * Makes what is enqueued on `stream` from now on wait for `event` as it was last recorded, on whatever device that was.
+ * An event never recorded is not waited for. Default streams as for ferry_stream_synchronize.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none; the event may be destroyed or recorded again at once.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuStreamWaitEvent.
+ */
+FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
+                                          struct CUevent_st *event);
+
+#define FERRY_EVENT_BLOCKING_SYNC 1u  /* ferry_event_synchronize sleeps instead of spinning */
+#define FERRY_EVENT_DISABLE_TIMING 2u /* cheaper; ferry_event_elapsed_time does not take it */
+
+/*
+ * Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_* bits.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but on first need as ferry_context_retain_primary.
+ * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Driver:        cuEventCreate.
+ */
+FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags,
+                                     struct CUevent_st **event);
+
+/*
+ * Destroys an event; who waits for it already goes on waiting. NULL is allowed.
+ *
+ * Thread-safety: safe; no other call may be using the event.
+ * Blocking:      never.
+ * Ownership:     the event is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuEventDestroy.
+ */
+FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event);
+
+/*
+ * Records `event` after the work enqueued on `stream` so far, which must be a stream of the event's own context.
+ * Default streams as for ferry_stream_synchronize.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (a stream of another context: -1400).
+ * Driver:        cuEventRecord.
+ */
+FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream);
+
+/*
+ * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
+ *
+ * Thread-safety: safe.
+ * Blocking:      yes, that is its job.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Driver:        cuEventSynchronize.
+ */
+FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event);
+
+/*
+ * Sets *done to 1 if the work before the event's last record has ended or there was none, else to 0.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Driver:        cuEventQuery.
+ */
+FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done);
+
+/*
+ * The time from `start` to `end`, two events of one context that have both passed, in milliseconds, to about half a
+ * microsecond.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (not passed yet: -1600; never recorded,
+ *                without timing, or of two contexts: -1400).
+ * Driver:        cuEventElapsedTime.
+ */
+FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUevent_st *start, struct CUevent_st *end,
+                                           float *milliseconds);
+
+/* ---------------------------------------------------------------------------------------------------------------
  * Memory
  * ------------------------------------------------------------------------------------------------------------ */
 
@@ -536,12 +766,26 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
                                              uint32_t element_size, uint64_t *address, uint64_t *row_pitch);
 
 /*
- * Frees what ferry_device_alloc or ferry_device_alloc_pitched gave. 0 is allowed.
+ * Allocates `size` bytes of managed memory: one address for the host and every device, between which the driver moves
+ * the pages. `device` is the one whose context asks for it. Where ferry_device_info says concurrent_managed_access 0,
+ * the host must not touch it while any device has work.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *address is the caller's until ferry_device_free.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE, _UNSUPPORTED; the driver's own (out of memory:
+ *                -1002).
+ * Driver:        cuMemAllocManaged, attached globally.
+ */
+FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address);
+
+/*
+ * Frees what ferry_device_alloc, ferry_device_alloc_pitched or ferry_managed_alloc gave. 0 is allowed.
  *
  * Thread-safety: safe.
  * Blocking:      until running work on the device has ended, as cuMemFree does.
  * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS if the address is not device memory; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS if it is neither device nor managed memory; the driver's own.
  * Driver:        cuPointerGetAttribute, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
@@ -596,7 +840,7 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
 
-/* What an array is made of; the values are CUarray_format's, and any of its others is passed to the driver too. */
+/* What an array is made of; the values are CUarray_format's. These take 1, 2 or 4 channels. */
 #define FERRY_FORMAT_UINT8 0x01
 #define FERRY_FORMAT_UINT16 0x02
 #define FERRY_FORMAT_UINT32 0x03
@@ -605,15 +849,66 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address)
 #define FERRY_FORMAT_SINT32 0x0a
 #define FERRY_FORMAT_HALF 0x10
 #define FERRY_FORMAT_FLOAT 0x20
+/* Normalised integers; the number of channels is in the name. */
+#define FERRY_FORMAT_UNORM_INT8X1 0xc0
+#define FERRY_FORMAT_UNORM_INT8X2 0xc1
+#define FERRY_FORMAT_UNORM_INT8X4 0xc2
+#define FERRY_FORMAT_UNORM_INT16X1 0xc3
+#define FERRY_FORMAT_UNORM_INT16X2 0xc4
+#define FERRY_FORMAT_UNORM_INT16X4 0xc5
+#define FERRY_FORMAT_SNORM_INT8X1 0xc6
+#define FERRY_FORMAT_SNORM_INT8X2 0xc7
+#define FERRY_FORMAT_SNORM_INT8X4 0xc8
+#define FERRY_FORMAT_SNORM_INT16X1 0xc9
+#define FERRY_FORMAT_SNORM_INT16X2 0xca
+#define FERRY_FORMAT_SNORM_INT16X4 0xcb
+#define FERRY_FORMAT_UNORM_INT_101010_2 0x50 /* 4 channels in 32 bits */
+/* Block compression: an element is a block of 4 x 4 texels. Channels: 4; BC4 1, BC5 2, BC6H 3. */
+#define FERRY_FORMAT_BC1_UNORM 0x91
+#define FERRY_FORMAT_BC1_UNORM_SRGB 0x92
+#define FERRY_FORMAT_BC2_UNORM 0x93
+#define FERRY_FORMAT_BC2_UNORM_SRGB 0x94
+#define FERRY_FORMAT_BC3_UNORM 0x95
+#define FERRY_FORMAT_BC3_UNORM_SRGB 0x96
+#define FERRY_FORMAT_BC4_UNORM 0x97
+#define FERRY_FORMAT_BC4_SNORM 0x98
+#define FERRY_FORMAT_BC5_UNORM 0x99
+#define FERRY_FORMAT_BC5_SNORM 0x9a
+#define FERRY_FORMAT_BC6H_UF16 0x9b
+#define FERRY_FORMAT_BC6H_SF16 0x9c
+#define FERRY_FORMAT_BC7_UNORM 0x9d
+#define FERRY_FORMAT_BC7_UNORM_SRGB 0x9e
+/* Video, with FERRY_ARRAY_VIDEO: packed ones are copied as they are, planar ones (3 channels) plane by plane, see
+ * ferry_array_get_plane. */
+#define FERRY_FORMAT_NV12 0xb0 /* planar 4:2:0, 8 bits */
+#define FERRY_FORMAT_P010 0x9f /* planar 4:2:0, 10 bits */
+#define FERRY_FORMAT_P016 0xa1 /* planar 4:2:0, 16 bits */
+#define FERRY_FORMAT_NV16 0xa2 /* planar 4:2:2, 8 bits */
+#define FERRY_FORMAT_P210 0xa3 /* planar 4:2:2, 10 bits */
+#define FERRY_FORMAT_P216 0xa4 /* planar 4:2:2, 16 bits */
+#define FERRY_FORMAT_YUY2 0xa5 /* packed 4:2:2, 8 bits; 4 channels */
+#define FERRY_FORMAT_Y210 0xa6 /* packed 4:2:2, 10 bits; 2 channels */
+#define FERRY_FORMAT_Y216 0xa7 /* packed 4:2:2, 16 bits; 2 channels */
+#define FERRY_FORMAT_AYUV 0xa8 /* packed 4:4:4, 8 bits; 4 channels */
+#define FERRY_FORMAT_Y410 0xa9 /* packed 4:4:4, 10 bits; 1 channel */
+#define FERRY_FORMAT_Y416 0xb1 /* packed 4:4:4, 12 bits; 4 channels */
+#define FERRY_FORMAT_Y444_PLANAR8 0xb2
+#define FERRY_FORMAT_Y444_PLANAR10 0xb3
+#define FERRY_FORMAT_YUV444_8BIT_SEMIPLANAR 0xb4
+#define FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR 0xb5
 
+#define FERRY_ARRAY_LAYERED 0x01u        /* depth counts layers (CUDA_ARRAY3D_LAYERED) */
 #define FERRY_ARRAY_SURFACE 0x02u        /* kernels may write it through a surface (CUDA_ARRAY3D_SURFACE_LDST) */
+#define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
 #define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
+#define FERRY_ARRAY_VIDEO 0x100u         /* of the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
 
-/* An array's shape. width, height and depth are elements; height 0 is a 1D array, depth 0 a 1D or 2D array. */
+/* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer, or
+ * a face of a cube, is a slice: its number is z. */
 typedef struct ferry_array_desc {
     uint32_t struct_size;
     int32_t format;    /* FERRY_FORMAT_* */
-    uint32_t channels; /* 1, 2 or 4 */
+    uint32_t channels; /* 1, 2 or 4, or what the format says */
     uint32_t flags;    /* FERRY_ARRAY_* */
     uint64_t width;
     uint64_t height;
@@ -621,8 +916,7 @@ typedef struct ferry_array_desc {
 } ferry_array_desc;
 
 /*
- * Creates a CUDA array on `device`. Layered, cubemap and mipmapped ones come from the driver (ferry_get_proc); a copy
- * takes any CUarray.
+ * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. A copy takes any other CUarray as well.
  *
  * Thread-safety: safe.
  * Blocking:      may wait for the device.
@@ -646,6 +940,55 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
 
 /*
+ * Creates a mipmapped array: `levels` arrays, each half the width, height and (unless layered) depth of the one before,
+ * down to 1. 0: as many as there can be; more than that are not made. Errors and flags as for ferry_array_create.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy.
+ * Errors:        as ferry_array_create; FERRY_ERROR_UNSUPPORTED.
+ * Driver:        cuMipmappedArrayCreate.
+ */
+FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
+                                               uint32_t levels, struct CUmipmappedArray_st **mipmapped);
+
+/*
+ * Level number `level` of a mipmapped array, an array like any other to copies; 0 is the largest.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *array belongs to the mipmapped array and ends with it; it is not to be destroyed by itself.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such level: -1001).
+ * Driver:        cuMipmappedArrayGetLevel.
+ */
+FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
+                                                  uint32_t level, struct CUarray_st **array);
+
+/*
+ * Destroys a mipmapped array with all its levels. NULL is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the device has ended.
+ * Ownership:     the arrays are gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuMipmappedArrayDestroy.
+ */
+FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped);
+
+/*
+ * Plane number `plane` of an array in a planar video format, an array like any other to copies: brightness first, then
+ * colour, which is smaller where the format samples it less often.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *plane_array belongs to `array` and ends with it; it is not to be destroyed by itself.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such plane, no planar format: -1001).
+ * Driver:        cuArrayGetPlane.
+ */
+FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray_st *array, uint32_t plane,
+                                        struct CUarray_st **plane_array);
+
+/*
  * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element: of
  * a block of 4 x 4 texels for block-compressed formats, whose copies count blocks; 0 for formats that have no such
  * thing (planar ones).
@@ -664,6 +1007,7 @@ FERRY_API int32_t ferry_array_describe(ferry_instance *instance, struct CUarray_
 #define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
 #define FERRY_MEMORY_DEVICE 2
 #define FERRY_MEMORY_MANAGED 3
+#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
 
 typedef struct ferry_address_info {
     uint32_t struct_size;
@@ -702,9 +1046,10 @@ FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t addr
  * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
  *
  * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, which leaves
- * no room for an x if the copy has rows or begins at one. Not read for arrays. slice_height  rows from one slice to the
- * next, at least y + height: the allocation's height, not the copy's; 0: slices lie tight, height rows apart, which
- * leaves no room for a y likewise. Not read for arrays. device        not read for ANY and HOST.
+ *               no room for an x if the copy has rows or begins at one. Not read for arrays.
+ * slice_height  rows from one slice to the next, at least y + height: the allocation's height, not the copy's; 0:
+ *               slices lie tight, height rows apart, which leaves no room for a y likewise. Not read for arrays.
+ * device        not read for ANY and HOST. Managed memory may be described as HOST, as DEVICE on any device, or as ANY.
  *
  * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
  * as with the driver's own calls.
@@ -787,19 +1132,16 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
-#define FERRY_STREAM_LEGACY 1
-#define FERRY_STREAM_PER_THREAD 2
-
 /*
  * Enqueues a copy on `stream`: it starts after the work before it there, and is complete for the work after it.
  * Any stream of the caller's will do, a CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default
  * stream, FERRY_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for
- * those three it is found as for ferry_copy. Programs without CUDA headers make streams by
- * ferry_get_proc("cuStreamCreate").
+ * those three it is found as for ferry_copy.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except where an end is pageable host memory: the driver's own pageable
- *                copies may wait for earlier work on the stream and for the copy itself.
+ * Blocking:      does not wait for the GPU, except where ferry_explain_async reports it: the driver's own copies from
+ *                and to pageable memory, and from host memory to host memory, wait for earlier work on the stream and
+ *                for the copy itself.
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
  * Errors:        as ferry_copy; nothing was enqueued. What goes wrong later comes back from a later call that
  *                synchronises.
@@ -832,6 +1174,137 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
  */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                          struct CUstream_st *stream, ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Explanations
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* How a copy travels. */
+#define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
+#define FERRY_ROUTE_DRIVER 1 /* by one call of the driver's own */
+
+/* What the caller waits for. */
+#define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
+#define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
+#define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
+
+/* What a copy would do. */
+typedef struct ferry_explanation {
+    uint32_t struct_size;
+    int32_t route;              /* FERRY_ROUTE_* */
+    int32_t blocks;             /* FERRY_BLOCKS_* */
+    int32_t synchronises;       /* 1: the driver's call returns before the copy is complete, so ferry then waits */
+    const char *driver_call;    /* "cuMemcpy3DAsync" and its like; empty for FERRY_ROUTE_NONE */
+    int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
+    int32_t source_memory;      /* FERRY_MEMORY_* */
+    int32_t source_device;      /* where device or array memory lies; -1 otherwise */
+    int32_t destination_memory; /* FERRY_MEMORY_* */
+    int32_t destination_device;
+    uint32_t reserved;
+    uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
+    uint64_t height;
+    uint64_t depth;
+} ferry_explanation;
+
+/*
+ * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but on first need as ferry_context_retain_primary.
+ * Ownership:     the caller's struct; the string is static.
+ * Errors:        as ferry_copy, and _ABI_MISMATCH.
+ * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
+                                ferry_error_info *error);
+
+/*
+ * What ferry_copy_async would do, likewise.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_explain.
+ * Ownership:     as ferry_explain.
+ * Errors:        as ferry_copy_async, and _ABI_MISMATCH.
+ * Driver:        as ferry_explain.
+ */
+FERRY_API int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
+                                      ferry_explanation *explanation, ferry_error_info *error);
+
+/*
+ * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
+ * 4096 B x 3 rows x 1 slices; does not block", cut to `size` bytes with its ending zero. Returns the length of the
+ * whole line without the zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's buffer; it may be NULL when size is 0.
+ * Errors:        none; returns 0 for a NULL explanation.
+ * Driver:        none.
+ */
+FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Fills
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * One fill: a pattern of 1, 2 or 4 bytes, in memory order, repeated over a box of device, managed or pinned host
+ * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
+ * pitch only where there are rows. Height 0 and depth 0 count as 1; width 0 is a success and fills nothing.
+ */
+typedef struct ferry_fill_desc {
+    ferry_place destination;
+    uint64_t width; /* bytes */
+    uint64_t height;
+    uint64_t depth;        /* of slices that lie tight: slice_height 0 or `height` */
+    uint8_t pattern[16];   /* its first pattern_size bytes are read */
+    uint32_t pattern_size; /* 1, 2 or 4 */
+    uint32_t flags;        /* must be zero */
+    uint64_t reserved[6];  /* must be zero */
+} ferry_fill_desc;
+
+/*
+ * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken); a NULL place
+ * leaves the destination all zero, a NULL pattern the pattern.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs; the place may be the one inside *fill.
+ * Errors:        none here: ferry_fill checks. A NULL fill is ignored.
+ * Driver:        none.
+ */
+FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
+                                    uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
+
+/*
+ * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
+ * memory's device, else the one that ferry uses for that device.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the fill is complete.
+ * Ownership:     `fill` is read before return.
+ * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
+ *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
+ *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for patterns of 8 and 16
+ *                bytes, for slices apart and for arrays; the driver's own.
+ * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
+ *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize.
+ */
+FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
+
+/*
+ * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the device of the memory, or on
+ * one with peer access to it; the NULL, legacy and per-thread streams are those of the context found as for ferry_fill.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU.
+ * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
+ * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
+ *                memory.
+ * Driver:        as ferry_fill, without the wait.
+ */
+FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
+                                   ferry_error_info *error);
 
 #ifdef __cplusplus
 }

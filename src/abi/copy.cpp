@@ -1,5 +1,9 @@
-// The copies: lay out, resolve, check, choose the context, plan, run.
+// The copies: lay out, resolve, check, choose the context, plan; then run, or tell what would run.
+#include <cinttypes>
+#include <cstdio>
+
 #include "abi/instance.h"
+#include "base/sized.h"
 #include "copy/shape.h"
 #include "plan/plan.h"
 #include "route/driver_route.h"
@@ -13,15 +17,19 @@ failure on_side(failure failed, std::int32_t side) noexcept {
     return failed;
 }
 
+// What is asked about host memory beyond what the checks need.
+enum class ask_host { if_it_matters, always };
+
 failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy, const shape &shape, copy_form form,
-                     resolved_ends &ends) noexcept {
+                     ask_host how_much, resolved_ends &ends) noexcept {
     // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.
-    const bool need_host_kind = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
+    const bool always = how_much == ask_host::always;
+    const bool source_matters = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
     if (failure failed = resolve_place(instance.cu, copy.source, shape.source.span,
-                                       {instance.full_checks, need_host_kind}, ends.source))
+                                       {instance.full_checks, source_matters || always}, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
     if (failure failed = resolve_place(instance.cu, copy.destination, shape.destination.span,
-                                       {instance.full_checks, false}, ends.destination))
+                                       {instance.full_checks, always}, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
 }
@@ -48,14 +56,25 @@ failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy
     return find(shape.destination, contexts.destination);
 }
 
-failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept {
-    shape shape;
+struct prepared_copy {
+    ferry::shape shape;
+    plan_facts facts;
+    copy_plan plan;
+    context_choice choice;
+};
+
+// Everything before the driver's call; then `then(prepared)`, with the copy's context current.
+template <class Then>
+inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
+                       ask_host how_much, Then then) noexcept {
+    prepared_copy prepared;
+    shape &shape = prepared.shape;
     if (failure failed = lay_out(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
 
     resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, shape, form, resolved)) return failed;
-    context_choice choice;
+    if (failure failed = resolve_ends(instance, copy, shape, form, how_much, resolved)) return failed;
+    context_choice &choice = prepared.choice;
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
                                         resolved.source.device, choice))
         return failed;
@@ -65,19 +84,116 @@ failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form fo
         if (failure failed = look_up_arrays(instance.cu, copy, resolved)) return failed;
     if (failure failed = settle(resolved, instance.limits, shape)) return failed;
 
-    plan_facts facts = {.form = form};
-    if (failure failed = instance.contexts.device_of_current(choice.wanted, facts.context_device)) return failed;
-    const copy_plan plan = plan_copy(shape, facts);
-    end_contexts contexts = {choice.wanted, choice.wanted};
-    if (plan.names_contexts)
-        if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
-    return run_driver_route(instance.cu, shape, plan, form, contexts, stream);
+    prepared.facts = {.form = form};
+    if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
+        return failed;
+    prepared.plan = plan_copy(shape, prepared.facts);
+    return then(prepared);
+}
+
+failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept {
+    return prepare(instance, copy, form, stream, ask_host::if_it_matters,
+                   [&](const prepared_copy &prepared) noexcept -> failure {
+                       const auto &[shape, facts, plan, choice] = prepared;
+                       end_contexts contexts = {choice.wanted, choice.wanted};
+                       if (plan.names_contexts)
+                           if (failure failed = find_contexts(instance, shape, facts.context_device, contexts))
+                               return failed;
+                       return run_driver_route(instance.cu, shape, plan, form, contexts, stream);
+                   });
 }
 
 int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
                         ferry_error_info *error) noexcept {
     if (!instance || !desc) return report(error, null_argument);
     return report(error, copy(*instance, *desc, form, stream));
+}
+
+std::int32_t public_kind(memory_kind kind) noexcept {
+    switch (kind) {
+    case memory_kind::pinned:
+        return FERRY_MEMORY_PINNED;
+    case memory_kind::device:
+        return FERRY_MEMORY_DEVICE;
+    case memory_kind::managed:
+        return FERRY_MEMORY_MANAGED;
+    case memory_kind::array:
+        return FERRY_MEMORY_ARRAY;
+    default:
+        return FERRY_MEMORY_PAGEABLE;
+    }
+}
+
+// An array whose device was not stated is the context's.
+std::int32_t device_of(const shape_end &end, int context_device) noexcept {
+    return end.array && end.device < 0 ? context_device : end.device;
+}
+
+[[gnu::cold, gnu::noinline]] failure explain(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
+                                             CUstream stream, ferry_explanation *explanation) noexcept {
+    static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
+                  static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
+                  static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
+    ferry_explanation found = {};
+    found.driver_call = "";
+    found.context_device = found.source_device = found.destination_device = -1;
+    const failure failed =
+        prepare(instance, copy, form, stream, ask_host::always, [&](const prepared_copy &prepared) noexcept -> failure {
+            const auto &[shape, facts, plan, choice] = prepared;
+            found.route = FERRY_ROUTE_DRIVER;
+            found.blocks = static_cast<std::int32_t>(blocking_of(shape, form));
+            found.synchronises = plan.synchronise_after;
+            found.driver_call = driver_call_name(plan, form);
+            found.context_device = facts.context_device;
+            found.source_memory = public_kind(shape.source.kind);
+            found.source_device = device_of(shape.source, facts.context_device);
+            found.destination_memory = public_kind(shape.destination.kind);
+            found.destination_device = device_of(shape.destination, facts.context_device);
+            found.width = shape.width;
+            found.height = shape.height;
+            found.depth = shape.depth;
+            return {};
+        });
+    if (failed) return failed;
+    return write_sized(found, explanation);
+}
+
+int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
+                           ferry_explanation *explanation, ferry_error_info *error) noexcept {
+    if (!instance || !desc || !explanation) return report(error, null_argument);
+    return report(error, explain(*instance, *desc, form, stream, explanation));
+}
+
+struct end_name {
+    char text[32];
+};
+
+end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
+    constexpr const char *names[] = {"pageable", "pinned", "device", "managed", "array"};
+    end_name name;
+    const char *word = memory >= 0 && memory <= FERRY_MEMORY_ARRAY ? names[memory] : "?";
+    if (memory == FERRY_MEMORY_ARRAY)
+        std::snprintf(name.text, sizeof name.text, "array on device %d", device);
+    else if (memory == FERRY_MEMORY_DEVICE)
+        std::snprintf(name.text, sizeof name.text, "device %d", device);
+    else
+        std::snprintf(name.text, sizeof name.text, "%s", word);
+    return name;
+}
+
+std::uint64_t format(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept {
+    constexpr const char *waits[] = {"does not block", "blocks until the source has been read", "blocks until done"};
+    const bool is_known = told.blocks >= 0 && told.blocks <= FERRY_BLOCKS_UNTIL_DONE;
+    const int length =
+        told.route == FERRY_ROUTE_NONE
+            ? std::snprintf(buffer, size, "nothing to copy")
+            : std::snprintf(buffer, size,
+                            "driver route: %s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s",
+                            told.driver_call, told.synchronises ? " and cuStreamSynchronize" : "",
+                            name_of(told.source_memory, told.source_device).text,
+                            name_of(told.destination_memory, told.destination_device).text, told.width, told.height,
+                            told.depth, is_known ? waits[told.blocks] : "");
+    return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 
 ferry_copy_desc describe_bytes(uint64_t destination, uint64_t source, uint64_t size) noexcept {
@@ -114,6 +230,25 @@ int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, u
                                CUstream_st *stream, ferry_error_info *error) {
     const ferry_copy_desc desc = describe_bytes(destination, source, size);
     return copy_and_report(instance, &desc, copy_form::asynchronous, stream, error);
+}
+
+int32_t ferry_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
+                      ferry_error_info *error) {
+    return explain_and_report(instance, copy, copy_form::synchronous, nullptr, explanation, error);
+}
+
+int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
+                            ferry_explanation *explanation, ferry_error_info *error) {
+    return explain_and_report(instance, copy, copy_form::asynchronous, stream, explanation, error);
+}
+
+uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size) {
+    if (!explanation) return 0;
+    ferry_explanation known = {};
+    known.driver_call = "";
+    if (read_sized(explanation, known)) return 0;
+    if (!known.driver_call) known.driver_call = "";
+    return format(known, buffer, size);
 }
 
 } // extern "C"

@@ -5,6 +5,7 @@
 #include "copy/shape.h"
 #include "device/contexts.h"
 #include "driver/library.h"
+#include "route/peers.h"
 
 struct ferry_instance {
     ferry::allocator allocator;
@@ -19,6 +20,7 @@ struct ferry_instance {
     ferry::copy_limits limits;
     ferry::device_facts devices[ferry::device_contexts::most_devices];
     ferry::device_contexts contexts{cu, devices};
+    ferry::peer_access peers{cu, devices, contexts};
 };
 
 namespace ferry {
@@ -38,6 +40,13 @@ inline failure enter_device(ferry_instance &instance, std::int32_t device, conte
     CUcontext context = nullptr;
     if (failure failed = instance.contexts.get(device, context)) return failed;
     return scope.enter(context);
+}
+
+// For what any context will do: the stream's, or for the default streams the current one, else device 0's.
+inline failure enter_any(ferry_instance &instance, CUstream stream, context_scope &scope) noexcept {
+    context_choice choice;
+    if (failure failed = choose_context(instance.cu, instance.contexts, stream, -1, -1, choice)) return failed;
+    return scope.enter(choice.wanted, choice.current);
 }
 
 } // namespace ferry

@@ -7,17 +7,6 @@
 
 using namespace ferry;
 
-namespace {
-
-// Pinned memory is for every device; any context will do to ask for it, the current one first.
-failure enter_any(ferry_instance &instance, context_scope &scope) noexcept {
-    context_choice choice;
-    if (failure failed = choose_context(instance.cu, instance.contexts, nullptr, -1, -1, choice)) return failed;
-    return scope.enter(choice.wanted, choice.current);
-}
-
-} // namespace
-
 extern "C" {
 
 int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
@@ -54,10 +43,24 @@ int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
     if (!address) return FERRY_SUCCESS;
     address_facts facts;
     if (failure failed = look_up_address(instance->cu, address, ask::kind_only, facts)) return failed.status;
-    if (facts.kind != memory_kind::device) return FERRY_ERROR_ADDRESS;
+    if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed) return FERRY_ERROR_ADDRESS;
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, facts.device, scope)) return failed.status;
+    const bool is_managed = facts.kind == memory_kind::managed;
+    if (failure failed =
+            is_managed ? enter_any(*instance, nullptr, scope) : enter_device(*instance, facts.device, scope))
+        return failed.status;
     return to_status(instance->cu.cuMemFree(address));
+}
+
+int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
+    if (address) *address = 0;
+    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    CUdeviceptr allocated = 0;
+    const int32_t status = call_optional(instance->cu.cuMemAllocManaged, &allocated, size, CU_MEM_ATTACH_GLOBAL);
+    if (status == FERRY_SUCCESS) *address = allocated;
+    return status;
 }
 
 int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address) {
@@ -65,7 +68,7 @@ int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
     if (flags & ~FERRY_HOST_WRITE_COMBINED) return FERRY_ERROR_FLAGS;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
     const unsigned combined = flags & FERRY_HOST_WRITE_COMBINED ? CU_MEMHOSTALLOC_WRITECOMBINED : 0;
     return to_status(
         instance->cu.cuMemHostAlloc(address, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | combined));
@@ -75,7 +78,7 @@ int32_t ferry_host_free(ferry_instance *instance, void *address) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return to_status(instance->cu.cuMemFreeHost(address));
 }
 
@@ -83,7 +86,7 @@ int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t si
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
     if (flags & ~FERRY_REGISTER_READ_ONLY) return FERRY_ERROR_FLAGS;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
     const unsigned read_only = flags & FERRY_REGISTER_READ_ONLY ? CU_MEMHOSTREGISTER_READ_ONLY : 0;
     return to_status(instance->cu.cuMemHostRegister(
         address, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | read_only));
@@ -92,7 +95,7 @@ int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t si
 int32_t ferry_host_unregister(ferry_instance *instance, void *address) {
     if (!instance || !address) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return to_status(instance->cu.cuMemHostUnregister(address));
 }
 
@@ -110,15 +113,51 @@ int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!array) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return to_status(instance->cu.cuArrayDestroy(array));
+}
+
+int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
+                                     uint32_t levels, CUmipmappedArray_st **mipmapped) {
+    if (mipmapped) *mipmapped = nullptr;
+    if (!instance || !desc || !mipmapped) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_array_desc wanted = {};
+    if (failure failed = read_sized(desc, wanted)) return failed.status;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    return create_mipmapped_array(instance->cu, wanted, levels, *mipmapped).status;
+}
+
+int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArray_st *mipmapped, uint32_t level,
+                                        CUarray_st **array) {
+    if (array) *array = nullptr;
+    if (!instance || !mipmapped || !array) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    return call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
+}
+
+int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray_st *mipmapped) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!mipmapped) return FERRY_SUCCESS;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    return call_optional(instance->cu.cuMipmappedArrayDestroy, mipmapped);
+}
+
+int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array) {
+    if (plane_array) *plane_array = nullptr;
+    if (!instance || !array || !plane_array) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    return call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
 }
 
 int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
                              uint32_t *element_size) {
     if (!instance || !array || !desc) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, scope)) return failed.status;
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
     ferry_array_desc found = {};
     std::uint32_t bytes = 0;
     if (failure failed = describe_array(instance->cu, array, found, bytes)) return failed.status;

@@ -54,17 +54,19 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_UNSUPPORTED", "this build or this driver has no such feature"},
     {"FERRY_ERROR_SOFTWARE_CONFIG", "the software driver already runs with other settings"},
     {"FERRY_ERROR_NO_CONTEXT", "there is no context that the call could use"},
+    {"FERRY_ERROR_PEER_ACCESS", "the one device cannot access the other's memory, or data got lost on the way"},
+    {"FERRY_ERROR_ALIGNMENT", "an address, pitch or width is no multiple of the pattern's size"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_NO_CONTEXT);
+static_assert(own_status_count == 1 - FERRY_ERROR_ALIGNMENT);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
 constexpr const char *field_names[] = {
     "",         "kind",        "device", "address", "array",     "row_pitch", "slice_height",
     "x",        "y",           "z",      "width",   "height",    "depth",     "flags",
-    "reserved", "struct_size", "driver", "checks",  "callbacks", "software"};
+    "reserved", "struct_size", "driver", "checks",  "callbacks", "software",  "pattern"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_SOFTWARE + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_PATTERN + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
@@ -79,6 +81,8 @@ const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t lim
         return value < limit ? "but it begins at" : "but it ends at";
     case FERRY_ERROR_ARRAY_FORMAT:
         return "in elements of";
+    case FERRY_ERROR_ALIGNMENT:
+        return "not a multiple of";
     case FERRY_ERROR_DRIVER_TOO_OLD:
         return "at least";
     default:

@@ -10,7 +10,18 @@ namespace {
 
 bool all_zero(const std::uint64_t (&words)[4]) noexcept { return (words[0] | words[1] | words[2] | words[3]) == 0; }
 
-failure check_words(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
+// Bytes from the first byte of a place to the one at x, y, z.
+bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                 std::uint64_t &offset) noexcept {
+    offset = x;
+    if ((y | z) == 0) return true;
+    std::uint64_t rows = 0;
+    return multiply_add(z, end.slice_height, y, rows) && multiply_add(rows, end.row_pitch, x, offset);
+}
+
+} // namespace
+
+failure check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
     if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_ARRAY)
         return refuse(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND);
     if (!all_zero(place.reserved)) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED);
@@ -21,30 +32,21 @@ failure check_words(const ferry_place &place, std::int32_t side, const copy_limi
     return {};
 }
 
-// Bytes from the first byte of a place to the one at x, y, z.
-bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::uint64_t z,
-                 std::uint64_t &offset) noexcept {
-    offset = x;
-    if ((y | z) == 0) return true;
-    std::uint64_t rows = 0;
-    return multiply_add(z, end.slice_height, y, rows) && multiply_add(rows, end.row_pitch, x, offset);
-}
-
-failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
+failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
                        shape_end &end) noexcept {
     if (!place.address) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS);
     end.array = nullptr;
     end.x = end.y = end.z = 0;
-    end.row_pitch = place.row_pitch ? place.row_pitch : shape.width;
-    end.slice_height = place.slice_height ? place.slice_height : shape.height;
+    end.row_pitch = place.row_pitch ? place.row_pitch : extent.width;
+    end.slice_height = place.slice_height ? place.slice_height : extent.height;
 
     std::uint64_t row_end = 0, slice_end = 0;
-    if (!add(place.x, shape.width, row_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_X, 0, place.x);
-    if (!add(place.y, shape.height, slice_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_Y, 0, place.y);
+    if (!add(place.x, extent.width, row_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_X, 0, place.x);
+    if (!add(place.y, extent.height, slice_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_Y, 0, place.y);
 
     // A default is held to the rule only where it is a stride: rows of a tight place have no room for an origin in X.
-    const bool has_slices = shape.depth > 1 || place.z > 0;
-    const bool has_rows = has_slices || shape.height > 1 || place.y > 0;
+    const bool has_slices = extent.depth > 1 || place.z > 0;
+    const bool has_rows = has_slices || extent.height > 1 || place.y > 0;
     if (end.row_pitch < row_end && (has_rows || place.row_pitch))
         return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_ROW_PITCH, row_end, place.row_pitch);
     if (place.row_pitch > limits.max_pitch)
@@ -52,14 +54,16 @@ failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_l
     if (end.slice_height < slice_end && (has_slices || place.slice_height))
         return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, slice_end, place.slice_height);
 
-    std::uint64_t origin = 0, extent = 0;
+    std::uint64_t origin = 0, reach = 0;
     if (!find_offset(end, place.x, place.y, place.z, origin) || !add(place.address, origin, end.span.first))
         return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_ADDRESS, 0, place.address);
-    if (!find_offset(end, shape.width - 1, shape.height - 1, shape.depth - 1, extent) ||
-        !add(end.span.first, extent, end.span.last))
-        return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, shape.width);
+    if (!find_offset(end, extent.width - 1, extent.height - 1, extent.depth - 1, reach) ||
+        !add(end.span.first, reach, end.span.last))
+        return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, extent.width);
     return {};
 }
+
+namespace {
 
 failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
     if (!place.array) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY);
@@ -74,8 +78,9 @@ failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &en
 
 failure lay_out_end(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
                     shape_end &end) noexcept {
-    return place.kind == FERRY_KIND_ARRAY ? lay_out_array(place, side, end)
-                                          : lay_out_linear(place, side, limits, shape, end);
+    return place.kind == FERRY_KIND_ARRAY
+               ? lay_out_array(place, side, end)
+               : lay_out_linear(place, side, limits, {shape.width, shape.height, shape.depth}, end);
 }
 
 // Everything that is zero in a place without strides, origin and mistakes.
@@ -118,8 +123,8 @@ bool lay_out_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, 
     if (copy.flags) return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags);
     if (copy.reserved0 || !all_zero(copy.reserved))
         return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
-    if (failure failed = check_words(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
-    if (failure failed = check_words(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
+    if (failure failed = check_place(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
+    if (failure failed = check_place(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
     shape.width = copy.width;
     shape.height = std::max<std::uint64_t>(copy.height, 1);
     shape.depth = std::max<std::uint64_t>(copy.depth, 1);

@@ -29,6 +29,8 @@ namespace {
     return {};
 }
 
+} // namespace
+
 failure check_range(const shape_end &end, std::int32_t side, const resolved_place &resolved) noexcept {
     if (!resolved.range_size) return {};
     const std::uint64_t range_last = resolved.range_start + (resolved.range_size - 1);
@@ -38,6 +40,8 @@ failure check_range(const shape_end &end, std::int32_t side, const resolved_plac
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_ADDRESS, range_last + 1, end.span.last + 1);
     return {};
 }
+
+namespace {
 
 failure check_end(const shape_end &end, std::int32_t side, const shape &shape,
                   const resolved_place &resolved) noexcept {

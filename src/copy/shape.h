@@ -24,6 +24,10 @@ struct shape {
     bool is_line() const noexcept { return height == 1 && depth == 1; }
 };
 
+struct extent {
+    std::uint64_t width, height, depth;
+};
+
 struct copy_limits {
     int device_count = 0;
     std::uint64_t max_pitch = 0; // bytes; the smallest of the devices'
@@ -40,6 +44,13 @@ struct resolved_ends {
 // The second half, which needs to know the memory. Then tight 3D becomes 2D and tight 2D 1D, where both ends are
 // linear.
 failure settle(const resolved_ends &resolved, const copy_limits &limits, shape &shape) noexcept;
+
+// Parts of both that a fill, which has one place, shares with copies: kind, device and reserved fields; a linear place
+// with its strides and span; the span within its allocation, where that is known.
+failure check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept;
+failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
+                       shape_end &end) noexcept;
+failure check_range(const shape_end &end, std::int32_t side, const resolved_place &resolved) noexcept;
 
 // Whether source and destination share bytes. Exact for two linear ends of equal strides (columns of one image may
 // interleave) and for boxes of one array; for unequal strides true only where the first bytes coincide.

@@ -13,6 +13,12 @@ constexpr std::int32_t to_status(CUresult result) noexcept {
     return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result);
 }
 
+// Of an entry point that this driver may lack.
+template <class Function, class... Arguments>
+std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {
+    return entry ? to_status(entry(arguments...)) : FERRY_ERROR_UNSUPPORTED;
+}
+
 constexpr failure to_failure(CUresult result) noexcept { return {.status = to_status(result)}; }
 
 struct driver_result {

@@ -5,20 +5,44 @@
 
 namespace ferry {
 
-failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept {
-    if (desc.flags & ~(FERRY_ARRAY_SURFACE | FERRY_ARRAY_TEXTURE_GATHER))
-        return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
+namespace {
+
+// Other flags are not passed on: copies into sparse arrays, and into arrays whose memory is to come later, kill the
+// context (CUDA_ERROR_LAUNCH_FAILED, seen on CUDA 13.0).
+constexpr std::uint32_t known_flags =
+    FERRY_ARRAY_LAYERED | FERRY_ARRAY_SURFACE | FERRY_ARRAY_CUBEMAP | FERRY_ARRAY_TEXTURE_GATHER | FERRY_ARRAY_VIDEO;
+static_assert(FERRY_ARRAY_LAYERED == CUDA_ARRAY3D_LAYERED && FERRY_ARRAY_SURFACE == CUDA_ARRAY3D_SURFACE_LDST &&
+              FERRY_ARRAY_CUBEMAP == CUDA_ARRAY3D_CUBEMAP &&
+              FERRY_ARRAY_TEXTURE_GATHER == CUDA_ARRAY3D_TEXTURE_GATHER &&
+              FERRY_ARRAY_VIDEO == CUDA_ARRAY3D_VIDEO_ENCODE_DECODE);
+
+failure lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call) noexcept {
+    if (desc.flags & ~known_flags) return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
     if (!desc.width) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_WIDTH};
-    static_assert(FERRY_ARRAY_SURFACE == CUDA_ARRAY3D_SURFACE_LDST);
-    static_assert(FERRY_ARRAY_TEXTURE_GATHER == CUDA_ARRAY3D_TEXTURE_GATHER);
-    CUDA_ARRAY3D_DESCRIPTOR call = {};
+    call = {};
     call.Width = desc.width;
     call.Height = desc.height;
     call.Depth = desc.depth;
     call.Format = static_cast<CUarray_format>(desc.format);
     call.NumChannels = desc.channels;
     call.Flags = desc.flags;
+    return {};
+}
+
+} // namespace
+
+failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept {
+    CUDA_ARRAY3D_DESCRIPTOR call;
+    if (failure failed = lower(desc, call)) return failed;
     return to_failure(cu.cuArray3DCreate(&array, &call));
+}
+
+failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
+                               CUmipmappedArray &mipmapped) noexcept {
+    CUDA_ARRAY3D_DESCRIPTOR call;
+    if (failure failed = lower(desc, call)) return failed;
+    constexpr std::uint32_t more_than_any = 32; // the driver makes no more than there can be, but one for 0
+    return {.status = call_optional(cu.cuMipmappedArrayCreate, &mipmapped, &call, levels ? levels : more_than_any)};
 }
 
 failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,

@@ -9,6 +9,10 @@ namespace ferry {
 // The array's context must be current.
 failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept;
 
+// 0 levels: as many as there can be. The array's context must be current.
+failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
+                               CUmipmappedArray &mipmapped) noexcept;
+
 // Any context, or none, may be current.
 failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
                        std::uint32_t &bytes_per_element) noexcept;

@@ -15,6 +15,13 @@ bool driver_returns_early(const shape &shape) noexcept {
 
 } // namespace
 
+blocking blocking_of(const shape &shape, copy_form form) noexcept {
+    const memory_kind source = shape.source.kind, destination = shape.destination.kind;
+    if (form == copy_form::synchronous || destination == memory_kind::pageable) return blocking::until_done;
+    if (is_host(source) && is_host(destination)) return blocking::until_done;
+    return source == memory_kind::pageable ? blocking::until_staged : blocking::no;
+}
+
 copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {
     copy_plan plan;
     plan.names_contexts =

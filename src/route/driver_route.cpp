@@ -1,6 +1,7 @@
 #include "route/driver_route.h"
 
 #include "driver/result.h"
+#include "route/capture_mode.h"
 
 namespace ferry {
 
@@ -69,23 +70,23 @@ CUresult issue(const driver_table &cu, const shape &shape, copy_form form, CUstr
     return form == copy_form::synchronous ? cu.cuMemcpy3D(&call) : cu.cuMemcpy3DAsync(&call, stream);
 }
 
-// The wait is no part of any capture, and must not break one that some thread has under way: it would, in the default
-// mode, even where the copy before it did not (seen on CUDA 13.0).
-[[gnu::noinline]] CUresult wait_for_legacy_stream(const driver_table &cu) noexcept {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (CUresult result = cu.cuThreadExchangeStreamCaptureMode(&mode)) return result;
-    const CUresult waited = cu.cuStreamSynchronize(CU_STREAM_LEGACY);
-    const CUresult restored = cu.cuThreadExchangeStreamCaptureMode(&mode);
-    return waited ? waited : restored;
+} // namespace
+
+failure wait_for_legacy_stream(const driver_table &cu) noexcept {
+    const relaxed_capture_mode relaxed(cu);
+    return relaxed.entered() ? to_failure(cu.cuStreamSynchronize(CU_STREAM_LEGACY)) : relaxed.why();
 }
 
-} // namespace
+const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept {
+    constexpr const char *names[2][2] = {{"cuMemcpy3D", "cuMemcpy3DAsync"}, {"cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"}};
+    return names[plan.names_contexts][form == copy_form::asynchronous];
+}
 
 failure run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                          const end_contexts &contexts, CUstream stream) noexcept {
-    CUresult result = plan.names_contexts ? issue_between_contexts(cu, shape, form, contexts, stream)
-                                          : issue(cu, shape, form, stream);
-    if (result == CUDA_SUCCESS && plan.synchronise_after) result = wait_for_legacy_stream(cu);
+    const CUresult result = plan.names_contexts ? issue_between_contexts(cu, shape, form, contexts, stream)
+                                                : issue(cu, shape, form, stream);
+    if (result == CUDA_SUCCESS && plan.synchronise_after) return wait_for_legacy_stream(cu);
     return to_failure(result);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The size of every public struct and the offset of every field, held at compile time. ferry_place and ferry_copy_desc
- * are frozen for good; the others may only grow at their end. Each field begins where the one before it ends, so no
+ * The size of every public struct and the offset of every field, held at compile time. ferry_place,
+ * ferry_copy_desc and ferry_fill_desc are frozen for good; the others may only grow at their end. Each field begins where the one before it ends, so no
  * compiler's padding is part of the ABI.
  */
 #include "ferry/ferry.h"
@@ -42,6 +42,16 @@ NEXT(ferry_copy_desc, flags, reserved0, 220);
 NEXT(ferry_copy_desc, reserved0, reserved, 224);
 LAST(ferry_copy_desc, reserved, 256);
 
+FIRST(ferry_fill_desc, destination);
+NEXT(ferry_fill_desc, destination, width, 96);
+NEXT(ferry_fill_desc, width, height, 104);
+NEXT(ferry_fill_desc, height, depth, 112);
+NEXT(ferry_fill_desc, depth, pattern, 120);
+NEXT(ferry_fill_desc, pattern, pattern_size, 136);
+NEXT(ferry_fill_desc, pattern_size, flags, 140);
+NEXT(ferry_fill_desc, flags, reserved, 144);
+LAST(ferry_fill_desc, reserved, 192);
+
 FIRST(ferry_error_info, struct_size);
 NEXT(ferry_error_info, struct_size, status, 4);
 NEXT(ferry_error_info, status, side, 8);
@@ -74,8 +84,8 @@ NEXT(ferry_report, driver_version, device_count, 12);
 NEXT(ferry_report, device_count, fallback_reason, 16);
 NEXT(ferry_report, fallback_reason, missing_count, 20);
 NEXT(ferry_report, missing_count, checks, 24);
-NEXT(ferry_report, checks, reserved, 28);
-LAST(ferry_report, reserved, 32);
+NEXT(ferry_report, checks, failed_peers, 28);
+LAST(ferry_report, failed_peers, 32);
 
 FIRST(ferry_device_info, struct_size);
 NEXT(ferry_device_info, struct_size, device, 4);
@@ -106,6 +116,18 @@ NEXT(ferry_device_info, numa_node, integrated, 272);
 NEXT(ferry_device_info, integrated, texture_pitch_alignment, 276);
 LAST(ferry_device_info, texture_pitch_alignment, 280);
 
+FIRST(ferry_peer_info, struct_size);
+NEXT(ferry_peer_info, struct_size, device, 4);
+NEXT(ferry_peer_info, device, peer, 8);
+NEXT(ferry_peer_info, peer, can_access, 12);
+NEXT(ferry_peer_info, can_access, driver_can_access, 16);
+NEXT(ferry_peer_info, driver_can_access, probe, 20);
+NEXT(ferry_peer_info, probe, performance_rank, 24);
+NEXT(ferry_peer_info, performance_rank, native_atomics, 28);
+NEXT(ferry_peer_info, native_atomics, array_access, 32);
+NEXT(ferry_peer_info, array_access, reserved, 36);
+LAST(ferry_peer_info, reserved, 40);
+
 FIRST(ferry_array_desc, struct_size);
 NEXT(ferry_array_desc, struct_size, format, 4);
 NEXT(ferry_array_desc, format, channels, 8);
@@ -123,3 +145,19 @@ NEXT(ferry_address_info, reserved, range_start, 16);
 NEXT(ferry_address_info, range_start, range_size, 24);
 NEXT(ferry_address_info, range_size, device_address, 32);
 LAST(ferry_address_info, device_address, 40);
+
+FIRST(ferry_explanation, struct_size);
+NEXT(ferry_explanation, struct_size, route, 4);
+NEXT(ferry_explanation, route, blocks, 8);
+NEXT(ferry_explanation, blocks, synchronises, 12);
+NEXT(ferry_explanation, synchronises, driver_call, 16);
+NEXT(ferry_explanation, driver_call, context_device, 24);
+NEXT(ferry_explanation, context_device, source_memory, 28);
+NEXT(ferry_explanation, source_memory, source_device, 32);
+NEXT(ferry_explanation, source_device, destination_memory, 36);
+NEXT(ferry_explanation, destination_memory, destination_device, 40);
+NEXT(ferry_explanation, destination_device, reserved, 44);
+NEXT(ferry_explanation, reserved, width, 48);
+NEXT(ferry_explanation, width, height, 56);
+NEXT(ferry_explanation, height, depth, 64);
+LAST(ferry_explanation, depth, 72);

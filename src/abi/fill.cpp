@@ -1,0 +1,91 @@
+// The fills: lay out, resolve, check, choose the context, run.
+#include <algorithm>
+#include <cstring>
+
+#include "abi/instance.h"
+#include "copy/fill.h"
+#include "driver/result.h"
+#include "plan/plan.h"
+#include "route/driver_fill.h"
+#include "route/driver_route.h"
+
+namespace ferry {
+namespace {
+
+constexpr failure wrong_device(int memory_device, int context_device) noexcept {
+    return {FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(context_device),
+            static_cast<std::uint64_t>(memory_device)};
+}
+
+// A fill reaches the memory of its context's device: for the default streams that decides, not what is current.
+failure choose(ferry_instance &instance, CUstream stream, int device, context_choice &choice) noexcept {
+    if (failure failed = choose_context(instance.cu, instance.contexts, stream, device, -1, choice)) return failed;
+    if (!belongs_to_current_context(stream) || device < 0 || choice.wanted != choice.current) return {};
+    int current_device = -1;
+    if (failure failed = instance.contexts.device_of_current(choice.current, current_device)) return failed;
+    return current_device == device ? failure{} : instance.contexts.get(device, choice.wanted);
+}
+
+failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+    fill_shape shape;
+    if (failure failed = lay_out_fill(desc, instance.limits, shape)) return failed;
+    if (shape.width == 0) return {};
+    resolved_place resolved;
+    if (failure failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
+                                       {instance.full_checks, true}, resolved)) {
+        if (failed.field != FERRY_FIELD_NONE) failed.side = FERRY_SIDE_DESTINATION;
+        return failed;
+    }
+    if (failure failed = settle_fill(resolved, shape)) return failed;
+    const int device = shape.destination.device;
+    context_choice choice;
+    if (failure failed = choose(instance, stream, device, choice)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    const failure result = run_driver_fill(instance.cu, shape, stream);
+    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && device >= 0) {
+        int context_device = -1;
+        if (failure failed = instance.contexts.device_of_current(choice.wanted, context_device)) return failed;
+        if (context_device != device) return wrong_device(device, context_device);
+    }
+    if (result || form == copy_form::asynchronous) return result;
+    return wait_for_legacy_stream(instance.cu);
+}
+
+int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, copy_form form, CUstream stream,
+                        ferry_error_info *error) noexcept {
+    if (!instance || !desc) return report(error, null_argument);
+    return report(error, fill(*instance, *desc, form, stream));
+}
+
+} // namespace
+} // namespace ferry
+
+using namespace ferry;
+
+extern "C" {
+
+void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width, uint64_t height,
+                          uint64_t depth, const void *pattern, uint32_t pattern_size) {
+    if (!fill) return;
+    const ferry_place nowhere = {};
+    const ferry_place to = destination ? *destination : nowhere; // may lie in *fill
+    *fill = {};
+    fill->destination = to;
+    fill->width = width;
+    fill->height = height;
+    fill->depth = depth;
+    fill->pattern_size = pattern_size;
+    if (pattern) std::memcpy(fill->pattern, pattern, std::min<std::size_t>(pattern_size, sizeof fill->pattern));
+}
+
+int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
+    return fill_and_report(instance, fill, copy_form::synchronous, nullptr, error);
+}
+
+int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, CUstream_st *stream,
+                         ferry_error_info *error) {
+    return fill_and_report(instance, fill, copy_form::asynchronous, stream, error);
+}
+
+} // extern "C"

@@ -1,0 +1,12 @@
+// The driver's own fill: one memset of one or two dimensions.
+#pragma once
+
+#include "copy/fill.h"
+#include "driver/table.h"
+
+namespace ferry {
+
+// The fill's context must be current.
+failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,170 @@
+#include "route/peers.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "driver/result.h"
+#include "route/capture_mode.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr failure no_access = {.status = FERRY_ERROR_PEER_ACCESS};
+constexpr std::size_t probe_size = 64 << 10;
+
+// What a probe holds, given back in whatever state it ends.
+class probe_run {
+public:
+    probe_run(const driver_table &cu, CUcontext near, CUcontext far) noexcept : cu_(cu), near_(near), far_(far) {}
+    ~probe_run() {
+        if (stream_) cu_.cuStreamDestroy(stream_);
+        if (near_memory_) cu_.cuMemFree(near_memory_);
+        if (far_memory_) {
+            context_scope scope(cu_);
+            if (!scope.enter(far_)) cu_.cuMemFree(far_memory_);
+        }
+        if (enabled_here_) cu_.cuCtxDisablePeerAccess(far_);
+    }
+    probe_run(const probe_run &) = delete;
+    probe_run &operator=(const probe_run &) = delete;
+
+    // The near context is current. `host` is room for twice probe_size.
+    failure run(std::byte *host, bool &passed) noexcept {
+        if (failure failed = prepare()) return failed;
+        const end near = {near_, near_memory_}, far = {far_, far_memory_};
+        if (failure failed = comes_through(far, near, 1, host, passed)) return failed;
+        return passed ? comes_through(near, far, 2, host, passed) : failure{};
+    }
+
+private:
+    struct end {
+        CUcontext context; // null: the host
+        std::uint64_t address;
+    };
+
+    failure prepare() noexcept {
+        const CUresult enabled = cu_.cuCtxEnablePeerAccess(far_, 0);
+        if (enabled == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
+        if (enabled && enabled != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return to_failure(enabled);
+        enabled_here_ = enabled == CUDA_SUCCESS;
+        if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
+            return to_failure(result);
+        if (CUresult result = cu_.cuMemAlloc(&near_memory_, probe_size)) return to_failure(result);
+        context_scope scope(cu_);
+        if (failure failed = scope.enter(far_)) return failed;
+        return to_failure(cu_.cuMemAlloc(&far_memory_, probe_size));
+    }
+
+    CUresult move(const end &from, const end &to) noexcept {
+        CUDA_MEMCPY3D_PEER call = {};
+        call.srcMemoryType = from.context ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+        call.srcDevice = from.address;
+        call.srcHost = reinterpret_cast<const void *>(from.address);
+        call.srcContext = from.context;
+        call.dstMemoryType = to.context ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+        call.dstDevice = to.address;
+        call.dstHost = reinterpret_cast<void *>(to.address);
+        call.dstContext = to.context;
+        call.WidthInBytes = probe_size;
+        call.Height = call.Depth = 1;
+        return cu_.cuMemcpy3DPeerAsync(&call, stream_);
+    }
+
+    // Bytes that depend on their place, over their opposites: neither old nor shifted ones pass for them.
+    failure comes_through(const end &from, const end &to, unsigned seed, std::byte *host, bool &passed) noexcept {
+        std::byte *const sent = host, *const received = host + probe_size;
+        for (std::size_t i = 0; i < probe_size; ++i)
+            sent[i] = static_cast<std::byte>(i * 167 + (i >> 8) * 59 + seed * 83);
+        for (std::size_t i = 0; i < probe_size; ++i)
+            received[i] = ~sent[i];
+        const end sent_from = {nullptr, reinterpret_cast<std::uintptr_t>(sent)};
+        const end received_at = {nullptr, reinterpret_cast<std::uintptr_t>(received)};
+        const struct { end from, to; } steps[] = {{received_at, to}, {sent_from, from}, {from, to}, {to, received_at}};
+        for (const auto &step : steps)
+            if (CUresult result = move(step.from, step.to)) return to_failure(result);
+        if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_failure(result);
+        passed = std::memcmp(sent, received, probe_size) == 0;
+        return {};
+    }
+
+    const driver_table &cu_;
+    const CUcontext near_, far_;
+    bool enabled_here_ = false;
+    CUstream stream_ = nullptr;
+    CUdeviceptr near_memory_ = 0, far_memory_ = 0;
+};
+
+} // namespace
+
+bool peer_access::reported(int device, int peer) const noexcept {
+    int can = 0;
+    if (!cu_.cuDeviceCanAccessPeer) return false;
+    return cu_.cuDeviceCanAccessPeer(&can, devices_[device].handle, devices_[peer].handle) == CUDA_SUCCESS && can;
+}
+
+std::int32_t peer_access::attribute(CUdevice_P2PAttribute which, int device, int peer,
+                                    std::int32_t unknown) const noexcept {
+    int value = unknown;
+    const std::int32_t status =
+        call_optional(cu_.cuDeviceGetP2PAttribute, &value, which, devices_[device].handle, devices_[peer].handle);
+    return status == FERRY_SUCCESS ? value : unknown;
+}
+
+failure peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {
+    if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess || !cu_.cuStreamCreateWithPriority ||
+        !cu_.cuStreamDestroy)
+        return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (failure failed = contexts_.get(device, near)) return failed;
+    if (failure failed = contexts_.get(peer, far)) return failed;
+    return scope.enter(near); // also how the child of a fork learns that it has no driver, before any lock
+}
+
+failure peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+    std::atomic<std::uint8_t> &found = found_[device][peer];
+    const auto answer = [&]() noexcept { return found == FERRY_PROBE_PASSED ? failure{} : no_access; };
+    if (found != FERRY_PROBE_NOT_RUN) return answer();
+    if (!reported(device, peer)) return no_access;
+    context_scope scope(cu_);
+    CUcontext near = nullptr, far = nullptr;
+    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const std::lock_guard lock(mutex_);
+    if (found != FERRY_PROBE_NOT_RUN) return answer();
+
+    auto *const host = static_cast<std::byte *>(memory.allocate(2 * probe_size, alignof(std::max_align_t)));
+    if (!host) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    bool passed = false;
+    failure failed;
+    {
+        const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
+        failed = relaxed.entered() ? probe_run(cu_, near, far).run(host, passed) : relaxed.why();
+    }
+    memory.deallocate(host, 2 * probe_size);
+    if (failed) return failed;
+    found = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
+    if (!passed) {
+        ++failed_count_;
+        log.write(FERRY_LOG_WARNING,
+                  "device %d is said to reach the memory of device %d, but bytes got lost on the way", device, peer);
+    }
+    return answer();
+}
+
+failure peer_access::enable(int device, int peer) noexcept {
+    context_scope scope(cu_);
+    CUcontext near = nullptr, far = nullptr;
+    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const CUresult result = cu_.cuCtxEnablePeerAccess(far, 0);
+    if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return {};
+    return result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED ? no_access : to_failure(result);
+}
+
+failure peer_access::disable(int device, int peer) noexcept {
+    context_scope scope(cu_);
+    CUcontext near = nullptr, far = nullptr;
+    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const CUresult result = cu_.cuCtxDisablePeerAccess(far);
+    return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? failure{} : to_failure(result);
+}
+
+} // namespace ferry

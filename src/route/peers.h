@@ -1,0 +1,44 @@
+// Peer access between devices, trusted only once data has come through: some machines report it and move nothing
+// (IOMMU set-ups), so each ordered pair is probed before its first use, and a pair that fails counts as having none.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "base/host.h"
+#include "device/contexts.h"
+
+namespace ferry {
+
+class peer_access {
+public:
+    peer_access(const driver_table &cu, const device_facts *devices, device_contexts &contexts) noexcept
+        : cu_(cu), devices_(devices), contexts_(contexts) {}
+
+    // What the driver says; both devices exist and differ. Errors of the driver count as no.
+    bool reported(int device, int peer) const noexcept;
+    // A P2P attribute of the pair; `unknown` where the driver does not tell.
+    std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
+    std::int32_t probe_result(int device, int peer) const noexcept { // FERRY_PROBE_*
+        return found_[device][peer].load(std::memory_order_acquire);
+    }
+    std::uint32_t failed_count() const noexcept { return failed_count_.load(std::memory_order_relaxed); }
+
+    // Success if the pair has access and data comes through; probes it unless that was done before.
+    failure probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
+    // In the contexts in use for the two. Access that is enabled, or disabled, already is a success.
+    failure enable(int device, int peer) noexcept;
+    failure disable(int device, int peer) noexcept;
+
+private:
+    failure enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
+
+    const driver_table &cu_;
+    const device_facts *devices_;
+    device_contexts &contexts_;
+    std::mutex mutex_; // one probe at a time
+    std::atomic<std::uint32_t> failed_count_ = 0;
+    std::atomic<std::uint8_t> found_[device_contexts::most_devices][device_contexts::most_devices] = {};
+};
+
+} // namespace ferry
