@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <optional>
 #include <thread>
 
 namespace ferry::test {
@@ -46,6 +47,26 @@ struct test_event {
     test_event(const test_event &) = delete;
     operator CUevent() const { return handle; }
     CUevent handle = nullptr;
+};
+
+// Makes a context current, or none at all, and the one before again at the end.
+struct made_current {
+    explicit made_current(CUcontext wanted) {
+        EXPECT_OK(raw().cuCtxGetCurrent(&before));
+        EXPECT_OK(raw().cuCtxSetCurrent(wanted));
+    }
+    ~made_current() { EXPECT_OK(raw().cuCtxSetCurrent(before)); }
+    made_current(const made_current &) = delete;
+    CUcontext before = nullptr;
+};
+
+// The primary context of another device than the one under test.
+struct other_device {
+    other_device() { EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context, 1)); }
+    ~other_device() { EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1)); }
+    other_device(const other_device &) = delete;
+    operator CUcontext() const { return context; }
+    CUcontext context = nullptr;
 };
 
 // Holds a stream by a host function until it is opened. Nothing may wait for the stream before that.
@@ -670,6 +691,352 @@ TEST_F(driver_test, arrays_that_cannot_be_are_refused) {
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({0, 16, 0, CU_AD_FORMAT_FLOAT, 1, 0}));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({1 << 20, 16, 16, CU_AD_FORMAT_FLOAT, 1, 0}));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({16, 16, 0, CU_AD_FORMAT_UNORM_INT8X4, 1, 0}));
+}
+
+// ---- Peers
+
+TEST_F(driver_test, a_link_is_described_between_two_devices_and_not_from_one_to_itself) {
+    const auto first_unknown = static_cast<CUdevice_P2PAttribute>(6);
+    for (int from = 0; from < device_count(); ++from)
+        for (int to = 0; to < device_count(); ++to)
+            for (int number = 0; number <= first_unknown; ++number) {
+                const auto attribute = static_cast<CUdevice_P2PAttribute>(number);
+                const bool is_known = number != 0 && attribute != first_unknown;
+                int value = -1;
+                EXPECT_RESULT(from == to  ? CUDA_ERROR_INVALID_DEVICE
+                              : !is_known ? CUDA_ERROR_INVALID_VALUE
+                                          : CUDA_SUCCESS,
+                              raw().cuDeviceGetP2PAttribute(&value, attribute, from, to));
+                int can = -1;
+                EXPECT_OK(raw().cuDeviceCanAccessPeer(&can, from, to));
+                if (from == to) {
+                    EXPECT_EQ(0, can);
+                } else if (attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED) {
+                    EXPECT_EQ(can, value);
+                }
+            }
+    int value = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE, raw().cuDeviceCanAccessPeer(&value, 0, 99));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE,
+                  raw().cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 99));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuDeviceGetP2PAttribute(nullptr, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 0));
+}
+
+TEST_F(driver_test, a_context_has_no_peers_on_its_own_device) {
+    EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, raw().cuCtxEnablePeerAccess(context, 0));
+    EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, raw().cuCtxDisablePeerAccess(context));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxEnablePeerAccess(nullptr, 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxDisablePeerAccess(nullptr));
+    CUcontext second = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&second, 0, 0));
+    ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, raw().cuCtxEnablePeerAccess(second, 0));
+    EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, raw().cuCtxDisablePeerAccess(second));
+    EXPECT_OK(raw().cuCtxDestroy(second));
+}
+
+TEST_F(driver_test, access_to_a_peer_is_enabled_once_and_disabled_once) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const other_device other;
+    EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, raw().cuCtxDisablePeerAccess(other));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuCtxEnablePeerAccess(other, 1));
+    EXPECT_OK(raw().cuCtxEnablePeerAccess(other, 0));
+    EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, raw().cuCtxEnablePeerAccess(other, 0));
+    EXPECT_OK(raw().cuCtxDisablePeerAccess(other));
+    EXPECT_RESULT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, raw().cuCtxDisablePeerAccess(other));
+    const made_current none(nullptr);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxEnablePeerAccess(other, 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxDisablePeerAccess(other));
+}
+
+TEST_F(driver_test, what_a_context_may_reach_of_its_peer_depends_on_access) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const other_device other;
+    device_memory here(65536);
+    test_stream stream_here;
+    const made_current there(other);
+    test_stream stream_there;
+    for (const bool has_access : {false, true, false}) {
+        SCOPED_TRACE(has_access);
+        if (has_access) {
+            ASSERT_OK(raw().cuCtxEnablePeerAccess(context, 0));
+        }
+        const int refused = has_access ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        CUdeviceptr found = 0;
+        CUdeviceptr start = 0;
+        int ordinal = -1;
+        CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+        void *out[] = {&found, &start, &ordinal};
+        EXPECT_OK(raw().cuPointerGetAttributes(3, asked, out, here));
+        EXPECT_EQ(has_access ? here.address : 0, found);
+        EXPECT_EQ(here.address, start);
+        EXPECT_EQ(0, ordinal);
+        EXPECT_RESULT(has_access ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND,
+                      raw().cuMemGetAddressRange(&start, nullptr, here + 5));
+        EXPECT_RESULT(refused, raw().cuMemsetD8(here, 9, 16));
+        EXPECT_RESULT(refused, raw().cuMemsetD8Async(here, 9, 16, stream_there));
+        EXPECT_OK(raw().cuMemsetD8Async(here, 9, 16, stream_here));
+        {
+            const made_current back(context); // the stream's context decides, not the current one
+            EXPECT_RESULT(refused, raw().cuMemsetD8Async(here, 9, 16, stream_there));
+            EXPECT_OK(raw().cuCtxSynchronize());
+        }
+        EXPECT_OK(raw().cuCtxSynchronize());
+        if (has_access) {
+            ASSERT_OK(raw().cuCtxDisablePeerAccess(context));
+        }
+    }
+}
+
+// One end of a copy between devices: linear memory of 64 bytes by 8 rows by some slices, or an array that holds it.
+struct peer_end {
+    const char *what;
+    bool is_array;
+    CUDA_ARRAY3D_DESCRIPTOR shape;
+};
+const peer_end peer_ends[] = {
+    {"linear", false, {}},
+    {"2D", true, {16, 8, 0, CU_AD_FORMAT_FLOAT, 1, 0}},
+    {"3D", true, {16, 8, 8, CU_AD_FORMAT_FLOAT, 1, 0}},
+};
+
+struct made_end {
+    explicit made_end(const peer_end &end) {
+        EXPECT_OK(end.is_array ? raw().cuArray3DCreate(&array, &end.shape) : raw().cuMemAlloc(&memory, 65536));
+    }
+    ~made_end() { array ? raw().cuArrayDestroy(array) : raw().cuMemFree(memory); }
+    made_end(const made_end &) = delete;
+    CUmemorytype type() const { return array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE; }
+    CUarray array = nullptr;
+    CUdeviceptr memory = 0;
+};
+
+template <class Descriptor> Descriptor from_to(const made_end &from, const made_end &to, size_t depth) {
+    Descriptor copy{};
+    copy.srcMemoryType = from.type(), copy.srcArray = from.array, copy.srcDevice = from.memory;
+    copy.dstMemoryType = to.type(), copy.dstArray = to.array, copy.dstDevice = to.memory;
+    copy.srcPitch = copy.dstPitch = 64, copy.srcHeight = copy.dstHeight = 8;
+    copy.WidthInBytes = 64, copy.Height = 8, copy.Depth = depth;
+    return copy;
+}
+
+TEST_F(driver_test, copies_between_devices_need_a_current_context_but_no_access) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const other_device other;
+    for (const bool has_access : {false, true}) {
+        if (has_access) {
+            ASSERT_OK(raw().cuCtxEnablePeerAccess(other, 0));
+        }
+        for (const peer_end &from_end : peer_ends)
+            for (const peer_end &to_end : peer_ends) {
+                SCOPED_TRACE(std::string(from_end.what) + " to " + to_end.what + (has_access ? ", access" : ""));
+                const size_t depth = from_end.shape.Depth && to_end.shape.Depth ? 6 : 1;
+                const bytes data = random_bytes(64 * 8 * depth, 21);
+                const made_end from(from_end);
+                const made_current there(other);
+                const made_end to(to_end);
+                const auto plain = from_to<CUDA_MEMCPY3D>(from, to, depth);
+                auto peer = from_to<CUDA_MEMCPY3D_PEER>(from, to, depth);
+                peer.srcContext = context, peer.dstContext = other;
+                CUDA_MEMCPY3D up = plain;
+                up.srcMemoryType = CU_MEMORYTYPE_HOST, up.srcHost = data.data();
+                up.dstMemoryType = from.type(), up.dstArray = from.array, up.dstDevice = from.memory;
+                CUDA_MEMCPY3D down = plain;
+                bytes out(data.size());
+                down.srcMemoryType = to.type(), down.srcArray = to.array, down.srcDevice = to.memory;
+                down.dstMemoryType = CU_MEMORYTYPE_HOST, down.dstHost = out.data();
+                for (const bool as_peers : {true, false})
+                    for (const CUcontext current : {context, other.context, CUcontext{}}) {
+                        {
+                            const made_current here(context);
+                            ASSERT_OK(raw().cuMemcpy3D(&up));
+                            ASSERT_OK(raw().cuCtxSynchronize());
+                        }
+                        {
+                            const made_current changed(current);
+                            const int expected = current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+                            EXPECT_RESULT(expected, as_peers ? raw().cuMemcpy3DPeer(&peer) : raw().cuMemcpy3D(&plain));
+                            if (current) {
+                                EXPECT_OK(raw().cuCtxSynchronize());
+                            }
+                        }
+                        if (!current) continue;
+                        std::ranges::fill(out, std::byte{0});
+                        ASSERT_OK(raw().cuMemcpy3D(&down));
+                        EXPECT_EQ(data, out);
+                    }
+            }
+        if (has_access) {
+            ASSERT_OK(raw().cuCtxDisablePeerAccess(other));
+        }
+    }
+}
+
+// ---- Managed memory
+
+struct managed_memory {
+    explicit managed_memory(size_t size, unsigned flags = CU_MEM_ATTACH_GLOBAL) : size(size) {
+        EXPECT_OK(raw().cuMemAllocManaged(&address, size, flags));
+    }
+    ~managed_memory() { EXPECT_OK(raw().cuMemFree(address)); }
+    managed_memory(const managed_memory &) = delete;
+    operator CUdeviceptr() const { return address; }
+    std::byte *data() const { return reinterpret_cast<std::byte *>(address); }
+    bytes copy() const { return bytes(data(), data() + size); }
+    CUdeviceptr address = 0;
+    size_t size;
+};
+
+TEST_F(driver_test, managed_memory_is_attached_globally_or_to_the_host_and_to_nothing_else) {
+    CUdeviceptr address = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemAllocManaged(&address, 0, CU_MEM_ATTACH_GLOBAL));
+    for (const unsigned flags : {0u, 3u, 4u})
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemAllocManaged(&address, 4096, flags));
+    for (const unsigned flags : {CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST}) {
+        ASSERT_OK(raw().cuMemAllocManaged(&address, 4096, flags));
+        EXPECT_OK(raw().cuMemFree(address));
+    }
+}
+
+TEST_F(driver_test, managed_memory_is_device_memory_with_a_host_address_wherever_it_was_touched) {
+    for (const unsigned flags : {CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST}) {
+        const managed_memory memory(5000, flags);
+        const auto expect_attributes = [&](CUdeviceptr address) {
+            unsigned type = 0;
+            unsigned is_managed = 0;
+            int ordinal = -1;
+            CUdeviceptr device = 0;
+            void *host = nullptr;
+            CUdeviceptr start = 0;
+            size_t size = 0;
+            CUcontext owner = nullptr;
+            CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                           CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                           CU_POINTER_ATTRIBUTE_HOST_POINTER,   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                           CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_CONTEXT};
+            void *out[] = {&type, &is_managed, &ordinal, &device, &host, &start, &size, &owner};
+            ASSERT_OK(raw().cuPointerGetAttributes(8, asked, out, address));
+            EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_DEVICE), type);
+            EXPECT_EQ(1u, is_managed);
+            EXPECT_EQ(0, ordinal);
+            EXPECT_EQ(address, device);
+            EXPECT_EQ(reinterpret_cast<void *>(address), host);
+            EXPECT_EQ(memory.address, start);
+            EXPECT_EQ(5000u, size);
+            EXPECT_EQ(context, owner);
+        };
+        expect_attributes(memory);
+        std::memset(memory.data(), 1, memory.size);
+        expect_attributes(memory);
+        expect_attributes(memory + 4999);
+        if (flags == CU_MEM_ATTACH_GLOBAL) {
+            EXPECT_OK(raw().cuMemsetD8(memory, 2, memory.size));
+            EXPECT_OK(raw().cuCtxSynchronize());
+            expect_attributes(memory);
+            EXPECT_EQ(bytes(memory.size, std::byte{2}), memory.copy());
+        }
+        CUdeviceptr start = 0;
+        size_t size = 0;
+        EXPECT_OK(raw().cuMemGetAddressRange(&start, &size, memory + 5));
+        EXPECT_EQ(memory.address, start);
+        EXPECT_EQ(5000u, size);
+        EXPECT_RESULT(CUDA_ERROR_NOT_FOUND, raw().cuMemGetAddressRange(&start, &size, memory + 5004));
+    }
+}
+
+TEST_F(driver_test, managed_memory_ends_where_it_was_asked_to_end) {
+    const managed_memory memory(5000);
+    unsigned type = 77;
+    unsigned is_managed = 77;
+    int ordinal = 77;
+    CUdeviceptr device = 77;
+    void *host = nullptr;
+    size_t size = 77;
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                   CU_POINTER_ATTRIBUTE_HOST_POINTER,   CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *out[] = {&type, &is_managed, &ordinal, &device, &host, &size};
+    ASSERT_OK(raw().cuPointerGetAttributes(6, asked, out, memory + 5001));
+    EXPECT_EQ(0u, type);
+    EXPECT_EQ(0u, is_managed & 0xff);
+    EXPECT_EQ(CU_DEVICE_INVALID, ordinal);
+    EXPECT_EQ(0u, device);
+    EXPECT_EQ(reinterpret_cast<void *>(memory + 5001), host);
+    EXPECT_EQ(77u, size) << "what is not known is not written";
+}
+
+TEST_F(driver_test, managed_memory_is_copied_as_any_kind_from_any_context_and_within_its_bounds) {
+    const managed_memory memory(5000);
+    const managed_memory of_host(5000, CU_MEM_ATTACH_HOST);
+    device_memory device(8192);
+    const bytes data = random_bytes(5000, 22);
+    std::vector<CUcontext> currents = {context, nullptr};
+    std::optional<other_device> other;
+    if (device_count() > 1) currents.push_back(other.emplace());
+    for (const CUmemorytype type : {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_UNIFIED})
+        for (const CUcontext current : currents) {
+            const auto expected = [&](int result) { return current ? result : int{CUDA_ERROR_INVALID_CONTEXT}; };
+            std::memcpy(memory.data(), data.data(), data.size());
+            ASSERT_OK(raw().cuMemsetD8(device, 0, 8192));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            const made_current changed(current);
+            CUDA_MEMCPY3D copy{};
+            copy.srcMemoryType = type, copy.srcHost = memory.data(), copy.srcDevice = memory;
+            copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = device;
+            copy.WidthInBytes = 5000, copy.Height = copy.Depth = 1;
+            EXPECT_RESULT(expected(CUDA_SUCCESS), raw().cuMemcpy3D(&copy));
+            for (const size_t too_wide : {5001, 8192}) {
+                copy.WidthInBytes = too_wide;
+                EXPECT_RESULT(expected(CUDA_ERROR_INVALID_VALUE), raw().cuMemcpy3D(&copy));
+            }
+            copy.WidthInBytes = 5000;
+            copy.dstMemoryType = type, copy.dstHost = of_host.data(), copy.dstDevice = of_host;
+            EXPECT_RESULT(expected(CUDA_SUCCESS), raw().cuMemcpy3D(&copy));
+            if (!current) continue;
+            EXPECT_OK(raw().cuCtxSynchronize());
+            EXPECT_EQ(data, read_back(device, 5000));
+            EXPECT_EQ(data, of_host.copy());
+        }
+}
+
+TEST_F(driver_test, managed_memory_is_filled_from_any_device_and_freed_without_one) {
+    CUdeviceptr address = 0;
+    ASSERT_OK(raw().cuMemAllocManaged(&address, 5000, CU_MEM_ATTACH_GLOBAL));
+    if (device_count() > 1) {
+        const other_device other;
+        const made_current there(other);
+        EXPECT_OK(raw().cuMemsetD8(address, 3, 5000));
+        EXPECT_OK(raw().cuCtxSynchronize());
+        EXPECT_EQ(std::byte{3}, reinterpret_cast<std::byte *>(address)[4999]);
+    }
+    const made_current none(nullptr);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuMemsetD8(address, 3, 5000));
+    EXPECT_OK(raw().cuMemFree(address));
+}
+
+TEST_F(driver_test, managed_and_device_memory_are_no_host_memory_to_register_or_free) {
+    const managed_memory memory(8192);
+    device_memory device(8192);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostRegister(memory.data(), 8192, 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostRegister(reinterpret_cast<void *>(device.address), 4096, 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeHost(memory.data()));
+}
+
+TEST_F(driver_test, a_synchronous_copy_of_managed_memory_is_done_when_it_returns) {
+    constexpr size_t size = 8 << 20;
+    const managed_memory memory(size);
+    device_memory device(size);
+    pinned_memory pinned(size);
+    bytes pageable(size);
+    const auto at = [](void *address) { return reinterpret_cast<CUdeviceptr>(address); };
+    const CUdeviceptr ends[] = {device, at(pinned.data()), at(pageable.data())};
+    for (const CUdeviceptr end : ends)
+        for (const bool to_managed : {false, true}) {
+            EXPECT_OK(to_managed ? raw().cuMemcpy(memory, end, size) : raw().cuMemcpy(end, memory, size));
+            EXPECT_OK(raw().cuStreamQuery(nullptr));
+        }
 }
 
 // ---- Streams and events

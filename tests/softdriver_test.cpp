@@ -282,6 +282,83 @@ TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
 }
 
+TEST_F(softdriver_test, the_last_of_a_large_pageable_source_arrives_after_the_call_has_returned) {
+    constexpr std::size_t width = 300, height = 250, depth = 3; // more than is staged at once, in every dimension
+    CUdeviceptr memory = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, width * height * depth));
+    std::vector<unsigned char> source(400 * height * depth);
+    for (std::size_t i = 0; i < source.size(); ++i)
+        source[i] = static_cast<unsigned char>(i * 7 + i / 251);
+    std::vector<unsigned char> expected;
+    for (std::size_t row = 0; row < height * depth; ++row)
+        expected.insert(expected.end(), &source[row * 400], &source[row * 400] + width);
+    CUDA_MEMCPY3D up{};
+    up.srcMemoryType = CU_MEMORYTYPE_HOST, up.srcHost = source.data(), up.srcPitch = 400;
+    up.dstMemoryType = CU_MEMORYTYPE_DEVICE, up.dstDevice = memory;
+    up.WidthInBytes = width, up.Height = height, up.Depth = depth;
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpy3D(&up));
+    source.assign(source.size(), 0); // it has been read
+    std::vector<unsigned char> out(expected.size());
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoH(out.data(), memory, out.size()));
+    EXPECT_EQ(expected, out);
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
+}
+
+TEST_F(softdriver_test, an_asynchronous_copy_of_managed_memory_does_not_wait_unless_its_target_is_pageable) {
+    CUdeviceptr managed = 0;
+    CUdeviceptr memory = 0;
+    void *pinned = nullptr;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, 4096));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemHostAlloc(&pinned, 4096, 0));
+    const CUstream stream = new_stream();
+    std::promise<void> opened;
+    std::vector<unsigned char> pageable(4096, 7);
+    const auto at = [](void *address) { return reinterpret_cast<CUdeviceptr>(address); };
+    hold(stream, opened);
+    // Each would hang here if it waited.
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(managed, at(pageable.data()), 4096, stream));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(memory, managed, 4096, stream));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(managed, memory, 4096, stream));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(at(pinned), managed, 4096, stream));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(managed, at(pinned), 4096, stream));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(stream));
+    opened.set_value();
+    std::vector<unsigned char> out(4096);
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(at(out.data()), managed, 4096, stream));
+    EXPECT_EQ(pageable, out);
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(stream));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(managed));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFreeHost(pinned));
+}
+
+TEST_F(softdriver_test, managed_memory_is_bounded_by_all_devices_together) {
+    size_t total = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuDeviceTotalMem(&total, 0));
+    CUdeviceptr most = 0;
+    CUdeviceptr more = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAllocManaged(&most, 2 * total, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_RESULT(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAllocManaged(&more, 1, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(most));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAllocManaged(&more, 1, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(more));
+}
+
+TEST_F(softdriver_test, access_to_a_peer_ends_with_its_context) {
+    CUcontext peer = nullptr;
+    for (int life = 0; life < 2; ++life) {
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuDevicePrimaryCtxRetain(&peer, 1));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxEnablePeerAccess(peer, 0)) << "not enabled since the last life";
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuDevicePrimaryCtxRelease(1));
+    }
+    CUcontext created = nullptr;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuCtxCreate(&created, 0, 1));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxEnablePeerAccess(context, 0));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxDestroy(created));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxEnablePeerAccess(created, 0));
+}
+
 TEST_F(softdriver_test, many_threads_copy_at_once) {
     std::vector<std::thread> threads;
     for (int seed = 1; seed <= 4; ++seed)

@@ -22,10 +22,6 @@ context &find(driver &cu, CUcontext handle) {
     return *found;
 }
 
-void check_device(driver &cu, CUdevice ordinal) {
-    require(ordinal >= 0 && static_cast<std::size_t>(ordinal) < cu.devices.size(), CUDA_ERROR_INVALID_DEVICE);
-}
-
 context &create(driver &cu, int device, unsigned flags, bool primary) {
     auto made = std::make_unique<context>();
     made->device = device;
@@ -71,14 +67,14 @@ void destroy_context(driver &cu, context &gone) {
     });
     cu.events.remove_if([&](const event &one) { return one.owner == &gone; });
     cu.streams.remove_if([&](const stream &one) { return one.owner == &gone; });
+    cu.contexts.each([&](context &other) { std::erase(other.peers, gone.handle); });
     cu.contexts.remove(gone.handle);
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(handle);
-        check_device(cu, ordinal);
-        device &one = cu.devices[ordinal];
+        device &one = find_device(cu, ordinal);
         if (one.primary_retained == 0) create(cu, ordinal, 0, true);
         ++one.primary_retained;
         *handle = one.primary;
@@ -87,8 +83,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice ordinal) {
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
     return enter([&](driver &cu) {
-        check_device(cu, ordinal);
-        device &one = cu.devices[ordinal];
+        device &one = find_device(cu, ordinal);
         require(one.primary_retained != 0, CUDA_ERROR_INVALID_CONTEXT);
         if (one.primary_retained == 1) destroy_context(cu, find(cu, one.primary));
         --one.primary_retained;
@@ -98,9 +93,8 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
 CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *active) {
     return enter([&](driver &cu) {
         require(flags && active);
-        check_device(cu, ordinal);
+        *active = find_device(cu, ordinal).primary_retained != 0;
         *flags = 0;
-        *active = cu.devices[ordinal].primary_retained != 0;
     });
 }
 
@@ -108,7 +102,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *acti
 CUresult cuCtxCreate(CUcontext *handle, unsigned flags, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(handle && !(flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)));
-        check_device(cu, ordinal);
+        find_device(cu, ordinal);
         require(depth < deepest, CUDA_ERROR_OUT_OF_MEMORY);
         *handle = create(cu, ordinal, flags, false).handle;
         push(*handle);

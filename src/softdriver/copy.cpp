@@ -9,8 +9,9 @@ namespace ferry::softdriver {
 namespace {
 
 constexpr std::size_t largest_pitch = 2147483647; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
-// Pageable sources up to this size are captured before the call returns ("API synchronization behavior").
-constexpr std::size_t captured_at_once = 64 << 10;
+// Of a pageable source, this much is staged when the call returns, and not yet where it goes ("API synchronization
+// behavior"). A source that is no larger has been read without waiting for the stream.
+constexpr std::size_t staged_at_once = 64 << 10;
 
 std::size_t sum(std::size_t a, std::size_t b) {
     require(!__builtin_add_overflow(a, b, &a));
@@ -52,8 +53,11 @@ side resolve_linear(driver &cu, const place &at, const extent &size) {
     // A range must lie in one allocation, or outside all of them if it is pageable (trap 6).
     require(must_be_known ? contained : !memory || contained);
     if (!memory) return found;
-    found.memory = memory->kind == allocation_kind::device ? side::kind::device : side::kind::pinned;
+    found.memory = memory->on_host()                          ? side::kind::pinned
+                   : memory->kind == allocation_kind::managed ? side::kind::managed
+                                                              : side::kind::device;
     found.device = memory->device;
+    found.owner = memory->owner;
     return found;
 }
 
@@ -90,15 +94,54 @@ extent collapsed(const side &a, const side &b, extent size) {
     return size;
 }
 
-// Reads a pageable source now, so that the caller may change it as soon as the call returns.
-side captured(const side &source, const extent &size, std::shared_ptr<std::byte[]> &held) {
-    held = std::shared_ptr<std::byte[]>(new std::byte[size.width * size.height * size.depth]);
-    const side copy{.memory = side::kind::pageable,
-                    .start = reinterpret_cast<CUdeviceptr>(held.get()),
-                    .row_pitch = size.width,
-                    .slice_pitch = size.width * size.height};
-    move_bytes(copy, source, size);
-    return copy;
+std::size_t bytes_of(const extent &size) { return size.width * size.height * size.depth; }
+
+// A box of a copy, counted from the copy's own origin.
+struct part {
+    std::size_t x = 0;
+    std::size_t y = 0;
+    std::size_t z = 0;
+    extent size{};
+};
+
+side begun_at(side whole, const part &of) {
+    if (whole.memory == side::kind::array)
+        whole.x += of.x, whole.y += of.y, whole.z += of.z;
+    else
+        whole.start += of.z * whole.slice_pitch + of.y * whole.row_pitch + of.x;
+    return whole;
+}
+
+// Cuts a copy into boxes of which the last is small enough to be staged.
+std::vector<part> cut(const extent &size) {
+    std::vector<part> parts;
+    part last{.size = size};
+    const auto cut_off = [&](std::size_t part::*origin, std::size_t extent::*dimension, std::size_t kept) {
+        part before = last;
+        before.size.*dimension -= kept;
+        last.*origin += before.size.*dimension;
+        last.size.*dimension = kept;
+        parts.push_back(before);
+    };
+    while (bytes_of(last.size) > staged_at_once) {
+        if (last.size.depth > 1)
+            cut_off(&part::z, &extent::depth, 1);
+        else if (last.size.height > 1)
+            cut_off(&part::y, &extent::height, 1);
+        else
+            cut_off(&part::x, &extent::width, staged_at_once);
+    }
+    parts.push_back(last);
+    return parts;
+}
+
+// Host memory of the driver's own, for what a pageable source holds.
+side staging_of(const extent &size, std::shared_ptr<std::byte[]> &held) {
+    held = std::shared_ptr<std::byte[]>(new std::byte[bytes_of(size)]);
+    return {.memory = side::kind::pageable,
+            .start = reinterpret_cast<CUdeviceptr>(held.get()),
+            .row_pitch = size.width,
+            .slice_pitch = size.width * size.height};
 }
 
 // cuMemcpyPeer and cuMemcpy3DPeer are "serialized with respect to all pending and future asynchronous work" of both
@@ -114,21 +157,24 @@ operations work_before_peers(driver &cu, const copy_request &asked) {
     return before;
 }
 
-// When the call may return is the manual's "API synchronization behavior", taken at its laziest: a synchronous copy
-// between device memory does not wait, and a caller who relies on more must fail here first.
+// When the call may return is the manual's "API synchronization behavior", taken at its laziest (seen on CUDA 13.0,
+// H200): a synchronous copy between device memory does not wait, one from pageable memory waits only until it is read,
+// and a caller who relies on more must fail here first.
 operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
     if (!asynchronous) refuse_if_legacy_would_join_capture(current_context(cu));
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
-    side source = resolve(cu, asked.source, asked.size, asked.peer);
+    const side source = resolve(cu, asked.source, asked.size, asked.peer);
     const side destination = resolve(cu, asked.destination, asked.size, asked.peer);
     stream &on = asynchronous ? find_stream(cu, handle) : current_context(cu).legacy;
 
     const bool from_host = source.on_host();
     const bool to_host = destination.on_host();
-    const bool capture_now = source.memory == side::kind::pageable && !to_host && !on.capturing &&
-                             asked.size.width * asked.size.height * asked.size.depth <= captured_at_once;
-    const bool pageable = source.memory == side::kind::pageable || destination.memory == side::kind::pageable;
-    const bool wait = !capture_now && ((from_host && to_host) || pageable || (!asynchronous && (from_host || to_host)));
+    const bool to_pageable = destination.memory == side::kind::pageable;
+    const bool managed = source.memory == side::kind::managed || destination.memory == side::kind::managed;
+    const bool staged = source.memory == side::kind::pageable && !to_host && !on.capturing;
+    const bool wait =
+        (from_host && to_host) || to_pageable || (!asynchronous && (managed || (!staged && (from_host || to_host))));
+    const bool between = asked.peer && !asynchronous;
 
     work what;
     what.devices = source.device_bit() | destination.device_bit();
@@ -136,17 +182,38 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
         what.kind = from_host ? lane_kind::host_to_device : lane_kind::device_to_host;
         what.copy_device = static_cast<unsigned>(from_host ? destination.device : source.device);
     }
-    std::shared_ptr<std::byte[]> held;
-    if (capture_now) source = captured(source, asked.size, held);
-    what.body = [destination, source, held, size = collapsed(destination, source, asked.size)] {
-        move_bytes(destination, source, size);
-    };
-    const bool between = asked.peer && !asynchronous;
-    const operation_ptr done = enqueue(cu, on, std::move(what), between ? work_before_peers(cu, asked) : operations{});
+    operations after = between ? work_before_peers(cu, asked) : operations{};
+    const extent size = collapsed(destination, source, asked.size);
+    operation_ptr read;
+    if (staged) {
+        std::vector<part> parts = cut(size);
+        const part last = parts.back();
+        parts.pop_back();
+        std::shared_ptr<std::byte[]> held;
+        const side staging = staging_of(last.size, held);
+        if (parts.empty()) {
+            move_bytes(staging, source, size);
+        } else {
+            work reads = what;
+            reads.body = [destination, source, parts = std::move(parts), staging, held, last] {
+                for (const part &one : parts)
+                    move_bytes(begun_at(destination, one), begun_at(source, one), one.size);
+                move_bytes(staging, begun_at(source, last), last.size);
+            };
+            read = enqueue(cu, on, std::move(reads), std::move(after));
+            after = {};
+        }
+        what.body = [target = begun_at(destination, last), staging, held, size = last.size] {
+            move_bytes(target, staging, size);
+        };
+    } else {
+        what.body = [destination, source, size] { move_bytes(destination, source, size); };
+    }
+    const operation_ptr done = enqueue(cu, on, std::move(what), std::move(after));
     if (between)
         for (const CUcontext peer : {asked.source.context, asked.destination.context})
             if (context *const one = cu.contexts.find(peer)) one->legacy.last = done;
-    return wait ? done : nullptr;
+    return wait ? done : read;
 }
 
 } // namespace

@@ -33,8 +33,9 @@ struct copy_request {
 
 // One end of a checked copy, with all that running it needs.
 struct side {
-    enum class kind { pageable, pinned, device, array } memory = kind::pageable;
-    int device = 0; // of device and array memory
+    enum class kind { pageable, pinned, managed, device, array } memory = kind::pageable;
+    int device = 0;            // of managed, device and array memory
+    CUcontext owner = nullptr; // of managed and device memory
     CUdeviceptr start = 0;
     std::size_t row_pitch = 0;
     std::size_t slice_pitch = 0;

@@ -12,11 +12,6 @@ namespace {
 
 constexpr int first_pci_bus = 0xf0; // beside anything a real machine uses
 
-device &find(driver &cu, CUdevice ordinal) {
-    require(ordinal >= 0 && static_cast<std::size_t>(ordinal) < cu.devices.size(), CUDA_ERROR_INVALID_DEVICE);
-    return cu.devices[ordinal];
-}
-
 struct fact {
     CUdevice_attribute attribute;
     int value;
@@ -28,6 +23,8 @@ constexpr fact facts[] = {
     {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
     {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
@@ -71,6 +68,11 @@ constexpr fact facts[] = {
 
 } // namespace
 
+device &find_device(driver &cu, CUdevice ordinal) {
+    require(ordinal >= 0 && static_cast<std::size_t>(ordinal) < cu.devices.size(), CUDA_ERROR_INVALID_DEVICE);
+    return cu.devices[ordinal];
+}
+
 CUresult cuInit(unsigned flags) {
     if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
     driver *const cu = running_driver(false);
@@ -96,7 +98,7 @@ CUresult cuDeviceGetCount(int *count) {
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     return enter([&](driver &cu) {
         require(device);
-        find(cu, ordinal);
+        find_device(cu, ordinal);
         *device = ordinal;
     });
 }
@@ -104,7 +106,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(name && length > 0);
-        find(cu, ordinal);
+        find_device(cu, ordinal);
         std::snprintf(name, static_cast<std::size_t>(length), "ferry software device");
     });
 }
@@ -112,7 +114,7 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal) {
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(uuid);
-        find(cu, ordinal);
+        find_device(cu, ordinal);
         std::memcpy(uuid->bytes, "ferry-softdev-\0", sizeof uuid->bytes);
         uuid->bytes[15] = static_cast<char>(ordinal);
     });
@@ -121,7 +123,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal) {
 CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(id && length > 0);
-        find(cu, ordinal);
+        find_device(cu, ordinal);
         char text[16];
         const int needed = std::snprintf(text, sizeof text, "0000:%02X:%02X.0", first_pci_bus, ordinal & 31);
         require(length > needed);
@@ -132,28 +134,19 @@ CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal) {
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(bytes);
-        *bytes = find(cu, ordinal).memory.size();
+        *bytes = find_device(cu, ordinal).memory.size();
     });
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(value && attribute > 0 && attribute < CU_DEVICE_ATTRIBUTE_MAX);
-        find(cu, ordinal);
+        find_device(cu, ordinal);
         *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID      ? first_pci_bus
                  : attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID ? ordinal & 31
                                                                   : 0;
         for (const fact &known : facts)
             if (known.attribute == attribute) *value = known.value;
-    });
-}
-
-CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer) {
-    return enter([&](driver &cu) {
-        require(can);
-        find(cu, ordinal);
-        find(cu, peer);
-        *can = ordinal != peer;
     });
 }
 

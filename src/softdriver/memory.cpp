@@ -1,8 +1,9 @@
-// Device memory and pinned host memory. Frees wait for everything that runs on the device, holding the submission
-// lock: measured on the real driver (docs/driver.md), and what makes held streams deadlock.
+// Device memory, managed memory and pinned host memory. Frees wait for everything that runs on the device, holding
+// the submission lock: measured on the real driver (docs/driver.md), and what makes held streams deadlock.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
+#include <algorithm>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,7 +16,6 @@ constexpr std::size_t worth_discarding = std::size_t{1} << 20; // smaller holes 
 constexpr unsigned host_flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
-constexpr std::uint64_t all_devices = ~std::uint64_t{0};
 
 void record(driver &cu, const context &owner, allocation_kind kind, std::uintptr_t address, std::size_t size,
             unsigned flags) {
@@ -37,28 +37,39 @@ std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
     return *address;
 }
 
+// Memory that the host can touch.
+void *allocate_pages(driver &cu, context &current, allocation_kind kind, std::size_t bytes, unsigned flags) {
+    const int reserve = kind == allocation_kind::managed ? MAP_NORESERVE : 0;
+    void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | reserve, -1, 0);
+    require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+    try {
+        record(cu, current, kind, reinterpret_cast<std::uintptr_t>(pages), bytes, flags);
+    } catch (...) {
+        munmap(pages, bytes);
+        throw;
+    }
+    return pages;
+}
+
 CUresult allocate_host(void **address, std::size_t bytes, unsigned flags) {
     return enter_context([&](driver &cu, context &current) {
         refuse_if_capture_forbids(cu);
         require(address && bytes != 0 && !(flags & ~host_flags));
-        void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
-        try {
-            record(cu, current, allocation_kind::host, reinterpret_cast<std::uintptr_t>(pages), bytes, flags);
-        } catch (...) {
-            munmap(pages, bytes);
-            throw;
-        }
-        *address = pages;
+        *address = allocate_pages(cu, current, allocation_kind::host, bytes, flags);
     });
 }
 
-// Frees `address` if it is the base of an allocation of this kind.
-void free_exactly(driver &cu, std::uintptr_t address, allocation_kind kind, std::uint64_t busy, CUresult otherwise) {
+// Frees `address` if it is the base of an allocation of one of these kinds. All but device memory may be in use on any
+// device.
+void free_exactly(driver &cu, std::uintptr_t address, std::initializer_list<allocation_kind> kinds,
+                  CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
     refuse_if_capture_forbids(cu);
     const auto found = cu.allocations.find(address);
-    require(found != cu.allocations.end() && found->second.kind == kind, otherwise);
-    cu.engine.wait_idle(busy ? busy : std::uint64_t{1} << found->second.device);
+    require(found != cu.allocations.end(), otherwise);
+    const allocation &memory = found->second;
+    require(std::find(kinds.begin(), kinds.end(), memory.kind) != kinds.end(), otherwise);
+    const bool on_device = memory.kind == allocation_kind::device;
+    cu.engine.wait_idle(on_device ? std::uint64_t{1} << memory.device : ~std::uint64_t{0});
     release(cu, found);
 }
 
@@ -71,7 +82,7 @@ bool is_mapped(std::uintptr_t address, std::size_t bytes) {
 
 const allocation &find_host(driver &cu, const void *address) {
     const allocation *const found = find_allocation(cu, reinterpret_cast<std::uintptr_t>(address));
-    require(found && found->kind != allocation_kind::device);
+    require(found && found->on_host());
     return *found;
 }
 
@@ -94,10 +105,20 @@ const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
     const allocation memory = gone->second;
     cu.allocations.erase(gone);
-    if (memory.kind == allocation_kind::host) munmap(reinterpret_cast<void *>(memory.address), memory.size);
-    if (memory.kind != allocation_kind::device) return;
-    if (memory.size >= worth_discarding) cu.discard_pages(memory.address, memory.size);
-    cu.devices[memory.device].memory.give_back(memory.address, memory.size);
+    switch (memory.kind) {
+    case allocation_kind::device:
+        if (memory.size >= worth_discarding) cu.discard_pages(memory.address, memory.size);
+        cu.devices[memory.device].memory.give_back(memory.address, memory.size);
+        break;
+    case allocation_kind::managed:
+        cu.managed_bytes -= memory.size;
+        [[fallthrough]];
+    case allocation_kind::host:
+        munmap(reinterpret_cast<void *>(memory.address), memory.size);
+        break;
+    case allocation_kind::registered:
+        break;
+    }
 }
 
 CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
@@ -123,7 +144,20 @@ CUresult cuMemAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, size
 
 CUresult cuMemFree(CUdeviceptr address) {
     return enter([&](driver &cu) {
-        if (address) free_exactly(cu, address, allocation_kind::device, 0, CUDA_ERROR_INVALID_VALUE);
+        if (address) free_exactly(cu, address, {allocation_kind::device, allocation_kind::managed});
+    });
+}
+
+// It may oversubscribe one device, but not all of them together.
+CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags) {
+    return enter_context([&](driver &cu, context &current) {
+        refuse_if_capture_forbids(cu);
+        require(address && bytes != 0 && (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST));
+        const std::uint64_t limit = cu.settings.devices * cu.settings.device_memory;
+        require(bytes <= limit - cu.managed_bytes, CUDA_ERROR_OUT_OF_MEMORY);
+        void *const pages = allocate_pages(cu, current, allocation_kind::managed, bytes, flags);
+        cu.managed_bytes += bytes;
+        *address = reinterpret_cast<CUdeviceptr>(pages);
     });
 }
 
@@ -131,10 +165,8 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) { return a
 CUresult cuMemAllocHost(void **address, size_t bytes) { return allocate_host(address, bytes, 0); }
 
 CUresult cuMemFreeHost(void *address) {
-    return enter([&](driver &cu) {
-        free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), allocation_kind::host, all_devices,
-                     CUDA_ERROR_INVALID_VALUE);
-    });
+    return enter(
+        [&](driver &cu) { free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), {allocation_kind::host}); });
 }
 
 CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
@@ -144,7 +176,9 @@ CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
         std::uintptr_t end = 0;
         require(begin && bytes != 0 && !(flags & ~register_flags) && !__builtin_add_overflow(begin, bytes, &end));
         require(end <= device_window.begin || begin >= device_window.end);
-        require(!find_overlapping(cu, begin, bytes), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        const allocation *const taken = find_overlapping(cu, begin, bytes);
+        require(!taken || taken->on_host());
+        require(!taken, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
         require(is_mapped(begin, bytes));
         record(cu, current, allocation_kind::registered, begin, bytes, flags);
     });
@@ -153,7 +187,7 @@ CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
 CUresult cuMemHostUnregister(void *address) {
     return enter_context([&](driver &cu, context &) {
         require(address);
-        free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), allocation_kind::registered, all_devices,
+        free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), {allocation_kind::registered},
                      CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     });
 }

@@ -22,8 +22,8 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         require(!__builtin_mul_overflow(width, sizeof value, &size.width));
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
         const side target = resolve(cu, at, size, false);
-        // Unlike a copy, a fill reaches only its stream's own device (seen on CUDA 13.0 with two H200).
-        require(target.on_host() || target.device == on.owner->device);
+        // Unlike a copy, a fill needs access from its stream's context (seen on CUDA 13.0 with two H200).
+        require(target.memory != side::kind::device || can_reach(*on.owner, target.device, target.owner));
 
         work what;
         what.devices = target.device_bit();

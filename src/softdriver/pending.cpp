@@ -3,10 +3,6 @@
 
 namespace ferry::softdriver {
 
-CUresult cuDeviceGetP2PAttribute(int *, CUdevice_P2PAttribute, CUdevice, CUdevice) { return CUDA_ERROR_NOT_SUPPORTED; }
-CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) { return CUDA_ERROR_NOT_SUPPORTED; }
-CUresult cuCtxDisablePeerAccess(CUcontext) { return CUDA_ERROR_NOT_SUPPORTED; }
-CUresult cuMemAllocManaged(CUdeviceptr *, size_t, unsigned) { return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }

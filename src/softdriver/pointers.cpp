@@ -13,6 +13,12 @@ template <class Value> bool put(void *out, Value value) {
     return true;
 }
 
+// By the current context, if there is one (seen on CUDA 13.0 with two H200).
+bool is_reached(driver &cu, const allocation &memory) {
+    const context *const current = find_current_context(cu);
+    return !current || can_reach(*current, memory.device, memory.owner);
+}
+
 // False where the attribute says nothing about this memory; `memory` is null for an address the driver does not know.
 // What is written then is what cuPointerGetAttributes answers; refuses attributes that do not exist.
 bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointer_attribute attribute, void *out) {
@@ -20,22 +26,22 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
     const bool known = memory != nullptr;
     const allocation &of = known ? *memory : unknown;
     const bool on_device = known && of.kind == allocation_kind::device;
+    const bool is_managed = known && of.kind == allocation_kind::managed;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         put(out, of.owner);
         return known;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        put(out, !known ? 0u : static_cast<unsigned>(on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST));
+        put(out, !known ? 0u : static_cast<unsigned>(of.on_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
         return known;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
-        // Where kernels of the current context find it: not on another device (seen on CUDA 13.0 with two H200).
-        const context *const current = find_current_context(cu);
-        const bool is_elsewhere = on_device && current && current->device != of.device;
-        put(out, CUdeviceptr{known && !is_elsewhere ? address : 0});
-        return known && !is_elsewhere;
+        // Where kernels of the current context find it: not on another device, unless access was enabled.
+        const bool is_there = known && (!on_device || is_reached(cu, of));
+        put(out, CUdeviceptr{is_there ? address : 0});
+        return is_there;
     }
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        put(out, known && !on_device ? address : std::uintptr_t{0});
+        put(out, on_device ? std::uintptr_t{0} : address); // an unknown address may be the host's (seen)
         return known && !on_device;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         put(out, of.buffer_id);
@@ -44,20 +50,20 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         put(out, of.device);
         return known;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        put(out, CUdeviceptr{of.address});
-        return known;
+        return known && put(out, CUdeviceptr{of.address}); // else left as it was (seen)
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        put(out, of.size);
-        return known;
+        return known && put(out, of.size);
     case CU_POINTER_ATTRIBUTE_MAPPED:
         put(out, int{known});
         return known;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         put(out, known ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
         return known;
-    // What this driver has none of: managed memory, pools, IPC, exported handles, RDMA.
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        put(out, int{is_managed});
+        return known;
+    // What this driver has none of: pools, IPC, exported handles, RDMA.
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         put(out, 0);
@@ -99,7 +105,8 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
 CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr address) {
     return enter([&](driver &cu) {
         const allocation *const memory = find_allocation(cu, address);
-        require(memory, CUDA_ERROR_NOT_FOUND);
+        const bool is_known = memory && (memory->kind != allocation_kind::device || is_reached(cu, *memory));
+        require(is_known, CUDA_ERROR_NOT_FOUND);
         if (base) *base = memory->address;
         if (size) *size = memory->size;
     });

@@ -98,7 +98,8 @@ driver::driver(const config &asked)
 driver::~driver() {
     engine.wait_idle(~std::uint64_t{0});
     for (const auto &[address, memory] : allocations)
-        if (memory.kind == allocation_kind::host) munmap(reinterpret_cast<void *>(address), memory.size);
+        if (memory.kind == allocation_kind::host || memory.kind == allocation_kind::managed)
+            munmap(reinterpret_cast<void *>(address), memory.size);
     unmap();
     device_window = {};
 }

@@ -84,13 +84,14 @@ struct context {
     int device = 0;
     unsigned flags = 0;
     bool primary = false;
+    std::vector<CUcontext> peers; // whose memory it may reach
     stream legacy;
     std::unordered_map<std::uint64_t, std::unique_ptr<stream>> per_thread; // by thread serial
     std::vector<stream *> streams;                                         // all but legacy
     operations of_destroyed_streams[2]; // what they left running; [1]: of those that synchronise with legacy
 };
 
-enum class allocation_kind { device, host, registered };
+enum class allocation_kind { device, managed, host, registered };
 
 struct allocation {
     std::uintptr_t address = 0;
@@ -100,6 +101,8 @@ struct allocation {
     CUcontext owner = nullptr;
     unsigned flags = 0;
     std::uint64_t buffer_id = 0;
+
+    bool on_host() const { return kind == allocation_kind::host || kind == allocation_kind::registered; }
 };
 
 struct device {
@@ -117,7 +120,7 @@ struct driver {
     std::atomic<bool> initialised = false;
     std::mutex submission;
     std::vector<device> devices;
-    std::map<std::uintptr_t, allocation> allocations; // device, pinned and registered memory by address
+    std::map<std::uintptr_t, allocation> allocations; // by address
     handle_table<CUcontext, context> contexts;
     handle_table<CUstream, stream> streams;
     handle_table<CUevent, event> events;
@@ -125,6 +128,7 @@ struct driver {
     handle_table<CUgraph, graph_ptr> graphs;
     handle_table<CUgraphExec, graph_ptr> executables;
     std::vector<capture_ptr> captures; // under way
+    std::uint64_t managed_bytes = 0;
     std::uint64_t next_id = 1;
     class engine engine;
 
@@ -150,6 +154,9 @@ bool in_host_function() noexcept;
 
 inline constexpr int greatest_priority = -5; // as on the H200; least is 0
 
+// device.cpp
+device &find_device(driver &cu, CUdevice ordinal); // refuses one that there is not
+
 // context.cpp
 context &current_context(driver &cu); // refuses without one
 const context *find_current_context(driver &cu);
@@ -168,6 +175,9 @@ void refuse_if_legacy_would_join_capture(const context &of);
 void add_to_capture(stream &on, work what);
 void end_capture(driver &cu, capture &over);
 [[noreturn]] void invalidate(capture &broken, CUresult result);
+
+// peers.cpp
+bool can_reach(const context &from, int device, CUcontext owner); // memory of this device and context
 
 // memory.cpp
 const allocation *find_allocation(const driver &cu, std::uintptr_t address);

@@ -1,0 +1,81 @@
+// Peer access: which context may reach the memory of which other one. Copies need none; fills do, and so would kernels.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+#include <algorithm>
+
+namespace ferry::softdriver {
+
+namespace {
+
+struct link_fact {
+    CUdevice_P2PAttribute attribute;
+    int value;
+};
+// Every pair of devices is linked as two H200 are.
+constexpr link_fact link_facts[] = {
+    {CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 0},
+    {CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1},
+    {CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 1},
+    {CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, 1},
+    {CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED, 0},
+};
+
+const context &find_peer(driver &cu, CUcontext handle) {
+    const context *const found = cu.contexts.find(handle);
+    require(found, CUDA_ERROR_INVALID_CONTEXT);
+    return *found;
+}
+
+bool has_access(const context &from, CUcontext to) {
+    return std::find(from.peers.begin(), from.peers.end(), to) != from.peers.end();
+}
+
+} // namespace
+
+bool can_reach(const context &from, int device, CUcontext owner) {
+    return from.device == device || has_access(from, owner);
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer) {
+    return enter([&](driver &cu) {
+        require(can);
+        find_device(cu, ordinal);
+        find_device(cu, peer);
+        *can = ordinal != peer;
+    });
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
+    return enter([&](driver &cu) {
+        require(value);
+        find_device(cu, from);
+        find_device(cu, to);
+        require(from != to, CUDA_ERROR_INVALID_DEVICE);
+        for (const link_fact &known : link_facts)
+            if (known.attribute == attribute) {
+                *value = known.value;
+                return;
+            }
+        throw refusal{CUDA_ERROR_INVALID_VALUE};
+    });
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags) {
+    return enter_context([&](driver &cu, context &current) {
+        const context &peer = find_peer(cu, handle);
+        require(flags == 0);
+        require(peer.device != current.device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        require(!has_access(current, handle), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+        current.peers.push_back(handle);
+    });
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext handle) {
+    return enter_context([&](driver &cu, context &current) {
+        find_peer(cu, handle);
+        require(std::erase(current.peers, handle) != 0, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    });
+}
+
+} // namespace ferry::softdriver
