@@ -599,6 +599,10 @@ const array_shape array_shapes[] = {
     {"2D halves", {37, 21, 0, CU_AD_FORMAT_HALF, 4, 0}, 8},
     {"2D floats", {53, 17, 0, CU_AD_FORMAT_FLOAT, 4, CUDA_ARRAY3D_SURFACE_LDST}, 16},
     {"3D shorts", {19, 13, 7, CU_AD_FORMAT_SIGNED_INT16, 2, 0}, 4},
+    {"1D layers", {37, 0, 5, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_LAYERED}, 4},
+    {"2D layers", {21, 9, 5, CU_AD_FORMAT_FLOAT, 2, CUDA_ARRAY3D_LAYERED}, 8},
+    {"cubemap", {17, 17, 6, CU_AD_FORMAT_UNSIGNED_INT8, 4, CUDA_ARRAY3D_CUBEMAP}, 4},
+    {"cubemap layers", {13, 13, 12, CU_AD_FORMAT_HALF, 1, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED}, 2},
 };
 
 TEST_F(driver_test, arrays_keep_what_is_written_to_them_and_copy_boxes_between_each_other) {
@@ -691,6 +695,387 @@ TEST_F(driver_test, arrays_that_cannot_be_are_refused) {
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({0, 16, 0, CU_AD_FORMAT_FLOAT, 1, 0}));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({1 << 20, 16, 16, CU_AD_FORMAT_FLOAT, 1, 0}));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({16, 16, 0, CU_AD_FORMAT_UNORM_INT8X4, 1, 0}));
+}
+
+// The array takes copies of exactly this size, and none that is larger in any dimension.
+void expect_copies_of(CUarray array, size_t row_bytes, size_t rows, size_t slices) {
+    const size_t size = row_bytes * rows * slices;
+    const bytes data = random_bytes((row_bytes + 1) * (rows + 1) * (slices + 1), 23);
+    bytes out(size);
+    CUDA_MEMCPY3D up{};
+    up.srcMemoryType = CU_MEMORYTYPE_HOST, up.srcHost = data.data();
+    up.dstMemoryType = CU_MEMORYTYPE_ARRAY, up.dstArray = array;
+    up.WidthInBytes = row_bytes, up.Height = rows, up.Depth = slices;
+    for (const auto dimension : {&CUDA_MEMCPY3D::WidthInBytes, &CUDA_MEMCPY3D::Height, &CUDA_MEMCPY3D::Depth}) {
+        CUDA_MEMCPY3D larger = up;
+        larger.*dimension += 1;
+        EXPECT_NE(CUDA_SUCCESS, raw().cuMemcpy3D(&larger));
+    }
+    ASSERT_OK(raw().cuMemcpy3D(&up));
+    CUDA_MEMCPY3D down = up;
+    down.srcMemoryType = CU_MEMORYTYPE_ARRAY, down.srcArray = array;
+    down.dstMemoryType = CU_MEMORYTYPE_HOST, down.dstHost = out.data();
+    ASSERT_OK(raw().cuMemcpy3D(&down));
+    EXPECT_EQ(bytes(data.begin(), data.begin() + static_cast<ptrdiff_t>(size)), out);
+}
+
+void expect_descriptor(CUarray array, const CUDA_ARRAY3D_DESCRIPTOR &expected) {
+    CUDA_ARRAY3D_DESCRIPTOR told{};
+    ASSERT_OK(raw().cuArray3DGetDescriptor(&told, array));
+    EXPECT_EQ(expected.Width, told.Width);
+    EXPECT_EQ(expected.Height, told.Height);
+    EXPECT_EQ(expected.Depth, told.Depth);
+    EXPECT_EQ(expected.Format, told.Format);
+    EXPECT_EQ(expected.NumChannels, told.NumChannels);
+    EXPECT_EQ(expected.Flags, told.Flags);
+}
+
+TEST_F(driver_test, a_format_has_its_numbers_of_channels_and_its_size) {
+    struct {
+        CUarray_format name;
+        size_t bytes[4]; // of an element of 1 … 4 channels; 0: there is none
+        size_t side = 1; // of an element, in texels
+    } const formats[] = {
+        {CU_AD_FORMAT_UNSIGNED_INT8, {1, 2, 0, 4}},
+        {CU_AD_FORMAT_UNSIGNED_INT16, {2, 4, 0, 8}},
+        {CU_AD_FORMAT_UNSIGNED_INT32, {4, 8, 0, 16}},
+        {CU_AD_FORMAT_SIGNED_INT8, {1, 2, 0, 4}},
+        {CU_AD_FORMAT_SIGNED_INT16, {2, 4, 0, 8}},
+        {CU_AD_FORMAT_SIGNED_INT32, {4, 8, 0, 16}},
+        {CU_AD_FORMAT_HALF, {2, 4, 0, 8}},
+        {CU_AD_FORMAT_FLOAT, {4, 8, 0, 16}},
+        {CU_AD_FORMAT_UNORM_INT8X1, {1}},
+        {CU_AD_FORMAT_UNORM_INT8X2, {0, 2}},
+        {CU_AD_FORMAT_UNORM_INT8X4, {0, 0, 0, 4}},
+        {CU_AD_FORMAT_UNORM_INT16X1, {2}},
+        {CU_AD_FORMAT_UNORM_INT16X2, {0, 4}},
+        {CU_AD_FORMAT_UNORM_INT16X4, {0, 0, 0, 8}},
+        {CU_AD_FORMAT_SNORM_INT8X1, {1}},
+        {CU_AD_FORMAT_SNORM_INT8X2, {0, 2}},
+        {CU_AD_FORMAT_SNORM_INT8X4, {0, 0, 0, 4}},
+        {CU_AD_FORMAT_SNORM_INT16X1, {2}},
+        {CU_AD_FORMAT_SNORM_INT16X2, {0, 4}},
+        {CU_AD_FORMAT_SNORM_INT16X4, {0, 0, 0, 8}},
+        {CU_AD_FORMAT_UNORM_INT_101010_2, {0, 0, 0, 4}},
+        {CU_AD_FORMAT_BC1_UNORM, {0, 0, 0, 8}, 4},
+        {CU_AD_FORMAT_BC1_UNORM_SRGB, {0, 0, 0, 8}, 4},
+        {CU_AD_FORMAT_BC2_UNORM, {0, 0, 0, 16}, 4},
+        {CU_AD_FORMAT_BC2_UNORM_SRGB, {0, 0, 0, 16}, 4},
+        {CU_AD_FORMAT_BC3_UNORM, {0, 0, 0, 16}, 4},
+        {CU_AD_FORMAT_BC3_UNORM_SRGB, {0, 0, 0, 16}, 4},
+        {CU_AD_FORMAT_BC4_UNORM, {8}, 4},
+        {CU_AD_FORMAT_BC4_SNORM, {8}, 4},
+        {CU_AD_FORMAT_BC5_UNORM, {0, 16}, 4},
+        {CU_AD_FORMAT_BC5_SNORM, {0, 16}, 4},
+        {CU_AD_FORMAT_BC6H_UF16, {0, 0, 16}, 4},
+        {CU_AD_FORMAT_BC6H_SF16, {0, 0, 16}, 4},
+        {CU_AD_FORMAT_BC7_UNORM, {0, 0, 0, 16}, 4},
+        {CU_AD_FORMAT_BC7_UNORM_SRGB, {0, 0, 0, 16}, 4},
+    };
+    for (const auto &format : formats)
+        for (unsigned channels = 1; channels <= 4; ++channels) {
+            SCOPED_TRACE("format " + std::to_string(format.name) + ", channels " + std::to_string(channels));
+            const CUDA_ARRAY3D_DESCRIPTOR asked{20, 12, 0, format.name, channels, 0};
+            const size_t element = format.bytes[channels - 1];
+            CUarray array = nullptr;
+            EXPECT_RESULT(element ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, raw().cuArray3DCreate(&array, &asked));
+            if (!element) continue;
+            expect_descriptor(array, asked);
+            expect_copies_of(array, 20 / format.side * element, 12 / format.side, 1);
+            CUarray plane = nullptr;
+            EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuArrayGetPlane(&plane, array, 0));
+            EXPECT_OK(raw().cuArrayDestroy(array));
+        }
+}
+
+TEST_F(driver_test, video_needs_its_flag_and_is_packed_or_lies_in_planes) {
+    struct plane {
+        size_t width, height;
+        unsigned channels;
+    };
+    struct {
+        CUarray_format name;
+        unsigned channels;
+        size_t element;                 // of packed video, in bytes; of planar video, of each channel
+        std::vector<plane> planes = {}; // of an array of 64 × 64
+    } const formats[] = {
+        {CU_AD_FORMAT_YUY2, 4, 4},
+        {CU_AD_FORMAT_Y210, 2, 4},
+        {CU_AD_FORMAT_Y216, 2, 4},
+        {CU_AD_FORMAT_AYUV, 4, 4},
+        {CU_AD_FORMAT_Y410, 1, 4},
+        {CU_AD_FORMAT_Y416, 4, 8},
+        {CU_AD_FORMAT_NV12, 3, 1, {{64, 64, 1}, {32, 32, 2}}},
+        {CU_AD_FORMAT_P010, 3, 2, {{64, 64, 1}, {32, 32, 2}}},
+        {CU_AD_FORMAT_P016, 3, 2, {{64, 64, 1}, {32, 32, 2}}},
+        {CU_AD_FORMAT_NV16, 3, 1, {{64, 64, 1}, {32, 64, 2}}},
+        {CU_AD_FORMAT_P210, 3, 2, {{64, 64, 1}, {32, 64, 2}}},
+        {CU_AD_FORMAT_P216, 3, 2, {{64, 64, 1}, {32, 64, 2}}},
+        {CU_AD_FORMAT_YUV444_8bit_SemiPlanar, 3, 1, {{64, 64, 1}, {64, 64, 2}}},
+        {CU_AD_FORMAT_YUV444_16bit_SemiPlanar, 3, 2, {{64, 64, 1}, {64, 64, 2}}},
+        {CU_AD_FORMAT_Y444_PLANAR8, 3, 1, {{64, 64, 1}, {64, 64, 1}, {64, 64, 1}}},
+        {CU_AD_FORMAT_Y444_PLANAR10, 3, 2, {{64, 64, 1}, {64, 64, 1}, {64, 64, 1}}},
+    };
+    constexpr unsigned video = CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
+    for (const auto &format : formats)
+        for (const unsigned flags : {0u, CUDA_ARRAY3D_SURFACE_LDST + 0u, CUDA_ARRAY3D_TEXTURE_GATHER + 0u, video,
+                                     video | CUDA_ARRAY3D_SURFACE_LDST})
+            for (unsigned channels = 1; channels <= 4; ++channels) {
+                SCOPED_TRACE("format " + std::to_string(format.name) + ", channels " + std::to_string(channels) +
+                             ", flags " + std::to_string(flags));
+                const CUDA_ARRAY3D_DESCRIPTOR asked{64, 64, 0, format.name, channels, flags};
+                CUarray array = nullptr;
+                const CUresult created = raw().cuArray3DCreate(&array, &asked);
+                const bool is_possible = flags & video && channels == format.channels;
+                EXPECT_EQ(is_possible, created == CUDA_SUCCESS);
+                if (created != CUDA_SUCCESS) continue;
+                expect_descriptor(array, asked);
+                if (format.planes.empty()) {
+                    expect_copies_of(array, 64 * format.element, 64, 1);
+                } else {
+                    bytes out(64);
+                    CUDA_MEMCPY3D down{};
+                    down.srcMemoryType = CU_MEMORYTYPE_ARRAY, down.srcArray = array;
+                    down.dstMemoryType = CU_MEMORYTYPE_HOST, down.dstHost = out.data();
+                    down.WidthInBytes = down.Height = down.Depth = 1;
+                    EXPECT_NE(CUDA_SUCCESS, raw().cuMemcpy3D(&down)) << "only its planes are copied";
+                }
+                for (unsigned i = 0; i < format.planes.size(); ++i) {
+                    CUarray plane = nullptr;
+                    CUarray again = nullptr;
+                    ASSERT_OK(raw().cuArrayGetPlane(&plane, array, i));
+                    ASSERT_OK(raw().cuArrayGetPlane(&again, array, i));
+                    EXPECT_EQ(plane, again);
+                    const auto [width, height, plane_channels] = format.planes[i];
+                    expect_descriptor(plane,
+                                      {width, height, 0,
+                                       format.element == 1 ? CU_AD_FORMAT_UNSIGNED_INT8 : CU_AD_FORMAT_UNSIGNED_INT16,
+                                       plane_channels, flags});
+                    expect_copies_of(plane, width * format.element * plane_channels, height, 1);
+                }
+                CUarray none = nullptr;
+                EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                              raw().cuArrayGetPlane(&none, array, static_cast<unsigned>(format.planes.size())));
+                EXPECT_OK(raw().cuArrayDestroy(array));
+            }
+}
+
+TEST_F(driver_test, planes_lie_beside_each_other) {
+    const CUDA_ARRAY3D_DESCRIPTOR asked{64, 64, 0, CU_AD_FORMAT_NV12, 3, CUDA_ARRAY3D_VIDEO_ENCODE_DECODE};
+    CUarray array = nullptr;
+    ASSERT_OK(raw().cuArray3DCreate(&array, &asked));
+    const bytes data[] = {random_bytes(64 * 64, 24), random_bytes(64 * 32, 25)};
+    CUarray planes[2] = {};
+    CUDA_MEMCPY3D copy{};
+    copy.WidthInBytes = 64, copy.Depth = 1;
+    for (unsigned i = 0; i < 2; ++i) {
+        ASSERT_OK(raw().cuArrayGetPlane(&planes[i], array, i));
+        copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = data[i].data();
+        copy.dstMemoryType = CU_MEMORYTYPE_ARRAY, copy.dstArray = planes[i];
+        copy.Height = data[i].size() / 64;
+        EXPECT_OK(raw().cuMemcpy3D(&copy));
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        bytes out(data[i].size());
+        copy.srcMemoryType = CU_MEMORYTYPE_ARRAY, copy.srcArray = planes[i];
+        copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = out.data();
+        copy.Height = data[i].size() / 64;
+        EXPECT_OK(raw().cuMemcpy3D(&copy));
+        EXPECT_EQ(data[i], out);
+    }
+    EXPECT_OK(raw().cuArrayDestroy(array));
+}
+
+constexpr unsigned layered = CUDA_ARRAY3D_LAYERED;
+constexpr unsigned surface = CUDA_ARRAY3D_SURFACE_LDST;
+constexpr unsigned cubemap = CUDA_ARRAY3D_CUBEMAP;
+constexpr unsigned gather = CUDA_ARRAY3D_TEXTURE_GATHER;
+
+TEST_F(driver_test, arrays_have_the_shapes_that_their_flags_and_limits_allow) {
+    struct {
+        size_t width, height, depth;
+        unsigned flags;
+        bool is_possible;
+    } const shapes[] = {
+        {16, 0, 0, 0, true},
+        {16, 1, 0, 0, true},
+        {16, 0, 5, 0, false},
+        {16, 0, 5, layered, true},
+        {16, 1, 5, layered, true},
+        {16, 8, 5, layered, true},
+        {16, 8, 0, layered, false},
+        {16, 0, 0, layered, false},
+        {16, 16, 6, cubemap, true},
+        {16, 16, 12, cubemap | layered, true},
+        {16, 16, 6, cubemap | layered, true},
+        {16, 16, 7, cubemap | layered, false},
+        {16, 16, 5, cubemap, false},
+        {16, 8, 6, cubemap, false},
+        {16, 16, 12, cubemap, false},
+        {16, 0, 6, cubemap, false},
+        {16, 8, 5, surface, true},
+        {16, 8, 5, surface | layered, true},
+        {16, 16, 6, surface | cubemap, true},
+        {16, 16, 12, surface | cubemap | layered, true},
+        {16, 8, 0, gather, true},
+        {16, 0, 0, gather, false},
+        {16, 8, 5, gather, false},
+        {16, 8, 5, gather | layered, false},
+        {16, 8, 0, CUDA_ARRAY3D_DEPTH_TEXTURE, false}, // of floats
+        {16, 8, 0, CUDA_ARRAY3D_COLOR_ATTACHMENT, false},
+        {16, 8, 0, CUDA_ARRAY3D_VIDEO_ENCODE_DECODE, true},
+        {16, 0, 2048, layered, true},
+        {16, 0, 2049, layered, false},
+        {16, 8, 2048, layered, true},
+        {16, 8, 2049, layered, false},
+        {131072, 0, 0, 0, true},
+        {131073, 0, 0, 0, false},
+        {32768, 0, 2, layered, true},
+        {32769, 0, 2, layered, false},
+        {32768, 8, 2, layered, true},
+        {32769, 8, 2, layered, false},
+        {8, 32768, 2, layered, true},
+        {8, 32769, 2, layered, false},
+        {32769, 32769, 6, cubemap, false},
+        {16, 16, 2046, cubemap | layered, true},
+        {16, 16, 2052, cubemap | layered, false},
+        {131072, 1, 0, 0, true},
+        {131073, 8, 0, 0, false},
+        {8, 65536, 0, 0, true},
+        {8, 65537, 0, 0, false},
+        {16384, 8, 8, 0, true},
+        {16385, 8, 8, 0, false},
+    };
+    for (const auto &shape : shapes) {
+        SCOPED_TRACE(std::to_string(shape.width) + " x " + std::to_string(shape.height) + " x " +
+                     std::to_string(shape.depth) + ", flags " + std::to_string(shape.flags));
+        const CUDA_ARRAY3D_DESCRIPTOR asked{shape.width, shape.height, shape.depth, CU_AD_FORMAT_FLOAT, 1, shape.flags};
+        CUarray array = nullptr;
+        EXPECT_RESULT(shape.is_possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+                      raw().cuArray3DCreate(&array, &asked));
+        if (!shape.is_possible) continue;
+        expect_descriptor(array, asked);
+        if (std::max({shape.width, shape.height, shape.depth}) <= 16)
+            expect_copies_of(array, shape.width * 4, std::max<size_t>(shape.height, 1),
+                             std::max<size_t>(shape.depth, 1));
+        EXPECT_OK(raw().cuArrayDestroy(array));
+    }
+}
+
+TEST_F(driver_test, block_compressed_arrays_have_rows_of_whole_blocks_in_every_shape_but_1d) {
+    struct {
+        size_t width, height, depth;
+        unsigned flags;
+        CUresult result;
+        size_t row_bytes = 0, rows = 0;
+    } const shapes[] = {
+        {20, 12, 0, 0, CUDA_SUCCESS, 40, 3},
+        {21, 13, 0, 0, CUDA_SUCCESS, 48, 4},
+        {2, 2, 0, 0, CUDA_SUCCESS, 8, 1},
+        {20, 12, 5, 0, CUDA_SUCCESS, 40, 3},
+        {20, 12, 5, layered, CUDA_SUCCESS, 40, 3},
+        {20, 20, 6, cubemap, CUDA_SUCCESS, 40, 5},
+        {20, 0, 0, 0, CUDA_ERROR_INVALID_VALUE},
+        {20, 0, 5, layered, CUDA_ERROR_INVALID_VALUE},
+        {20, 12, 0, surface, CUDA_ERROR_NOT_SUPPORTED},
+    };
+    for (const auto &shape : shapes) {
+        SCOPED_TRACE(std::to_string(shape.width) + " x " + std::to_string(shape.height) + " x " +
+                     std::to_string(shape.depth) + ", flags " + std::to_string(shape.flags));
+        const CUDA_ARRAY3D_DESCRIPTOR asked{shape.width, shape.height, shape.depth, CU_AD_FORMAT_BC1_UNORM,
+                                            4,           shape.flags};
+        CUarray array = nullptr;
+        EXPECT_RESULT(shape.result, raw().cuArray3DCreate(&array, &asked));
+        if (shape.result != CUDA_SUCCESS) continue;
+        expect_descriptor(array, asked);
+        expect_copies_of(array, shape.row_bytes, shape.rows, std::max<size_t>(shape.depth, 1));
+        EXPECT_OK(raw().cuArrayDestroy(array));
+    }
+}
+
+TEST_F(driver_test, levels_halve_each_dimension_that_is_no_layer_down_to_one_texel) {
+    struct extent {
+        size_t width, height, depth;
+    };
+    constexpr CUarray_format floats = CU_AD_FORMAT_FLOAT, blocks = CU_AD_FORMAT_BC1_UNORM;
+    const std::vector<extent> of_20_12 = {{20, 12, 0}, {10, 6, 0}, {5, 3, 0}, {2, 1, 0}, {1, 1, 0}};
+    const std::vector<extent> of_16_16 = {{16, 16, 0}, {8, 8, 0}, {4, 4, 0}, {2, 2, 0}, {1, 1, 0}};
+    const auto first = [](const std::vector<extent> &all, size_t count) {
+        return std::vector<extent>(all.begin(), all.begin() + static_cast<ptrdiff_t>(count));
+    };
+    const auto in_layers = [](std::vector<extent> all, size_t layers) {
+        for (extent &one : all)
+            one.depth = layers;
+        return all;
+    };
+    struct {
+        unsigned flags, asked_levels;
+        CUarray_format format;
+        unsigned channels;
+        std::vector<extent> levels; // the first is the array itself
+    } const mipmaps[] = {
+        {0, 0, floats, 1, first(of_20_12, 1)},
+        {0, 1, floats, 1, first(of_20_12, 1)},
+        {0, 5, floats, 1, of_20_12},
+        {0, 6, floats, 1, of_20_12},
+        {0, 99, floats, 1, of_20_12},
+        {0, 5, floats, 1, {{20, 0, 0}, {10, 0, 0}, {5, 0, 0}, {2, 0, 0}, {1, 0, 0}}},
+        {0, 5, floats, 1, {{20, 12, 9}, {10, 6, 4}, {5, 3, 2}, {2, 1, 1}, {1, 1, 1}}},
+        {layered, 5, floats, 1, in_layers(of_20_12, 5)},
+        {layered, 5, floats, 1, {{20, 0, 5}, {10, 0, 5}, {5, 0, 5}, {2, 0, 5}, {1, 0, 5}}},
+        {cubemap, 5, floats, 1, in_layers(of_16_16, 6)},
+        {cubemap | layered, 5, floats, 1, in_layers(of_16_16, 12)},
+        {surface, 5, floats, 1, of_20_12},
+        {gather, 5, floats, 1, of_20_12},
+        {0, 5, blocks, 4, of_20_12},
+        {0, 5, blocks, 4, of_16_16},
+        {0, 3, blocks, 4, first(of_16_16, 3)},
+        {0, 1, floats, 1, {{1, 1, 0}}},
+        {0, 2, floats, 1, {{1, 1, 0}}},
+        {0, 3, CU_AD_FORMAT_UNSIGNED_INT8, 4, {{5, 3, 2}, {2, 1, 1}, {1, 1, 1}}},
+    };
+    for (const auto &mipmap : mipmaps) {
+        CUDA_ARRAY3D_DESCRIPTOR shape{mipmap.levels[0].width, mipmap.levels[0].height, mipmap.levels[0].depth,
+                                      mipmap.format,          mipmap.channels,         mipmap.flags};
+        SCOPED_TRACE(std::to_string(shape.Width) + " x " + std::to_string(shape.Height) + " x " +
+                     std::to_string(shape.Depth) + ", flags " + std::to_string(shape.Flags) + ", levels " +
+                     std::to_string(mipmap.asked_levels));
+        CUmipmappedArray whole = nullptr;
+        ASSERT_OK(raw().cuMipmappedArrayCreate(&whole, &shape, mipmap.asked_levels));
+        for (unsigned i = 0; i < mipmap.levels.size(); ++i) {
+            SCOPED_TRACE(i);
+            CUarray level = nullptr;
+            CUarray again = nullptr;
+            ASSERT_OK(raw().cuMipmappedArrayGetLevel(&level, whole, i));
+            ASSERT_OK(raw().cuMipmappedArrayGetLevel(&again, whole, i));
+            EXPECT_EQ(level, again);
+            shape.Width = mipmap.levels[i].width;
+            shape.Height = mipmap.levels[i].height;
+            shape.Depth = mipmap.levels[i].depth;
+            expect_descriptor(level, shape);
+            const size_t side = mipmap.format == blocks ? 4 : 1;
+            const size_t element = mipmap.format == blocks ? 8 : 4; // of the formats above
+            expect_copies_of(level, (shape.Width + side - 1) / side * element,
+                             std::max<size_t>((shape.Height + side - 1) / side, 1), std::max<size_t>(shape.Depth, 1));
+        }
+        CUarray none = nullptr;
+        for (auto i = static_cast<unsigned>(mipmap.levels.size()); i < 8; ++i)
+            EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMipmappedArrayGetLevel(&none, whole, i));
+        EXPECT_OK(raw().cuMipmappedArrayDestroy(whole));
+    }
+    CUmipmappedArray whole = nullptr;
+    const CUDA_ARRAY3D_DESCRIPTOR planar{20, 12, 0, CU_AD_FORMAT_NV12, 3, 0};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMipmappedArrayCreate(&whole, &planar, 5));
+}
+
+TEST_F(driver_test, a_level_that_is_destroyed_leaves_its_mipmapped_array_to_be_destroyed) {
+    const CUDA_ARRAY3D_DESCRIPTOR shape{20, 12, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+    CUmipmappedArray whole = nullptr;
+    CUarray level = nullptr;
+    ASSERT_OK(raw().cuMipmappedArrayCreate(&whole, &shape, 1));
+    ASSERT_OK(raw().cuMipmappedArrayGetLevel(&level, whole, 0));
+    EXPECT_OK(raw().cuArrayDestroy(level));
+    EXPECT_OK(raw().cuMipmappedArrayDestroy(whole));
 }
 
 // ---- Peers
@@ -800,6 +1185,8 @@ const peer_end peer_ends[] = {
     {"linear", false, {}},
     {"2D", true, {16, 8, 0, CU_AD_FORMAT_FLOAT, 1, 0}},
     {"3D", true, {16, 8, 8, CU_AD_FORMAT_FLOAT, 1, 0}},
+    {"layers", true, {16, 8, 8, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_LAYERED}},
+    {"cubemap", true, {16, 16, 6, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_CUBEMAP}},
 };
 
 struct made_end {

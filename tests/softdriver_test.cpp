@@ -182,9 +182,105 @@ TEST_F(softdriver_test, stale_and_foreign_handles_are_recognised) {
 }
 
 TEST_F(softdriver_test, kinds_of_arrays_that_are_not_implemented_say_so) {
-    const CUDA_ARRAY3D_DESCRIPTOR layered{16, 16, 2, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_LAYERED};
     CUarray array = nullptr;
-    EXPECT_RESULT(CUDA_ERROR_NOT_SUPPORTED, cu.cuArray3DCreate(&array, &layered));
+    for (const unsigned flags : {CUDA_ARRAY3D_SPARSE, CUDA_ARRAY3D_DEFERRED_MAPPING}) {
+        const CUDA_ARRAY3D_DESCRIPTOR asked{16, 16, 0, CU_AD_FORMAT_FLOAT, 1, flags};
+        EXPECT_RESULT(CUDA_ERROR_NOT_SUPPORTED, cu.cuArray3DCreate(&array, &asked));
+    }
+}
+
+TEST_F(softdriver_test, arrays_are_as_large_as_the_device_says_and_no_larger) {
+    const struct {
+        CUdevice_attribute limit;
+        std::size_t CUDA_ARRAY3D_DESCRIPTOR::*dimension;
+        CUDA_ARRAY3D_DESCRIPTOR smallest;
+    } limits[] = {
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH, &CUDA_ARRAY3D_DESCRIPTOR::Width, {1, 0, 0, {}, 0, 0}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH, &CUDA_ARRAY3D_DESCRIPTOR::Width, {1, 1, 0, {}, 0, 0}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT, &CUDA_ARRAY3D_DESCRIPTOR::Height, {1, 1, 0, {}, 0, 0}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH, &CUDA_ARRAY3D_DESCRIPTOR::Width, {1, 1, 1, {}, 0, 0}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT, &CUDA_ARRAY3D_DESCRIPTOR::Height, {1, 1, 1, {}, 0, 0}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH, &CUDA_ARRAY3D_DESCRIPTOR::Depth, {1, 1, 1, {}, 0, 0}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH,
+         &CUDA_ARRAY3D_DESCRIPTOR::Width,
+         {1, 0, 1, {}, 0, CUDA_ARRAY3D_LAYERED}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_LAYERS,
+         &CUDA_ARRAY3D_DESCRIPTOR::Depth,
+         {1, 0, 1, {}, 0, CUDA_ARRAY3D_LAYERED}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_WIDTH,
+         &CUDA_ARRAY3D_DESCRIPTOR::Width,
+         {1, 1, 1, {}, 0, CUDA_ARRAY3D_LAYERED}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_HEIGHT,
+         &CUDA_ARRAY3D_DESCRIPTOR::Height,
+         {1, 1, 1, {}, 0, CUDA_ARRAY3D_LAYERED}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LAYERED_LAYERS,
+         &CUDA_ARRAY3D_DESCRIPTOR::Depth,
+         {1, 1, 1, {}, 0, CUDA_ARRAY3D_LAYERED}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS,
+         &CUDA_ARRAY3D_DESCRIPTOR::Depth,
+         {1, 1, 6, {}, 0, CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_WIDTH,
+         &CUDA_ARRAY3D_DESCRIPTOR::Width,
+         {1, 1, 0, {}, 0, CUDA_ARRAY3D_TEXTURE_GATHER}},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_GATHER_HEIGHT,
+         &CUDA_ARRAY3D_DESCRIPTOR::Height,
+         {1, 1, 0, {}, 0, CUDA_ARRAY3D_TEXTURE_GATHER}},
+    };
+    for (const auto &one : limits) {
+        SCOPED_TRACE(one.limit);
+        int most = 0;
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetAttribute(&most, one.limit, 0));
+        CUDA_ARRAY3D_DESCRIPTOR asked = one.smallest;
+        asked.Format = CU_AD_FORMAT_UNSIGNED_INT8, asked.NumChannels = 1;
+        CUarray array = nullptr;
+        asked.*one.dimension = static_cast<std::size_t>(most);
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuArray3DCreate(&array, &asked));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuArrayDestroy(array));
+        asked.*one.dimension += asked.Flags & CUDA_ARRAY3D_CUBEMAP ? 6 : 1;
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuArray3DCreate(&array, &asked));
+    }
+}
+
+TEST_F(softdriver_test, arrays_within_arrays_go_with_their_whole_and_with_their_context) {
+    size_t before = 0;
+    size_t after = 0;
+    size_t total = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemGetInfo(&before, &total));
+    const CUDA_ARRAY3D_DESCRIPTOR planar{64, 64, 0, CU_AD_FORMAT_NV12, 3, CUDA_ARRAY3D_VIDEO_ENCODE_DECODE};
+    const CUDA_ARRAY3D_DESCRIPTOR floats{64, 64, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+    const CUDA_ARRAY3D_DESCRIPTOR too_large{32768, 32768, 0, CU_AD_FORMAT_FLOAT, 4, 0}; // 16 GiB
+    for (const bool with_context : {false, true}) {
+        CUcontext created = nullptr;
+        if (with_context) {
+            ASSERT_RESULT(CUDA_SUCCESS, cu.cuCtxCreate(&created, 0, 0));
+        }
+        CUarray whole = nullptr;
+        CUarray plane = nullptr;
+        CUmipmappedArray mipmapped = nullptr;
+        CUarray level = nullptr;
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuArray3DCreate(&whole, &planar));
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuArrayGetPlane(&plane, whole, 1));
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuMipmappedArrayCreate(&mipmapped, &floats, 3));
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuMipmappedArrayGetLevel(&level, mipmapped, 2));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuArrayDestroy(plane)) << "changes nothing";
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuArrayDestroy(level)) << "changes nothing";
+        CUDA_ARRAY3D_DESCRIPTOR told{};
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuArray3DGetDescriptor(&told, plane));
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuArray3DGetDescriptor(&told, level));
+        if (with_context) {
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxDestroy(created));
+        } else {
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuArrayDestroy(whole));
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuMipmappedArrayDestroy(mipmapped));
+        }
+        EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, cu.cuArray3DGetDescriptor(&told, plane));
+        EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, cu.cuArray3DGetDescriptor(&told, level));
+        EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, cu.cuArrayGetPlane(&plane, whole, 0));
+        EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, cu.cuMipmappedArrayGetLevel(&level, mipmapped, 0));
+        EXPECT_RESULT(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMipmappedArrayCreate(&mipmapped, &too_large, 2));
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemGetInfo(&after, &total));
+        EXPECT_EQ(before, after);
+    }
 }
 
 TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_linear) {

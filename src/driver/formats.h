@@ -1,6 +1,8 @@
-// The formats of CUDA arrays whose elements have a size: plain texels, and blocks of 4 × 4 compressed ones.
+// The formats of CUDA arrays: those whose elements have a size (plain texels, blocks of 4 × 4 compressed ones, packed
+// video), and planar video, which is copied plane by plane. As CUDA 13.0 was seen to have them (docs/driver.md).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <cuda.h>
@@ -12,6 +14,7 @@ struct array_format {
     std::uint8_t bytes;    // of one element; of one of its channels where their number is free
     std::uint8_t channels; // the only number allowed; 0: 1, 2 or 4
     std::uint8_t side;     // an element holds side × side texels
+    bool is_video = false; // only in arrays of CUDA_ARRAY3D_VIDEO_ENCODE_DECODE
 };
 
 inline constexpr array_format array_formats[] = {
@@ -50,7 +53,41 @@ inline constexpr array_format array_formats[] = {
     {CU_AD_FORMAT_BC6H_SF16, 16, 3, 4},
     {CU_AD_FORMAT_BC7_UNORM, 16, 4, 4},
     {CU_AD_FORMAT_BC7_UNORM_SRGB, 16, 4, 4},
+    {CU_AD_FORMAT_YUY2, 4, 4, 1, true},
+    {CU_AD_FORMAT_Y210, 4, 2, 1, true},
+    {CU_AD_FORMAT_Y216, 4, 2, 1, true},
+    {CU_AD_FORMAT_AYUV, 4, 4, 1, true},
+    {CU_AD_FORMAT_Y410, 4, 1, 1, true},
+    {CU_AD_FORMAT_Y416, 8, 4, 1, true},
 };
+
+// All of them video, of three channels. An array of such a format has no elements of its own; its planes do.
+struct planar_format {
+    CUarray_format name;
+    CUarray_format plane_format;
+    std::uint8_t planes;       // 3: a channel each; 2: the second holds two channels
+    std::uint8_t across, down; // texels of the first plane to one of the others
+};
+
+inline constexpr planar_format planar_formats[] = {
+    {CU_AD_FORMAT_NV12, CU_AD_FORMAT_UNSIGNED_INT8, 2, 2, 2},
+    {CU_AD_FORMAT_P010, CU_AD_FORMAT_UNSIGNED_INT16, 2, 2, 2},
+    {CU_AD_FORMAT_P016, CU_AD_FORMAT_UNSIGNED_INT16, 2, 2, 2},
+    {CU_AD_FORMAT_NV16, CU_AD_FORMAT_UNSIGNED_INT8, 2, 2, 1},
+    {CU_AD_FORMAT_P210, CU_AD_FORMAT_UNSIGNED_INT16, 2, 2, 1},
+    {CU_AD_FORMAT_P216, CU_AD_FORMAT_UNSIGNED_INT16, 2, 2, 1},
+    {CU_AD_FORMAT_YUV444_8bit_SemiPlanar, CU_AD_FORMAT_UNSIGNED_INT8, 2, 1, 1},
+    {CU_AD_FORMAT_YUV444_16bit_SemiPlanar, CU_AD_FORMAT_UNSIGNED_INT16, 2, 1, 1},
+    {CU_AD_FORMAT_Y444_PLANAR8, CU_AD_FORMAT_UNSIGNED_INT8, 3, 1, 1},
+    {CU_AD_FORMAT_Y444_PLANAR10, CU_AD_FORMAT_UNSIGNED_INT16, 3, 1, 1},
+};
+
+template <class Format, std::size_t count>
+constexpr const Format *find_format(const Format (&among)[count], CUarray_format name) noexcept {
+    for (const Format &format : among)
+        if (format.name == name) return &format;
+    return nullptr;
+}
 
 // The elements of an array in the units of a copy: bytes of one, and how many there are across, down and deep.
 struct array_elements {
@@ -59,17 +96,15 @@ struct array_elements {
 };
 
 inline array_elements elements_of(const CUDA_ARRAY3D_DESCRIPTOR &array) noexcept {
-    for (const array_format &format : array_formats) {
-        if (format.name != array.Format) continue;
-        const unsigned channels = array.NumChannels;
-        const bool is_allowed =
-            format.channels ? channels == format.channels : channels == 1 || channels == 2 || channels == 4;
-        if (!is_allowed) return {};
-        const auto blocks = [&](std::size_t texels) { return (texels + format.side - 1) / format.side; };
-        return {format.channels ? format.bytes : format.bytes * channels, blocks(array.Width),
-                array.Height ? blocks(array.Height) : 1, array.Depth ? array.Depth : 1};
-    }
-    return {};
+    const array_format *const format = find_format(array_formats, array.Format);
+    if (!format) return {};
+    const unsigned channels = array.NumChannels;
+    const bool is_allowed =
+        format->channels ? channels == format->channels : channels == 1 || channels == 2 || channels == 4;
+    if (!is_allowed) return {};
+    const auto blocks = [&](std::size_t texels) { return (texels + format->side - 1) / format->side; };
+    return {format->channels ? format->bytes : format->bytes * channels, blocks(array.Width),
+            array.Height ? blocks(array.Height) : 1, array.Depth ? array.Depth : 1};
 }
 
 } // namespace ferry

@@ -3,6 +3,10 @@
 #pragma once
 
 #include "softdriver/access.h"
+#include "softdriver/heap.h"
+
+#include <memory>
+#include <vector>
 
 namespace ferry::softdriver {
 
@@ -23,12 +27,37 @@ struct tiled_layout {
     std::size_t offset(std::size_t x, std::size_t y, std::size_t z) const;
 };
 
+// The device memory below an array, given back with it.
+class array_storage {
+public:
+    array_storage(heap &from, std::size_t size); // refuses where there is not enough
+    ~array_storage();
+    array_storage(const array_storage &) = delete;
+
+    CUdeviceptr start() const { return start_; }
+
+private:
+    heap &from_;
+    std::size_t size_;
+    CUdeviceptr start_;
+};
+
 struct array {
-    CUarray handle = nullptr;
     context *owner = nullptr;
     int device = 0;
     CUDA_ARRAY3D_DESCRIPTOR descriptor{};
-    tiled_layout layout;
+    tiled_layout layout; // without texels where there are planes
+    std::vector<CUarray> planes;
+    std::unique_ptr<array_storage> storage; // null: a plane or a level, which lies in the storage of its whole
+
+    bool is_part() const { return !storage; }
+};
+
+struct mipmapped_array {
+    context *owner = nullptr;
+    int device = 0;
+    std::vector<CUarray> levels;
+    std::unique_ptr<array_storage> storage;
 };
 
 } // namespace ferry::softdriver

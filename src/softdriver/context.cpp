@@ -60,11 +60,8 @@ void destroy_context(driver &cu, context &gone) {
         const auto memory = next++;
         if (memory->second.owner == gone.handle) release(cu, memory);
     }
-    cu.arrays.remove_if([&](const array &one) {
-        if (one.owner != &gone) return false;
-        cu.devices[one.device].memory.give_back(one.layout.storage, one.layout.storage_size());
-        return true;
-    });
+    cu.arrays.remove_if([&](const array &one) { return one.owner == &gone; });
+    cu.mipmapped_arrays.remove_if([&](const mipmapped_array &one) { return one.owner == &gone; });
     cu.events.remove_if([&](const event &one) { return one.owner == &gone; });
     cu.streams.remove_if([&](const stream &one) { return one.owner == &gone; });
     cu.contexts.each([&](context &other) { std::erase(other.peers, gone.handle); });

@@ -124,7 +124,8 @@ struct driver {
     handle_table<CUcontext, context> contexts;
     handle_table<CUstream, stream> streams;
     handle_table<CUevent, event> events;
-    handle_table<CUarray, array> arrays;
+    handle_table<CUarray, array> arrays; // levels and planes, too
+    handle_table<CUmipmappedArray, mipmapped_array> mipmapped_arrays;
     handle_table<CUgraph, graph_ptr> graphs;
     handle_table<CUgraphExec, graph_ptr> executables;
     std::vector<capture_ptr> captures; // under way
