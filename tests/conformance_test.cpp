@@ -60,6 +60,30 @@ constexpr scene scenes[] = {
      {.x = 5, .y = 1, .z = 2},
      {.x = 3, .y = 4, .z = 1},
      {41, 9, 6}},
+    {"six_faces",
+     {.width = 64, .height = 16, .depth = 6, .row_pitch = 68, .slice_height = 18, .element_size = 4},
+     {.width = 96, .height = 24, .depth = 6, .row_pitch = 96, .slice_height = 24, .element_size = 4},
+     {.x = 8, .y = 2, .z = 1},
+     {.x = 12, .y = 5, .z = 2},
+     {40, 11, 4}},
+    {"line_onto_a_face",
+     {.width = 128, .element_size = 4},
+     {.width = 64, .height = 16, .depth = 6, .row_pitch = 68, .slice_height = 18, .element_size = 4},
+     {.x = 16},
+     {.x = 8, .y = 3, .z = 5},
+     {40, 1, 1}},
+    {"line_from_a_face",
+     {.width = 64, .height = 16, .depth = 6, .row_pitch = 68, .slice_height = 18, .element_size = 4},
+     {.width = 128, .element_size = 4},
+     {.x = 8, .y = 3, .z = 5},
+     {.x = 16},
+     {40, 1, 1}},
+    {"lines_in_layers",
+     {.width = 240, .height = 1, .depth = 7, .row_pitch = 251, .element_size = 2},
+     {.width = 300, .height = 1, .depth = 9, .row_pitch = 300, .slice_height = 2, .element_size = 2},
+     {.x = 4, .z = 1},
+     {.x = 10, .z = 3},
+     {200, 1, 5}},
     {"texels_of_4_in_a_volume",
      {.width = 128, .height = 12, .depth = 7, .row_pitch = 140, .slice_height = 12, .element_size = 4},
      {.width = 96, .height = 15, .depth = 8, .row_pitch = 96, .slice_height = 16, .element_size = 4},
@@ -67,12 +91,6 @@ constexpr scene scenes[] = {
      {.x = 20, .y = 5, .z = 3},
      {64, 7, 4}},
 };
-
-bool fits(place_kind kind, const grid &shape) {
-    if (kind == place_kind::array_1d) return shape.height == 1 && shape.depth == 1;
-    if (kind == place_kind::array_2d) return shape.depth == 1;
-    return kind != place_kind::array_3d || shape.width <= 16384; // of what every GPU can do
-}
 
 enum class form { synchronous, on_a_stream, on_the_null_stream, on_the_per_thread_stream };
 constexpr form all_forms[] = {form::synchronous, form::on_a_stream, form::on_the_null_stream,
@@ -87,7 +105,7 @@ TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
     int scenes_run = 0;
     std::uint64_t seed = 1;
     for (const scene &scene : scenes) {
-        if (!fits(source_kind, scene.source) || !fits(destination_kind, scene.destination)) continue;
+        if (!can_be(source_kind, scene.source) || !can_be(destination_kind, scene.destination)) continue;
         ++scenes_run;
         test_place source(source_kind, scene.source), destination(destination_kind, scene.destination);
         for (const form form : all_forms) {
@@ -284,27 +302,70 @@ protected:
     }
 };
 
-TEST_F(two_devices, boxes_go_from_one_device_to_the_other) {
+constexpr place_kind kinds_on_devices[] = {place_kind::device,    place_kind::managed,  place_kind::array_1d,
+                                           place_kind::array_2d,  place_kind::array_3d, place_kind::layers_1d,
+                                           place_kind::layers_2d, place_kind::cubemap,  place_kind::mipmap_level};
+
+enum class access { none, forth, back, both };
+const char *name_of(access access) {
+    constexpr const char *names[] = {"without", "forth", "back", "both_ways"};
+    return names[static_cast<int>(access)];
+}
+
+class between_devices : public two_devices,
+                        public ::testing::WithParamInterface<std::tuple<place_kind, place_kind, access>> {};
+
+TEST_P(between_devices, boxes_arrive_with_and_without_peer_access) {
+    const auto [source_kind, destination_kind, access] = GetParam();
+    const bool forth = access == access::forth || access == access::both;
+    const bool back = access == access::back || access == access::both;
+    if (forth) {
+        ASSERT_OK(ferry_peer_enable(basic.get(), 0, 1));
+    }
+    if (back) {
+        ASSERT_OK(ferry_peer_enable(basic.get(), 1, 0));
+    }
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    int scenes_run = 0;
     for (const scene &scene : scenes) {
-        for (const place_kind kind : {place_kind::device, place_kind::array_3d}) {
-            if (!fits(kind, scene.destination)) continue;
+        if (!can_be(source_kind, scene.source) || !can_be(destination_kind, scene.destination)) continue;
+        ++scenes_run;
+        test_place source(source_kind, scene.source, 1), destination(destination_kind, scene.destination, 0);
+        for (const bool is_synchronous : {true, false}) {
             for (const statement how : {statement::stated, statement::any}) {
                 SCOPED_TRACE(scene.name);
-                test_place source(place_kind::device, scene.source, 1), destination(kind, scene.destination, 0);
                 source.fill(1);
                 destination.fill(2);
                 const ferry_copy_desc copy =
                     describe_copy(source.describe(how, scene.from), destination.describe(how, scene.to),
                                   scene.size.width, scene.size.height, scene.size.depth);
+                ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
                 ferry_error_info error = new_error();
-                ASSERT_OK(ferry_copy(basic.get(), &copy, &error)) << ferry::test::describe(error);
+                ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)
+                                         : ferry_copy_async(instance, &copy, stream, &error))
+                    << ferry::test::describe(error);
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
                 reference_copy(source, scene.from, destination, scene.to, scene.size.width, scene.size.height,
                                scene.size.depth);
                 ASSERT_EQ(destination.read(), destination.picture());
             }
         }
     }
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+    EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
+    EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0));
+    if (!scenes_run) GTEST_SKIP() << "no scene fits both";
 }
+
+INSTANTIATE_TEST_SUITE_P(peers, between_devices,
+                         ::testing::Combine(::testing::ValuesIn(kinds_on_devices),
+                                            ::testing::ValuesIn(kinds_on_devices),
+                                            ::testing::Values(access::none, access::forth, access::back, access::both)),
+                         [](const auto &info) {
+                             return std::string(name_of(std::get<0>(info.param))) + "_to_" +
+                                    name_of(std::get<1>(info.param)) + "_" + name_of(std::get<2>(info.param));
+                         });
 
 TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
     CUcontext other = nullptr;

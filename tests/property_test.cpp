@@ -160,16 +160,17 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
 
     std::vector<std::unique_ptr<test_place>> places;
     const grid linear = {.width = 40, .height = 6, .depth = 4, .row_pitch = 48, .slice_height = 7, .lead = 3};
-    for (const place_kind kind :
-         {place_kind::pageable, place_kind::pinned, place_kind::registered, place_kind::device, place_kind::device})
+    for (const place_kind kind : {place_kind::pageable, place_kind::pinned, place_kind::registered, place_kind::managed,
+                                  place_kind::device, place_kind::device})
         places.push_back(std::make_unique<test_place>(kind, linear));
     for (const std::uint32_t element : {1u, 4u, 16u}) {
         places.push_back(
             std::make_unique<test_place>(place_kind::array_1d, grid{.width = 64, .element_size = element}));
         places.push_back(std::make_unique<test_place>(place_kind::array_2d,
                                                       grid{.width = 48, .height = 6, .element_size = element}));
-        places.push_back(std::make_unique<test_place>(
-            place_kind::array_3d, grid{.width = 48, .height = 5, .depth = 4, .element_size = element}));
+        for (const place_kind kind : {place_kind::array_3d, place_kind::layers_2d, place_kind::mipmap_level})
+            places.push_back(std::make_unique<test_place>(
+                kind, grid{.width = 48, .height = 5, .depth = 4, .element_size = element}));
     }
     for (auto &place : places)
         place->fill(random.between(1, 1u << 30));

@@ -17,19 +17,15 @@ failure on_side(failure failed, std::int32_t side) noexcept {
     return failed;
 }
 
-// What is asked about host memory beyond what the checks need.
-enum class ask_host { if_it_matters, always };
-
 failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy, const shape &shape, copy_form form,
-                     ask_host how_much, resolved_ends &ends) noexcept {
+                     resolved_ends &ends) noexcept {
     // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.
-    const bool always = how_much == ask_host::always;
-    const bool source_matters = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
+    const bool need_host_kind = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
     if (failure failed = resolve_place(instance.cu, copy.source, shape.source.span,
-                                       {instance.full_checks, source_matters || always}, ends.source))
+                                       {instance.full_checks, need_host_kind}, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
     if (failure failed = resolve_place(instance.cu, copy.destination, shape.destination.span,
-                                       {instance.full_checks, always}, ends.destination))
+                                       {instance.full_checks, false}, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
 }
@@ -66,14 +62,14 @@ struct prepared_copy {
 // Everything before the driver's call; then `then(prepared)`, with the copy's context current.
 template <class Then>
 inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
-                       ask_host how_much, Then then) noexcept {
+                       Then then) noexcept {
     prepared_copy prepared;
     shape &shape = prepared.shape;
     if (failure failed = lay_out(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
 
     resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, shape, form, how_much, resolved)) return failed;
+    if (failure failed = resolve_ends(instance, copy, shape, form, resolved)) return failed;
     context_choice &choice = prepared.choice;
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
                                         resolved.source.device, choice))
@@ -92,15 +88,13 @@ inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, co
 }
 
 failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept {
-    return prepare(instance, copy, form, stream, ask_host::if_it_matters,
-                   [&](const prepared_copy &prepared) noexcept -> failure {
-                       const auto &[shape, facts, plan, choice] = prepared;
-                       end_contexts contexts = {choice.wanted, choice.wanted};
-                       if (plan.names_contexts)
-                           if (failure failed = find_contexts(instance, shape, facts.context_device, contexts))
-                               return failed;
-                       return run_driver_route(instance.cu, shape, plan, form, contexts, stream);
-                   });
+    return prepare(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
+        const auto &[shape, facts, plan, choice] = prepared;
+        end_contexts contexts = {choice.wanted, choice.wanted};
+        if (plan.names_contexts)
+            if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
+        return run_driver_route(instance.cu, shape, plan, form, contexts, stream);
+    });
 }
 
 int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
@@ -138,16 +132,28 @@ std::int32_t device_of(const shape_end &end, int context_device) noexcept {
     found.driver_call = "";
     found.context_device = found.source_device = found.destination_device = -1;
     const failure failed =
-        prepare(instance, copy, form, stream, ask_host::always, [&](const prepared_copy &prepared) noexcept -> failure {
+        prepare(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
             const auto &[shape, facts, plan, choice] = prepared;
             found.route = FERRY_ROUTE_DRIVER;
-            found.blocks = static_cast<std::int32_t>(blocking_of(shape, form));
+            // What a copy takes at the caller's word is looked up here: pageable or pinned, device or managed.
+            const auto known_kind = [&](const shape_end &end, memory_kind &kind) noexcept -> failure {
+                kind = end.kind;
+                if (end.array) return {};
+                address_facts facts;
+                if (failure failed = look_up_address(instance.cu, end.span.first, ask::kind_only, facts)) return failed;
+                if (is_host(kind) || facts.kind == memory_kind::managed) kind = facts.kind;
+                return {};
+            };
+            memory_kind source = {}, destination = {};
+            if (failure failed = known_kind(shape.source, source)) return failed;
+            if (failure failed = known_kind(shape.destination, destination)) return failed;
+            found.blocks = static_cast<std::int32_t>(blocking_of(source, destination, form));
             found.synchronises = plan.synchronise_after;
             found.driver_call = driver_call_name(plan, form);
             found.context_device = facts.context_device;
-            found.source_memory = public_kind(shape.source.kind);
+            found.source_memory = public_kind(source);
             found.source_device = device_of(shape.source, facts.context_device);
-            found.destination_memory = public_kind(shape.destination.kind);
+            found.destination_memory = public_kind(destination);
             found.destination_device = device_of(shape.destination, facts.context_device);
             found.width = shape.width;
             found.height = shape.height;

@@ -15,8 +15,7 @@ bool driver_returns_early(const shape &shape) noexcept {
 
 } // namespace
 
-blocking blocking_of(const shape &shape, copy_form form) noexcept {
-    const memory_kind source = shape.source.kind, destination = shape.destination.kind;
+blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept {
     if (form == copy_form::synchronous || destination == memory_kind::pageable) return blocking::until_done;
     if (is_host(source) && is_host(destination)) return blocking::until_done;
     return source == memory_kind::pageable ? blocking::until_staged : blocking::no;

@@ -25,9 +25,9 @@ struct copy_plan {
 };
 
 // What the caller of the driver route waits for: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0 as
-// observed. Both ends must be known for pageable or pinned.
+// observed. Whether host memory is pageable must be known.
 enum class blocking { no, until_staged, until_done };
-blocking blocking_of(const shape &shape, copy_form form) noexcept;
+blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept;
 
 copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept;
 

@@ -6,8 +6,29 @@
 namespace ferry::test {
 
 const char *name_of(place_kind kind) {
-    constexpr const char *names[] = {"pageable", "pinned", "registered", "device", "array_1d", "array_2d", "array_3d"};
+    constexpr const char *names[] = {"pageable", "pinned",   "registered", "managed",   "device",  "array_1d",
+                                     "array_2d", "array_3d", "layers_1d",  "layers_2d", "cubemap", "mipmap_level"};
     return names[static_cast<int>(kind)];
+}
+
+bool can_be(place_kind kind, const grid &shape) {
+    switch (kind) {
+    case place_kind::array_1d:
+        return shape.height == 1 && shape.depth == 1;
+    case place_kind::array_2d:
+        return shape.depth == 1;
+    case place_kind::layers_1d:
+        return shape.height == 1 && shape.width <= 32768; // of what every GPU can do
+    case place_kind::layers_2d:
+        return shape.width <= 32768;
+    case place_kind::cubemap:
+        return shape.width == shape.height * shape.element_size && shape.depth == 6;
+    case place_kind::array_3d:
+    case place_kind::mipmap_level:
+        return shape.width <= 8192; // twice that at level 0
+    default:
+        return true;
+    }
 }
 
 namespace {
@@ -63,17 +84,38 @@ test_place::test_place(place_kind kind, const grid &shape, int device) : kind_(k
         allocation_ = allocated;
         break;
     }
-    default: {
-        CUDA_ARRAY3D_DESCRIPTOR desc = {};
-        array_format(shape_.element_size, desc.Format, desc.NumChannels);
-        desc.Width = shape_.width / shape_.element_size;
-        desc.Height = kind == place_kind::array_1d ? 0 : shape_.height;
-        desc.Depth = kind == place_kind::array_3d ? shape_.depth : 0;
-        EXPECT_OK(raw().cuArray3DCreate(&array_, &desc));
+    case place_kind::managed: {
+        CUdeviceptr allocated = 0;
+        EXPECT_OK(raw().cuMemAllocManaged(&allocated, size, CU_MEM_ATTACH_GLOBAL));
+        allocation_ = allocated;
+        break;
     }
+    default:
+        create_array();
     }
     leave();
     address_ = allocation_ + shape_.lead;
+}
+
+void test_place::create_array() {
+    CUDA_ARRAY3D_DESCRIPTOR desc = {};
+    array_format(shape_.element_size, desc.Format, desc.NumChannels);
+    const bool has_rows = kind_ != place_kind::array_1d && kind_ != place_kind::layers_1d;
+    const bool has_slices = has_rows && kind_ != place_kind::array_2d;
+    desc.Width = shape_.width / shape_.element_size;
+    desc.Height = has_rows ? shape_.height : 0;
+    desc.Depth = has_slices || kind_ == place_kind::layers_1d ? shape_.depth : 0;
+    if (kind_ == place_kind::layers_1d || kind_ == place_kind::layers_2d) desc.Flags = CUDA_ARRAY3D_LAYERED;
+    if (kind_ == place_kind::cubemap) desc.Flags = CUDA_ARRAY3D_CUBEMAP;
+    if (kind_ != place_kind::mipmap_level) {
+        EXPECT_OK(raw().cuArray3DCreate(&array_, &desc));
+        return;
+    }
+    desc.Width *= 2;
+    desc.Height *= 2;
+    desc.Depth *= 2;
+    EXPECT_OK(raw().cuMipmappedArrayCreate(&mipmap_, &desc, 2));
+    EXPECT_OK(raw().cuMipmappedArrayGetLevel(&array_, mipmap_, 1));
 }
 
 test_place::~test_place() {
@@ -91,7 +133,11 @@ test_place::~test_place() {
         EXPECT_OK(raw().cuMemFreeHost(host));
         break;
     case place_kind::device:
+    case place_kind::managed:
         EXPECT_OK(raw().cuMemFree(allocation_));
+        break;
+    case place_kind::mipmap_level:
+        EXPECT_OK(raw().cuMipmappedArrayDestroy(mipmap_));
         break;
     default:
         EXPECT_OK(raw().cuArrayDestroy(array_));
@@ -161,7 +207,7 @@ ferry_place test_place::describe(statement how, const box &origin) const {
     const void *const host = reinterpret_cast<void *>(address_);
     if (is_array(kind_))
         ferry_place_array(&place, device_, array_);
-    else if (kind_ == place_kind::device)
+    else if (kind_ == place_kind::device || kind_ == place_kind::managed)
         ferry_place_device_pitched(&place, device_, address_, shape_.row_pitch, shape_.slice_height);
     else
         ferry_place_host_pitched(&place, host, shape_.row_pitch, shape_.slice_height);

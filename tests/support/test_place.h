@@ -9,10 +9,24 @@
 
 namespace ferry::test {
 
-enum class place_kind { pageable, pinned, registered, device, array_1d, array_2d, array_3d };
-constexpr place_kind all_place_kinds[] = {place_kind::pageable, place_kind::pinned,   place_kind::registered,
-                                          place_kind::device,   place_kind::array_1d, place_kind::array_2d,
-                                          place_kind::array_3d};
+enum class place_kind {
+    pageable,
+    pinned,
+    registered,
+    managed,
+    device,
+    array_1d,
+    array_2d,
+    array_3d,
+    layers_1d,
+    layers_2d,
+    cubemap,
+    mipmap_level
+};
+constexpr place_kind all_place_kinds[] = {place_kind::pageable,  place_kind::pinned,   place_kind::registered,
+                                          place_kind::managed,   place_kind::device,   place_kind::array_1d,
+                                          place_kind::array_2d,  place_kind::array_3d, place_kind::layers_1d,
+                                          place_kind::layers_2d, place_kind::cubemap,  place_kind::mipmap_level};
 const char *name_of(place_kind kind);
 constexpr bool is_array(place_kind kind) { return kind >= place_kind::array_1d; }
 
@@ -28,6 +42,9 @@ struct grid {
     std::uint64_t lead = 0;         // bytes before the first
     std::uint32_t element_size = 1; // of arrays: 1, 2, 4, 8 or 16; the width is a multiple of it
 };
+
+// Whether memory of a kind can have this shape.
+bool can_be(place_kind kind, const grid &shape);
 
 struct box {
     std::uint64_t x = 0, y = 0, z = 0;
@@ -56,6 +73,7 @@ public:
     int device() const { return device_; }
 
 private:
+    void create_array();
     void enter() const;
     void leave() const;
 
@@ -66,6 +84,7 @@ private:
     std::vector<std::byte> picture_;
     std::uint64_t allocation_ = 0, address_ = 0;
     CUarray array_ = nullptr;
+    CUmipmappedArray mipmap_ = nullptr; // whose level 1 the array is
 };
 
 // The plain reference: a byte at a time, on the pictures.

@@ -1,0 +1,174 @@
+// ferry_explain: that it tells the truth, held against the driver calls that the copy then makes.
+#include <cstring>
+
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+ferry_explanation new_explanation() {
+    ferry_explanation explanation = {};
+    explanation.struct_size = sizeof explanation;
+    return explanation;
+}
+
+std::string format(const ferry_explanation &explanation) {
+    std::string line(ferry_explanation_format(&explanation, nullptr, 0), '\0');
+    ferry_explanation_format(&explanation, line.data(), line.size() + 1);
+    return line;
+}
+
+class explanations : public ferry_test {};
+
+TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    const char *const calls[] = {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"};
+    for (int far_device = 0; far_device < std::min(device_count(), 2); ++far_device)
+        for (const place_kind from : all_place_kinds)
+            for (const place_kind to : all_place_kinds) {
+                const grid shape = {.width = 64, .height = 4};
+                if (!can_be(from, shape) || !can_be(to, shape)) continue;
+                test_place source(from, shape, far_device), destination(to, shape);
+                for (const statement how : {statement::stated, statement::any})
+                    for (const bool is_synchronous : {true, false}) {
+                        SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
+                        const ferry_copy_desc copy =
+                            describe_copy(source.describe(how), destination.describe(how), 48, 3);
+                        ferry_explanation told = new_explanation();
+                        driver.reset_counts();
+                        ASSERT_OK(is_synchronous ? ferry_explain(instance.get(), &copy, &told, nullptr)
+                                                 : ferry_explain_async(instance.get(), &copy, stream, &told, nullptr));
+                        EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0) << "nothing may be copied";
+                        EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
+                        driver.reset_counts();
+                        ASSERT_OK(is_synchronous ? ferry_copy(instance.get(), &copy, nullptr)
+                                                 : ferry_copy_async(instance.get(), &copy, stream, nullptr));
+                        ASSERT_OK(raw().cuStreamSynchronize(stream));
+                        for (const char *const call : calls)
+                            EXPECT_EQ(driver.calls(call), std::strcmp(call, told.driver_call) == 0) << call;
+                        EXPECT_EQ(driver.calls("cuStreamSynchronize"), told.synchronises);
+                    }
+            }
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+struct waiting_row {
+    place_kind from, to;
+    std::int32_t asynchronous;
+    const char *line;
+};
+constexpr waiting_row rows[] = {
+    {place_kind::pinned, place_kind::device, FERRY_BLOCKS_NO,
+     "driver route: cuMemcpy3DAsync, pinned to device 0, 48 B x 3 rows x 1 slices; does not block"},
+    {place_kind::device, place_kind::pinned, FERRY_BLOCKS_NO,
+     "driver route: cuMemcpy3DAsync, device 0 to pinned, 48 B x 3 rows x 1 slices; does not block"},
+    {place_kind::registered, place_kind::array_2d, FERRY_BLOCKS_NO,
+     "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block"},
+    {place_kind::device, place_kind::managed, FERRY_BLOCKS_NO,
+     "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block"},
+    {place_kind::pageable, place_kind::device, FERRY_BLOCKS_UNTIL_STAGED,
+     "driver route: cuMemcpy3DAsync, pageable to device 0, 48 B x 3 rows x 1 slices; blocks until the source has been "
+     "read"},
+    {place_kind::device, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
+     "driver route: cuMemcpy3DAsync, device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done"},
+    {place_kind::pinned, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
+     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; blocks until done"},
+    {place_kind::pageable, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
+     "driver route: cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks until done"},
+};
+
+TEST_F(explanations, tell_what_the_caller_waits_for) {
+    for (const waiting_row &row : rows) {
+        SCOPED_TRACE(row.line);
+        const grid shape = {.width = 64, .height = 4};
+        test_place source(row.from, shape), destination(row.to, shape);
+        const ferry_copy_desc copy =
+            describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);
+        ferry_explanation told = new_explanation();
+        ASSERT_OK(ferry_explain_async(basic.get(), &copy, nullptr, &told, nullptr));
+        EXPECT_EQ(told.blocks, row.asynchronous);
+        EXPECT_EQ(format(told), row.line);
+        EXPECT_EQ(told.synchronises, 0);
+        ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+        EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_DONE);
+    }
+}
+
+// What "does not block" and "until done" mean, where that can be seen: while the stream is busy with something long.
+TEST_F(explanations, what_is_said_not_to_block_returns_before_the_work_ahead_of_it_has_ended) {
+    constexpr std::uint64_t size = 256 << 20;
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    test_place ahead(place_kind::pinned, {.width = size}), memory(place_kind::device, {.width = size});
+    for (const waiting_row &row : rows) {
+        SCOPED_TRACE(row.line);
+        if (row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED) continue; // small ones are staged at once
+        const grid shape = {.width = 64, .height = 4};
+        test_place source(row.from, shape), destination(row.to, shape);
+        const ferry_copy_desc copy =
+            describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), memory.address(), ahead.address(), size, stream, nullptr));
+        ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr));
+        std::int32_t done = -1;
+        ASSERT_OK(ferry_stream_query(basic.get(), stream, &done));
+        EXPECT_EQ(done, row.asynchronous == FERRY_BLOCKS_UNTIL_DONE);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(explanations, tight_dimensions_are_folded) {
+    const grid shape = {.width = 64, .height = 4, .depth = 3};
+    test_place source(place_kind::pinned, shape), destination(place_kind::device, shape);
+    const ferry_copy_desc copy =
+        describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 64, 4, 3);
+    ferry_explanation told = new_explanation();
+    ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+    EXPECT_EQ(told.width, 64u * 4 * 3);
+    EXPECT_EQ(told.height, 1u);
+    EXPECT_EQ(told.depth, 1u);
+    EXPECT_EQ(told.context_device, 0);
+    EXPECT_EQ(told.source_memory, FERRY_MEMORY_PINNED);
+    EXPECT_EQ(told.source_device, -1);
+    EXPECT_EQ(told.destination_memory, FERRY_MEMORY_DEVICE);
+    EXPECT_EQ(told.destination_device, 0);
+}
+
+TEST_F(explanations, an_empty_copy_takes_no_route) {
+    ferry_copy_desc copy = {};
+    ferry_explanation told = new_explanation();
+    ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+    EXPECT_EQ(told.route, FERRY_ROUTE_NONE);
+    EXPECT_STREQ(told.driver_call, "");
+    EXPECT_EQ(format(told), "nothing to copy");
+}
+
+TEST_F(explanations, a_bad_copy_is_refused_as_the_copy_itself) {
+    ferry_copy_desc copy = {};
+    copy.width = 4;
+    ferry_explanation told = new_explanation();
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_explain(basic.get(), &copy, &told, &error), error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE,
+                   FERRY_FIELD_ADDRESS);
+    told.struct_size = 4;
+    copy.width = 0;
+    EXPECT_EQ(ferry_explain(basic.get(), &copy, &told, &error), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_explain(basic.get(), &copy, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_explanation_format(nullptr, nullptr, 0), 0u);
+}
+
+TEST_F(explanations, a_line_is_cut_to_the_buffer) {
+    ferry_copy_desc copy = {};
+    ferry_explanation told = new_explanation();
+    ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+    char buffer[8];
+    EXPECT_EQ(ferry_explanation_format(&told, buffer, sizeof buffer), std::strlen("nothing to copy"));
+    EXPECT_STREQ(buffer, "nothing");
+}
+
+} // namespace
+} // namespace ferry::test

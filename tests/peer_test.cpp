@@ -1,0 +1,203 @@
+// Peer access: asked, probed with data, enabled and disabled.
+#include <thread>
+
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+ferry_peer_info ask(ferry_instance *instance, int device, int peer) {
+    ferry_peer_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_get_peer_info(instance, device, peer, &info));
+    return info;
+}
+
+std::uint32_t failed_peers(const ferry_instance *instance) {
+    ferry_report report = {};
+    report.struct_size = sizeof report;
+    EXPECT_OK(ferry_get_report(instance, &report));
+    return report.failed_peers;
+}
+
+class peers : public ferry_test {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "one device only";
+        ferry_test::SetUp();
+        if (!ask(basic.get(), 0, 1).driver_can_access) GTEST_SKIP() << "no peer access between devices 0 and 1";
+    }
+    void TearDown() override {
+        if (basic) ferry_test::TearDown();
+    }
+
+    // Whether device 0's context reaches memory of device 1: the driver tells its address there, or not.
+    bool reaches() {
+        test_place far(place_kind::device, {.width = 4096}, 1);
+        CUdeviceptr address = 0;
+        raw().cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, far.address());
+        return address != 0;
+    }
+};
+
+TEST_F(peers, facts_of_a_pair_are_the_drivers) {
+    for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
+        const ferry_peer_info info = ask(basic.get(), device, peer);
+        EXPECT_EQ(info.device, device);
+        EXPECT_EQ(info.peer, peer);
+        int can = -1, rank = -1, atomics = -1, arrays = -1;
+        ASSERT_OK(raw().cuDeviceCanAccessPeer(&can, device, peer));
+        ASSERT_OK(raw().cuDeviceGetP2PAttribute(&rank, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, device, peer));
+        ASSERT_OK(
+            raw().cuDeviceGetP2PAttribute(&atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device, peer));
+        ASSERT_OK(
+            raw().cuDeviceGetP2PAttribute(&arrays, CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer));
+        EXPECT_EQ(info.driver_can_access, can);
+        EXPECT_EQ(info.can_access, can);
+        EXPECT_EQ(info.performance_rank, rank);
+        EXPECT_EQ(info.native_atomics, atomics);
+        EXPECT_EQ(info.array_access, arrays);
+        EXPECT_EQ(info.probe, FERRY_PROBE_NOT_RUN);
+    }
+}
+
+TEST_F(peers, enabling_and_disabling_may_be_repeated_and_has_a_direction) {
+    EXPECT_FALSE(reaches());
+    for (int round = 0; round < 2; ++round)
+        EXPECT_OK(ferry_peer_enable(basic.get(), 0, 1));
+    EXPECT_TRUE(reaches());
+    EXPECT_EQ(ask(basic.get(), 0, 1).probe, FERRY_PROBE_PASSED);
+    EXPECT_EQ(ask(basic.get(), 1, 0).probe, FERRY_PROBE_NOT_RUN) << "each direction for itself";
+    EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0)) << "never enabled";
+    EXPECT_TRUE(reaches());
+    for (int round = 0; round < 2; ++round)
+        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
+    EXPECT_FALSE(reaches());
+}
+
+TEST_F(peers, a_probe_is_done_once_and_leaves_access_as_it_was) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
+    EXPECT_FALSE(reaches());
+    const int copies = driver.calls("cuMemcpy3DPeerAsync");
+    EXPECT_GT(copies, 0);
+    EXPECT_EQ(driver.calls("cuMemAlloc"), driver.calls("cuMemFree"));
+    EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), driver.calls("cuStreamDestroy"));
+    EXPECT_OK(ferry_peer_enable(instance.get(), 0, 1));
+    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
+    EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies) << "the answer was remembered";
+    EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1));
+    EXPECT_TRUE(reaches()) << "access that somebody else enabled stays";
+    EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1));
+}
+
+// Some machines report access and move nothing: a copy that does nothing and succeeds plays such a one.
+TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_none) {
+    for (const int lost_copy : {3, 7}) { // the one from the peer, the one to it
+        SCOPED_TRACE(lost_copy);
+        fault_driver driver(raw_entry_points());
+        const instance_owner instance = open_or_fail(driver.options());
+        driver.fail("cuMemcpy3DPeerAsync", CUDA_SUCCESS, lost_copy);
+        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_PEER_ACCESS);
+        EXPECT_FALSE(reaches());
+        const ferry_peer_info info = ask(instance.get(), 0, 1);
+        EXPECT_EQ(info.driver_can_access, 1);
+        EXPECT_EQ(info.can_access, 0);
+        EXPECT_EQ(info.probe, FERRY_PROBE_FAILED);
+        EXPECT_EQ(failed_peers(instance.get()), 1u);
+        const int copies = driver.calls("cuMemcpy3DPeerAsync");
+        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_PEER_ACCESS) << "also when it would work now";
+        EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies);
+        EXPECT_OK(ferry_peer_enable(instance.get(), 1, 0)) << "the other direction is another pair";
+        EXPECT_OK(ferry_peer_disable(instance.get(), 1, 0));
+        test_place source(place_kind::device, {.width = 4096}, 1), destination(place_kind::device, {.width = 4096}, 0);
+        source.fill(1);
+        EXPECT_OK(ferry_copy_bytes(instance.get(), destination.address(), source.address(), 4096, nullptr));
+        EXPECT_EQ(destination.read(), source.picture()) << "copies go on working, by the driver's detour";
+    }
+    EXPECT_EQ(failed_peers(basic.get()), 0u) << "each instance finds out for itself";
+}
+
+TEST_F(peers, whatever_fails_in_a_probe_nothing_is_left_behind_or_remembered) {
+    const char *const entries[] = {"cuCtxEnablePeerAccess", "cuStreamCreateWithPriority", "cuMemAlloc",
+                                   "cuMemcpy3DPeerAsync",   "cuStreamSynchronize",        "cuCtxPushCurrent"};
+    for (const char *const entry : entries)
+        for (const int nth : {1, 2}) {
+            if (nth == 2 && std::string(entry) == "cuCtxPushCurrent") continue; // the second gives memory back
+            SCOPED_TRACE(testing::Message() << entry << " " << nth);
+            fault_driver driver(raw_entry_points());
+            const instance_owner instance = open_or_fail(driver.options());
+            EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr)); // the contexts are there
+            driver.reset_counts();
+            driver.fail(entry, CUDA_ERROR_OPERATING_SYSTEM, nth);
+            const std::int32_t status = ferry_peer_probe(instance.get(), 0, 1);
+            const bool was_met = driver.calls(entry) >= nth;
+            EXPECT_EQ(status, was_met ? FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM : FERRY_SUCCESS);
+            driver.heal();
+            CUcontext current = nullptr;
+            EXPECT_OK(raw().cuCtxGetCurrent(&current));
+            EXPECT_EQ(current, context);
+            const int failed_allocations = was_met && std::string(entry) == "cuMemAlloc";
+            EXPECT_EQ(driver.calls("cuMemFree"), driver.calls("cuMemAlloc") - failed_allocations);
+            EXPECT_FALSE(reaches());
+            EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1)) << "a fault of the moment is not remembered";
+        }
+}
+
+TEST_F(peers, probing_leaves_captures_on_other_streams_alone) {
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(peers, threads_that_enable_at_once_all_succeed) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([this, i] { EXPECT_OK(ferry_peer_enable(full.get(), i % 2, 1 - i % 2)); });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_TRUE(reaches());
+    EXPECT_OK(ferry_peer_disable(full.get(), 0, 1));
+    EXPECT_OK(ferry_peer_disable(full.get(), 1, 0));
+}
+
+TEST_F(peers, a_driver_without_peer_entry_points_says_so) {
+    fault_driver driver(raw_entry_points());
+    driver.hide("cuDeviceGetP2PAttribute");
+    {
+        const instance_owner instance = open_or_fail(driver.options());
+        const ferry_peer_info info = ask(instance.get(), 0, 1);
+        EXPECT_EQ(info.performance_rank, -1);
+        EXPECT_EQ(info.native_atomics, 0);
+    }
+    driver.hide("cuCtxEnablePeerAccess");
+    const instance_owner instance = open_or_fail(driver.options());
+    EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_peer_disable(instance.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
+}
+
+class peer_arguments : public ferry_test {};
+
+TEST_F(peer_arguments, devices_that_are_no_pair_are_refused) {
+    ferry_peer_info info = {};
+    info.struct_size = sizeof info;
+    const int count = device_count();
+    for (const auto &[device, peer] : {std::pair{0, 0}, std::pair{0, count}, std::pair{-1, 0}, std::pair{count, 0}}) {
+        EXPECT_EQ(ferry_get_peer_info(basic.get(), device, peer, &info), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_enable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_disable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
+    }
+    EXPECT_EQ(ferry_get_peer_info(basic.get(), 0, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_peer_enable(nullptr, 0, 1), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+} // namespace
+} // namespace ferry::test

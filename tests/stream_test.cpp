@@ -1,0 +1,176 @@
+// Streams and events for programs without CUDA's headers: made, ordered, waited for, asked and timed through ferry alone.
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+class streams : public ferry_test {
+protected:
+    CUstream_st *new_stream(std::uint32_t flags = FERRY_STREAM_NON_BLOCKING, int device = 0) {
+        CUstream_st *stream = nullptr;
+        EXPECT_OK(ferry_stream_create(basic.get(), device, flags, 0, &stream));
+        return stream;
+    }
+    CUevent_st *new_event(std::uint32_t flags = 0, int device = 0) {
+        CUevent_st *event = nullptr;
+        EXPECT_OK(ferry_event_create(basic.get(), device, flags, &event));
+        return event;
+    }
+};
+
+TEST_F(streams, have_the_flags_and_the_priority_asked_for) {
+    CUstream_st *stream = nullptr;
+    ASSERT_OK(ferry_stream_create(basic.get(), 0, FERRY_STREAM_NON_BLOCKING, -1, &stream));
+    unsigned flags = 0;
+    int priority = 0;
+    EXPECT_OK(raw().cuStreamGetFlags(stream, &flags));
+    EXPECT_OK(raw().cuStreamGetPriority(stream, &priority));
+    EXPECT_EQ(flags, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+    EXPECT_EQ(priority, -1);
+    EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
+    stream = new_stream(0);
+    EXPECT_OK(raw().cuStreamGetFlags(stream, &flags));
+    EXPECT_EQ(flags, 0u);
+    EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
+}
+
+TEST_F(streams, an_event_orders_two_streams) {
+    constexpr std::uint64_t size = 4 << 20;
+    CUstream_st *const first = new_stream(), *const second = new_stream();
+    CUevent_st *const event = new_event(FERRY_EVENT_DISABLE_TIMING);
+    test_place source(place_kind::pinned, {.width = size}), middle(place_kind::device, {.width = size}),
+        back(place_kind::pinned, {.width = size});
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        source.fill(seed);
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), source.address(), size, first, nullptr));
+        ASSERT_OK(ferry_event_record(basic.get(), event, first));
+        ASSERT_OK(ferry_stream_wait_event(basic.get(), second, event));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), back.address(), middle.address(), size, second, nullptr));
+        ASSERT_OK(ferry_stream_synchronize(basic.get(), second));
+        ASSERT_EQ(back.read(), source.picture());
+    }
+    EXPECT_OK(ferry_event_destroy(basic.get(), event));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), first));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), second));
+}
+
+TEST_F(streams, queries_tell_what_is_done_and_events_tell_the_time) {
+    constexpr std::uint64_t size = 64 << 20;
+    CUstream_st *const stream = new_stream();
+    CUevent_st *const start = new_event(), *const end = new_event(FERRY_EVENT_BLOCKING_SYNC);
+    std::int32_t done = -1;
+    EXPECT_OK(ferry_stream_query(basic.get(), stream, &done));
+    EXPECT_EQ(done, 1) << "nothing was enqueued";
+    EXPECT_OK(ferry_event_query(basic.get(), end, &done));
+    EXPECT_EQ(done, 1) << "never recorded";
+    test_place source(place_kind::pinned, {.width = size}), device(place_kind::device, {.width = size});
+    ASSERT_OK(ferry_event_record(basic.get(), start, stream));
+    for (int i = 0; i < 4; ++i)
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), source.address(), size, stream, nullptr));
+    ASSERT_OK(ferry_event_record(basic.get(), end, stream));
+    EXPECT_OK(ferry_stream_query(basic.get(), stream, &done));
+    EXPECT_EQ(done, 0) << "256 MiB do not move in no time";
+    EXPECT_OK(ferry_event_query(basic.get(), end, &done));
+    EXPECT_EQ(done, 0);
+    float milliseconds = 1;
+    EXPECT_EQ(ferry_event_elapsed_time(basic.get(), start, end, &milliseconds),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(milliseconds, 0);
+    EXPECT_OK(ferry_event_synchronize(basic.get(), end));
+    EXPECT_OK(ferry_event_query(basic.get(), end, &done));
+    EXPECT_EQ(done, 1);
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), stream));
+    EXPECT_OK(ferry_stream_query(basic.get(), stream, &done));
+    EXPECT_EQ(done, 1);
+    EXPECT_OK(ferry_event_elapsed_time(basic.get(), start, end, &milliseconds));
+    EXPECT_GT(milliseconds, 0.1f) << "no link moves 256 MiB at 2.6 TB/s";
+    CUevent_st *const silent = new_event(FERRY_EVENT_DISABLE_TIMING);
+    EXPECT_OK(ferry_event_record(basic.get(), silent, stream));
+    EXPECT_OK(ferry_event_synchronize(basic.get(), silent));
+    EXPECT_EQ(ferry_event_elapsed_time(basic.get(), start, silent, &milliseconds),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_HANDLE);
+    for (CUevent_st *const event : {start, end, silent})
+        EXPECT_OK(ferry_event_destroy(basic.get(), event));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
+}
+
+TEST_F(streams, a_thread_without_a_context_uses_all_of_it) {
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    CUstream_st *const stream = new_stream(0);
+    CUevent_st *const event = new_event();
+    std::int32_t done = 0;
+    CUstream_st *const defaults[] = {nullptr, reinterpret_cast<CUstream_st *>(FERRY_STREAM_LEGACY),
+                                     reinterpret_cast<CUstream_st *>(FERRY_STREAM_PER_THREAD), stream};
+    for (CUstream_st *const each : defaults) {
+        EXPECT_OK(ferry_event_record(basic.get(), event, each));
+        EXPECT_OK(ferry_stream_wait_event(basic.get(), each, event));
+        EXPECT_OK(ferry_stream_synchronize(basic.get(), each));
+        EXPECT_OK(ferry_stream_query(basic.get(), each, &done));
+        EXPECT_EQ(done, 1);
+    }
+    EXPECT_OK(ferry_event_synchronize(basic.get(), event));
+    CUcontext after = context;
+    EXPECT_OK(raw().cuCtxGetCurrent(&after));
+    EXPECT_EQ(after, nullptr);
+    EXPECT_OK(ferry_event_destroy(basic.get(), event));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+}
+
+TEST_F(streams, of_another_device_are_waited_for_whatever_is_current) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    CUstream_st *const far = new_stream(FERRY_STREAM_NON_BLOCKING, 1), *const near = new_stream();
+    CUevent_st *const event = new_event(0, 1);
+    test_place memory(place_kind::device, {.width = 1 << 20}, 1), host(place_kind::pinned, {.width = 1 << 20});
+    host.fill(3);
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), memory.address(), host.address(), 1 << 20, far, nullptr));
+    EXPECT_OK(ferry_event_record(basic.get(), event, far));
+    EXPECT_OK(ferry_stream_wait_event(basic.get(), near, event));
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), near));
+    EXPECT_EQ(memory.read(), host.picture());
+    EXPECT_EQ(ferry_event_record(basic.get(), event, near), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_OK(ferry_event_destroy(basic.get(), event));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), far));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), near));
+}
+
+TEST_F(streams, bad_arguments_are_refused) {
+    CUstream_st *stream = reinterpret_cast<CUstream_st *>(7);
+    CUevent_st *event = reinterpret_cast<CUevent_st *>(7);
+    std::int32_t done = 7;
+    float milliseconds = 7;
+    EXPECT_EQ(ferry_stream_create(basic.get(), 0, 2, 0, &stream), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(stream, nullptr);
+    EXPECT_EQ(ferry_stream_create(basic.get(), device_count(), 0, 0, &stream), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_stream_create(basic.get(), 0, 0, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_event_create(basic.get(), 0, 4, &event), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(event, nullptr);
+    EXPECT_EQ(ferry_event_create(basic.get(), -1, 0, &event), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_event_record(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_stream_wait_event(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_event_query(basic.get(), nullptr, &done), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(done, 0);
+    EXPECT_EQ(ferry_event_elapsed_time(basic.get(), nullptr, nullptr, &milliseconds), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_stream_destroy(basic.get(), nullptr));
+    EXPECT_OK(ferry_event_destroy(basic.get(), nullptr));
+    for (const std::uintptr_t reserved : {FERRY_STREAM_LEGACY, FERRY_STREAM_PER_THREAD})
+        EXPECT_EQ(ferry_stream_destroy(basic.get(), reinterpret_cast<CUstream_st *>(reserved)),
+                  FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(streams, a_driver_without_an_entry_point_says_so) {
+    fault_driver driver(raw_entry_points());
+    for (const char *const entry : {"cuStreamCreateWithPriority", "cuEventCreate", "cuStreamQuery"})
+        driver.hide(entry);
+    const instance_owner instance = open_or_fail(driver.options());
+    CUstream_st *stream = nullptr;
+    CUevent_st *event = nullptr;
+    std::int32_t done = 0;
+    EXPECT_EQ(ferry_stream_create(instance.get(), 0, 0, 0, &stream), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_event_create(instance.get(), 0, 0, &event), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_stream_query(instance.get(), nullptr, &done), FERRY_ERROR_UNSUPPORTED);
+}
+
+} // namespace
+} // namespace ferry::test
