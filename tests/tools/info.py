@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""ferry-info on the software driver: the JSON says what that driver is, and the table says the same. info.py PROGRAM"""
+import json
+import subprocess
+import sys
+
+program = sys.argv[1]
+
+
+def run(*arguments):
+    return subprocess.run([program, "--driver", "software", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+told = json.loads(run("--json"))
+assert told["driver"] == "software" and told["why_software"] is None and told["missing_entry_points"] == [], told
+assert [device["device"] for device in told["devices"]] == [0, 1]
+for device in told["devices"]:
+    assert device["is_software"] and device["copy_engines"] == 3 and device["total_memory"] == 4 << 30, device
+    assert device["link"] is None, "its PCI address is no real machine's"
+assert [(peer["device"], peer["peer"]) for peer in told["peers"]] == [(0, 1), (1, 0)]
+for peer in told["peers"]:
+    assert peer["can_access"] and peer["driver_can_access"] and peer["probe"] == "passed", peer
+untested = json.loads(run("--json", "--no-probe"))
+assert all(peer["probe"] == "not run" for peer in untested["peers"])
+
+table = run()
+for words in ["driver               software", "device 1", "memory           4.0 GiB", "copy engines     3", "yes"]:
+    assert words in table, (words, table)
+assert "untested" in run("--no-probe")
+
+wrong = subprocess.run([program, "--driver", "none"], capture_output=True, text=True)
+assert wrong.returncode != 0 and "--driver" in wrong.stderr, wrong

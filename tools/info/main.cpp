@@ -1,0 +1,309 @@
+// ferry-info: what ferry finds on this machine, as a table or as JSON.
+#include <cctype>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "ferry/ferry.h"
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+struct close_instance {
+    void operator()(ferry_instance *instance) const { ferry_close(instance); }
+};
+using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
+
+void check(std::int32_t status, const char *call) {
+    if (status != FERRY_SUCCESS)
+        throw std::runtime_error(std::string(call) + ": " + ferry_status_text(status) + " (" +
+                                 ferry_status_name(status) + ")");
+}
+
+template <class Struct> Struct sized() {
+    Struct value = {};
+    value.struct_size = sizeof value;
+    return value;
+}
+
+// A PCI link as the system describes it: "32.0 GT/s PCIe" and "16".
+struct link {
+    double transfers = 0; // 10⁹ a second and lane
+    int lanes = 0;
+
+    // PCIe sends 10 bits for 8 up to 5 GT/s, 130 for 128 up to 32 GT/s, and at 64 GT/s 236 bytes of each 256.
+    double gigabytes_per_second() const {
+        const double payload = transfers <= 5 ? 0.8 : transfers <= 32 ? 128.0 / 130 : 236.0 / 256;
+        return transfers * lanes * payload / 8;
+    }
+    bool operator==(const link &other) const { return transfers == other.transfers && lanes == other.lanes; }
+};
+
+std::optional<link> read_link(const std::string &folder, const std::string &which) {
+    link found;
+    std::ifstream speed(folder + "/" + which + "_link_speed"), width(folder + "/" + which + "_link_width");
+    if (!(speed >> found.transfers) || !(width >> found.lanes) || found.lanes <= 0) return std::nullopt;
+    return found;
+}
+
+struct device {
+    ferry_device_info info;
+    std::optional<link> link_now, link_most; // where the system tells
+};
+
+struct machine {
+    ferry_report report;
+    std::vector<std::string> missing;
+    std::vector<device> devices;
+    std::vector<ferry_peer_info> peers;
+};
+
+device describe_device(const ferry_instance *instance, std::int32_t ordinal) {
+    device found = {sized<ferry_device_info>(), {}, {}};
+    check(ferry_get_device_info(instance, ordinal, &found.info), "ferry_get_device_info");
+    std::string folder = "/sys/bus/pci/devices/";
+    for (const char *letter = found.info.pci_address; *letter; ++letter)
+        folder += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
+    found.link_now = read_link(folder, "current");
+    found.link_most = read_link(folder, "max");
+    return found;
+}
+
+machine look_around(ferry_instance *instance, bool probe) {
+    machine found = {sized<ferry_report>(), {}, {}, {}};
+    check(ferry_get_report(instance, &found.report), "ferry_get_report");
+    for (std::uint32_t i = 0; i < found.report.missing_count; ++i)
+        found.missing.push_back(ferry_missing_entry_point(instance, i));
+    const std::int32_t count = found.report.device_count;
+    for (std::int32_t ordinal = 0; ordinal < count; ++ordinal)
+        found.devices.push_back(describe_device(instance, ordinal));
+    for (std::int32_t from = 0; from < count; ++from)
+        for (std::int32_t to = 0; to < count; ++to) {
+            if (from == to) continue;
+            if (probe) ferry_peer_probe(instance, from, to); // what came of it is in the info
+            auto info = sized<ferry_peer_info>();
+            check(ferry_get_peer_info(instance, from, to, &info), "ferry_get_peer_info");
+            found.peers.push_back(info);
+        }
+    return found;
+}
+
+std::string version_text(std::int32_t version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string ferry_version_text() {
+    const std::int32_t version = ferry_version();
+    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
+}
+
+std::string uuid_text(const std::uint8_t (&uuid)[16]) {
+    std::string text = "GPU-";
+    for (int i = 0; i < 16; ++i) {
+        char byte[4];
+        std::snprintf(byte, sizeof byte, "%02x", uuid[i]);
+        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+        text += byte;
+    }
+    return text;
+}
+
+const char *probe_text(std::int32_t probe) {
+    constexpr const char *names[] = {"not run", "passed", "failed"};
+    return probe >= 0 && probe <= FERRY_PROBE_FAILED ? names[probe] : "?";
+}
+
+// One list for the table and for JSON: what is asked of each device beyond its name, memory and link.
+struct fact {
+    const char *name;
+    std::int32_t ferry_device_info::*value;
+    bool is_flag;
+};
+constexpr fact facts[] = {
+    {"copy_engines", &ferry_device_info::copy_engine_count, false},
+    {"multiprocessors", &ferry_device_info::multiprocessor_count, false},
+    {"numa_node", &ferry_device_info::numa_node, false},
+    {"unified_addressing", &ferry_device_info::unified_addressing, true},
+    {"can_map_host_memory", &ferry_device_info::can_map_host_memory, true},
+    {"host_register", &ferry_device_info::host_register, true},
+    {"host_register_read_only", &ferry_device_info::host_register_read_only, true},
+    {"registered_address_is_device_address", &ferry_device_info::registered_address_is_device_address, true},
+    {"pageable_access", &ferry_device_info::pageable_access, true},
+    {"managed_memory", &ferry_device_info::managed_memory, true},
+    {"concurrent_managed_access", &ferry_device_info::concurrent_managed_access, true},
+    {"memory_pools", &ferry_device_info::memory_pools, true},
+    {"integrated", &ferry_device_info::integrated, true},
+};
+
+json to_json(const std::optional<link> &link) {
+    if (!link) return nullptr;
+    return {{"gigatransfers_per_second", link->transfers},
+            {"lanes", link->lanes},
+            {"gigabytes_per_second", link->gigabytes_per_second()}};
+}
+
+json to_json(const device &device) {
+    const ferry_device_info &info = device.info;
+    json result = {
+        {"device", info.device},
+        {"name", info.name},
+        {"uuid", uuid_text(info.uuid)},
+        {"pci_address", info.pci_address},
+        {"is_software", info.is_software != 0},
+        {"compute_capability", std::to_string(info.compute_major) + "." + std::to_string(info.compute_minor)},
+        {"total_memory", info.total_memory},
+        {"max_pitch", info.max_pitch},
+        {"pool_handle_types", info.pool_handle_types},
+        {"link", to_json(device.link_now)},
+        {"link_at_most", to_json(device.link_most)}};
+    for (const fact &fact : facts) {
+        const std::int32_t value = info.*fact.value;
+        result[fact.name] = fact.is_flag ? json(value != 0) : json(value);
+    }
+    return result;
+}
+
+json to_json(const ferry_peer_info &info) {
+    return {{"device", info.device},
+            {"peer", info.peer},
+            {"can_access", info.can_access != 0},
+            {"driver_can_access", info.driver_can_access != 0},
+            {"probe", probe_text(info.probe)},
+            {"performance_rank", info.performance_rank},
+            {"native_atomics", info.native_atomics != 0},
+            {"array_access", info.array_access != 0}};
+}
+
+json to_json(const machine &machine) {
+    const ferry_report &report = machine.report;
+    json result = {{"ferry", ferry_version_text()},
+                   {"driver", report.driver == FERRY_DRIVER_SOFTWARE ? "software" : "cuda"},
+                   {"cuda_version", version_text(report.driver_version)},
+                   {"why_software", report.fallback_reason ? json(ferry_status_name(report.fallback_reason)) : json()},
+                   {"missing_entry_points", machine.missing},
+                   {"devices", json::array()},
+                   {"peers", json::array()}};
+    for (const device &device : machine.devices)
+        result["devices"].push_back(to_json(device));
+    for (const ferry_peer_info &info : machine.peers)
+        result["peers"].push_back(to_json(info));
+    return result;
+}
+
+void print_link(const device &device) {
+    if (!device.link_now) return;
+    std::printf("    link             PCIe, %.1f GT/s x %d: %.1f GB/s", device.link_now->transfers,
+                device.link_now->lanes, device.link_now->gigabytes_per_second());
+    if (device.link_most && !(*device.link_most == *device.link_now))
+        std::printf(" now, up to %.1f GB/s", device.link_most->gigabytes_per_second());
+    std::printf("\n");
+}
+
+void print_device(const device &device) {
+    const ferry_device_info &info = device.info;
+    constexpr const char *overlaps[] = {"copies and kernels take turns", "one copy beside kernels",
+                                        "one copy each way beside kernels",
+                                        "one copy each way and more beside kernels"};
+    const bool is_known = info.overlap >= 0 && info.overlap <= FERRY_COPY_OVERLAP_BOTH_AND_MORE;
+    std::printf("\ndevice %d            %s, compute %d.%d, %d multiprocessors\n", info.device, info.name,
+                info.compute_major, info.compute_minor, info.multiprocessor_count);
+    std::printf("    uuid             %s\n", uuid_text(info.uuid).c_str());
+    std::printf("    PCI address      %s\n", info.pci_address);
+    print_link(device);
+    std::printf("    memory           %.1f GiB\n", static_cast<double>(info.total_memory) / (1 << 30));
+    std::printf("    copy engines     %d: %s\n", info.copy_engine_count, is_known ? overlaps[info.overlap] : "?");
+    if (info.numa_node >= 0) std::printf("    NUMA node        %d\n", info.numa_node);
+    std::printf("    has             ");
+    for (const fact &fact : facts)
+        if (fact.is_flag && info.*fact.value) std::printf(" %s", fact.name);
+    std::printf("\n    has not         ");
+    for (const fact &fact : facts)
+        if (fact.is_flag && !(info.*fact.value)) std::printf(" %s", fact.name);
+    std::printf("\n");
+}
+
+const char *cell(const ferry_peer_info &info) {
+    if (!info.driver_can_access) return "no";
+    return info.probe == FERRY_PROBE_FAILED ? "LOST" : info.probe == FERRY_PROBE_PASSED ? "yes" : "untested";
+}
+
+void print_peers(const machine &machine) {
+    if (machine.peers.empty()) return;
+    std::printf(
+        "\npeer access          (row reaches column; LOST: the driver says so, but bytes do not arrive)\n     ");
+    for (const device &device : machine.devices)
+        std::printf("%10d", device.info.device);
+    std::size_t next = 0;
+    for (const device &row : machine.devices) {
+        std::printf("\n%5d", row.info.device);
+        for (const device &column : machine.devices)
+            std::printf("%10s", row.info.device == column.info.device ? "-" : cell(machine.peers[next++]));
+    }
+    std::printf("\n");
+}
+
+void print(const machine &machine) {
+    const ferry_report &report = machine.report;
+    std::printf("ferry                %s\n", ferry_version_text().c_str());
+    std::printf("driver               %s, CUDA %s\n", report.driver == FERRY_DRIVER_SOFTWARE ? "software" : "NVIDIA",
+                version_text(report.driver_version).c_str());
+    if (report.fallback_reason)
+        std::printf("no GPU because       %s (%s)\n", ferry_status_text(report.fallback_reason),
+                    ferry_status_name(report.fallback_reason));
+    std::printf("missing in driver   ");
+    for (const std::string &name : machine.missing)
+        std::printf(" %s", name.c_str());
+    std::printf("%s\n", machine.missing.empty() ? " nothing" : "");
+    for (const device &device : machine.devices)
+        print_device(device);
+    print_peers(machine);
+}
+
+instance_owner open(std::int32_t driver) {
+    auto options = sized<ferry_options>();
+    options.driver = driver;
+    ferry_instance *instance = nullptr;
+    check(ferry_open(&options, &instance, nullptr), "ferry_open");
+    return instance_owner(instance);
+}
+
+} // namespace
+
+int main(int argument_count, char **arguments) {
+    const std::map<std::string, std::int32_t> drivers = {
+        {"auto", FERRY_DRIVER_AUTO}, {"cuda", FERRY_DRIVER_CUDA}, {"software", FERRY_DRIVER_SOFTWARE}};
+    std::int32_t driver = FERRY_DRIVER_AUTO;
+    bool as_json = false, no_probe = false;
+    CLI::App app("Shows what ferry finds on this machine: driver, devices, and who reaches whose memory.");
+    app.add_flag("--json", as_json, "Write JSON");
+    app.add_flag("--no-probe", no_probe, "Do not send data between devices, which needs a context on each");
+    app.add_option("--driver", driver, "Which driver; auto takes the software driver where there is no GPU")
+        ->transform(CLI::CheckedTransformer(drivers))
+        ->option_text("auto|cuda|software");
+    CLI11_PARSE(app, argument_count, arguments);
+    try {
+        const instance_owner instance = open(driver);
+        const machine found = look_around(instance.get(), !no_probe);
+        if (as_json)
+            std::cout << to_json(found).dump(2) << '\n';
+        else
+            print(found);
+        return 0;
+    } catch (const std::exception &failure) {
+        std::cerr << "ferry-info: " << failure.what() << '\n';
+        return 1;
+    }
+}
