@@ -39,11 +39,11 @@ std::vector<std::size_t> all_sizes(const session &session) {
 
 std::vector<contender> raw_and_ferry(const environment &environment, const linear_copy &copy, std::size_t size) {
     const direction &direction = copy.direction;
-    const ferry_copy_desc desc = describe(direction, size, environment.device);
+    const ferry_copy_desc desc = describe(line(direction, size));
     if (copy.form == form::async)
         return {{"cuMemcpy*Async",
                  [&, size] {
-                     raw_copy_async(environment, direction, size);
+                     raw_copy_async(environment, direction, size, environment.stream.get());
                      drain(environment);
                  }},
                 {"ferry_copy_async", [&, desc] {
@@ -59,7 +59,8 @@ std::vector<contender> raw_and_ferry(const environment &environment, const linea
 
 row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
     const std::vector<contender> contenders = raw_and_ferry(session.environment, copy, size);
-    verify_each(session.workspace, copy.direction, size, contenders);
+    const box copied = line(copy.direction, size);
+    verify_each(session.workspace, {&copied, 1}, contenders);
     // 7 rounds, 14 samples, of 1 GiB; 2000 rounds of what takes microseconds.
     const effort effort = session.is_quick ? bench::effort{4, 200, 0.1e9} : bench::effort{7, 2000, 0.8e9};
     const std::vector<samples> taken = interleave(contenders, effort);
@@ -69,7 +70,7 @@ row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
         .bytes = size,
         .times = compare(taken[0], taken[1]),
         .target = has_target ? std::optional(0.99) : std::nullopt,
-        .ceiling = ceiling_of(copy.direction, session.ceilings)};
+        .ceiling = ceiling_of(copy.direction.name, session.ceilings)};
 }
 
 case_result run_linear(session &session) {
@@ -79,7 +80,7 @@ case_result run_linear(session &session) {
     const std::vector<linear_copy> copies = all_copies(session.workspace);
     for (const linear_copy &copy : copies)
         for (const std::size_t size : all_sizes(session)) {
-            session.progress.show("linear", copy.direction, size);
+            session.progress.show("linear", copy.direction.text(), size);
             result.rows.push_back(measure_copy(session, copy, size));
         }
     return result;

@@ -29,22 +29,6 @@ template <typename Call> contender burst(const char *name, const environment &en
     return {name, run, burst_length, [&environment] { drain(environment); }};
 }
 
-CUDA_MEMCPY3D lower(const direction &direction, std::size_t size) {
-    CUDA_MEMCPY3D copy = {};
-    const auto type_of = [](const buffer &buffer) {
-        return buffer.is_device() ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-    };
-    copy.srcMemoryType = type_of(direction.source);
-    copy.srcHost = direction.source.host();
-    copy.srcDevice = direction.source.address;
-    copy.dstMemoryType = type_of(direction.destination);
-    copy.dstHost = direction.destination.host();
-    copy.dstDevice = direction.destination.address;
-    copy.WidthInBytes = size;
-    copy.Height = copy.Depth = 1;
-    return copy;
-}
-
 contender ferry_burst(const environment &environment, const direction &direction, std::size_t size,
                       const variant &variant) {
     ferry_instance *const ferry = (variant.is_full ? environment.full : environment.basic).get();
@@ -56,7 +40,7 @@ contender ferry_burst(const environment &environment, const direction &direction
                          check(ferry_copy_bytes_async(ferry, to, from, size, stream, &error), "ferry_copy_bytes_async",
                                error);
                      });
-    ferry_copy_desc copy = describe(direction, size, environment.device);
+    ferry_copy_desc copy = describe(line(direction, size));
     if (variant.is_any) {
         ferry_place_any(&copy.source, direction.source.address);
         ferry_place_any(&copy.destination, direction.destination.address);
@@ -69,11 +53,12 @@ contender ferry_burst(const environment &environment, const direction &direction
 // The raw call, the reference, then ferry's variants: all in one loop, on the same buffers.
 std::vector<contender> all_contenders(const environment &environment, const direction &direction, std::size_t size) {
     std::vector<contender> contenders;
-    contenders.push_back(burst("cuMemcpy3DAsync", environment, [&environment, copy = lower(direction, size)] {
+    contenders.push_back(burst("cuMemcpy3DAsync", environment, [&environment, copy = lower(line(direction, size))] {
         check(environment.cu.cuMemcpy3DAsync(&copy, environment.stream.get()), "cuMemcpy3DAsync");
     }));
-    contenders.push_back(burst("cuMemcpy*Async", environment,
-                               [&environment, &direction, size] { raw_copy_async(environment, direction, size); }));
+    contenders.push_back(burst("cuMemcpy*Async", environment, [&environment, &direction, size] {
+        raw_copy_async(environment, direction, size, environment.stream.get());
+    }));
     for (const variant &variant : variants)
         contenders.push_back(ferry_burst(environment, direction, size, variant));
     return contenders;
@@ -81,7 +66,8 @@ std::vector<contender> all_contenders(const environment &environment, const dire
 
 void measure_direction(session &session, const direction &direction, std::size_t size, std::vector<row> &rows) {
     const std::vector<contender> contenders = all_contenders(session.environment, direction, size);
-    verify_each(session.workspace, direction, size, contenders);
+    const box copied = line(direction, size);
+    verify_each(session.workspace, {&copied, 1}, contenders);
     const effort effort = session.is_quick ? bench::effort{4, 50, 0.5e9} : bench::effort{20, 400, 4e9};
     const std::vector<samples> taken = interleave(contenders, effort);
     for (std::size_t i = 0; i < std::size(variants); ++i) {
@@ -105,7 +91,7 @@ case_result run_submit(session &session) {
     const std::vector<direction> directions = pinned_directions(session.workspace);
     for (const std::size_t size : {64, 64 << 10})
         for (const direction &direction : directions) {
-            session.progress.show("submit", direction, size);
+            session.progress.show("submit", direction.text(), size);
             measure_direction(session, direction, size, result.rows);
         }
     return result;

@@ -34,23 +34,6 @@ ferry::driver_table raw_table(const instance &ferry) {
     return table;
 }
 
-owned<CUdevice> enter_context(const ferry::driver_table &cu, int ordinal) {
-    CUdevice device = 0;
-    CUcontext context = nullptr;
-    check(cu.cuDeviceGet(&device, ordinal), "cuDeviceGet");
-    check(cu.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
-    owned<CUdevice> retained(device, cu.cuDevicePrimaryCtxRelease);
-    check(cu.cuCtxPushCurrent(context), "cuCtxPushCurrent");
-    return retained;
-}
-
-owned<CUstream> make_stream(const environment &environment) {
-    environment.need({"cuStreamCreate", "cuStreamDestroy"});
-    CUstream stream = nullptr;
-    check(environment.cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    return {stream, environment.cu.cuStreamDestroy};
-}
-
 } // namespace
 
 void fail(const std::string &message) { throw std::runtime_error(message); }
@@ -78,6 +61,30 @@ instance open_ferry(std::int32_t driver, std::int32_t checks) {
     return {opened, ferry_close};
 }
 
+primary_context retain_primary(const ferry::driver_table &cu, int ordinal) {
+    CUdevice device = 0;
+    CUcontext context = nullptr;
+    check(cu.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+    check(cu.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+    return {{device, cu.cuDevicePrimaryCtxRelease}, context};
+}
+
+current_context::current_context(const ferry::driver_table &cu, CUcontext context) : cu_(cu) {
+    check(cu.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+}
+
+current_context::~current_context() {
+    CUcontext popped = nullptr;
+    cu_.cuCtxPopCurrent(&popped);
+}
+
+owned<CUstream> make_stream(const environment &environment) {
+    environment.need({"cuStreamCreate", "cuStreamDestroy"});
+    CUstream stream = nullptr;
+    check(environment.cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    return {stream, environment.cu.cuStreamDestroy};
+}
+
 environment::environment(std::int32_t driver, int device)
     : device(device), basic([&] {
           const double start = now_ns();
@@ -86,8 +93,8 @@ environment::environment(std::int32_t driver, int device)
           return opened;
       }()),
       full(open_ferry(report_of(basic).driver, FERRY_CHECKS_FULL)), report(report_of(basic)),
-      device_info(info_of(basic, device)), cu(raw_table(basic)), context(enter_context(cu, device)),
-      stream(make_stream(*this)) {}
+      device_info(info_of(basic, device)), cu(raw_table(basic)), context(retain_primary(cu, device)),
+      current(cu, context.handle), stream(make_stream(*this)) {}
 
 void environment::need(std::initializer_list<const char *> entry_points) const {
     for (std::uint32_t i = 0; const char *missing = ferry_missing_entry_point(basic.get(), i); ++i)

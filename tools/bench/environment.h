@@ -51,6 +51,24 @@ private:
 using instance = owned<ferry_instance *>;
 instance open_ferry(std::int32_t driver, std::int32_t checks);
 
+// A device's primary context, retained while this lives.
+struct primary_context {
+    owned<CUdevice> retained;
+    CUcontext handle;
+};
+primary_context retain_primary(const ferry::driver_table &cu, int ordinal);
+
+// A context is current on this thread while this lives, as it would be in any program that uses the driver.
+class current_context {
+public:
+    current_context(const ferry::driver_table &cu, CUcontext context);
+    ~current_context();
+    current_context(const current_context &) = delete;
+
+private:
+    const ferry::driver_table &cu_;
+};
+
 struct environment {
     environment(std::int32_t driver, int device);
 
@@ -63,10 +81,14 @@ struct environment {
     const instance full; // the same driver, opened with FERRY_CHECKS_FULL
     ferry_report report = {};
     ferry_device_info device_info = {};
-    ferry::driver_table cu;        // filled through ferry_get_proc: the same driver, and nothing of ferry in between
-    const owned<CUdevice> context; // the primary one, current on this thread as in any program that uses the driver
-    const owned<CUstream> stream;  // non-blocking
+    ferry::driver_table cu; // filled through ferry_get_proc: the same driver, and nothing of ferry in between
+    const primary_context context;
+    const current_context current;
+    const owned<CUstream> stream;
 };
+
+// A non-blocking stream of the context that is current.
+owned<CUstream> make_stream(const environment &environment);
 
 // What an instance costs once the driver runs, as medians.
 struct opening_cost {

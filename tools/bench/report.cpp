@@ -104,10 +104,8 @@ template <typename Value> json or_null(const std::optional<Value> &value) { retu
 
 progress::progress() : is_terminal_(isatty(fileno(stderr))) {}
 
-void progress::show(const char *case_name, const direction &direction, std::size_t size) {
-    if (is_terminal_)
-        std::cerr << "\r\033[K" << case_name << ": " << direction.name << ' ' << name_of(direction.kind()) << ' '
-                  << size_text(size) << std::flush;
+void progress::show(const char *case_name, const std::string &what, std::size_t size) {
+    if (is_terminal_) std::cerr << "\r\033[K" << case_name << ": " << what << ' ' << size_text(size) << std::flush;
 }
 
 void progress::erase() {

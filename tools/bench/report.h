@@ -18,7 +18,7 @@ public:
     progress();
     ~progress() { erase(); }
     progress(const progress &) = delete;
-    void show(const char *case_name, const direction &direction, std::size_t size);
+    void show(const char *case_name, const std::string &what, std::size_t size);
     void erase();
 
 private:

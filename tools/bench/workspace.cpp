@@ -8,8 +8,7 @@ namespace bench {
 
 namespace {
 
-constexpr std::size_t guard = 64;            // bytes past the end of a copy that must stay as they were
-constexpr std::size_t bounce_size = 4 << 20; // device memory comes back for comparison in pieces of this size
+constexpr std::size_t guard = 64; // bytes past the end of linear memory that must stay as they were
 
 std::unique_ptr<std::byte[]> random_data(std::size_t size) {
     auto data = std::make_unique_for_overwrite<std::byte[]>(size);
@@ -21,83 +20,118 @@ std::unique_ptr<std::byte[]> random_data(std::size_t size) {
     return data;
 }
 
-owned<void *> allocate_pinned(const ferry::driver_table &cu, std::size_t size) {
-    void *memory = nullptr;
-    check(cu.cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
-    return {memory, cu.cuMemFreeHost};
+std::size_t watched_bytes(const place &of) { return of.frame.bytes() + (of.buffer.kind == memory::array ? 0 : guard); }
+
+// `size` bytes of a place from its frame's beginning, or all of an array, and as many in host memory.
+box to_or_from_host(const place &there, const void *host, std::size_t size) {
+    const extent whole = there.buffer.kind == memory::array ? there.frame : extent{size};
+    const buffer here = host_buffer(memory::pageable, const_cast<void *>(host));
+    return {{here, whole}, {there.buffer, whole}, whole};
 }
 
-owned<CUdeviceptr> allocate_device(const ferry::driver_table &cu, std::size_t size) {
+bool is_clear(const std::byte *bytes, std::size_t size) {
+    return size == 0 || (bytes[0] == std::byte{0} && std::memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+[[noreturn]] void report_fault(const box &box, const char *who, const std::string &where) {
+    const auto &[width, height, depth] = box.size;
+    fail(std::string(who) + ": a copy of " + std::to_string(width) + " bytes x " + std::to_string(height) + " rows x " +
+         std::to_string(depth) + " slices went wrong " + where);
+}
+
+void check_row(const box &box, const std::byte *found, const std::byte *expected, std::size_t y, std::size_t z,
+               const char *who) {
+    if (std::memcmp(found, expected, box.size.width) == 0) return;
+    const auto right = std::mismatch(found, found + box.size.width, expected).first - found;
+    report_fault(box, who,
+                 "at byte " + std::to_string(right) + " of row " + std::to_string(y) + " of slice " +
+                     std::to_string(z));
+}
+
+} // namespace
+
+owned<void *> allocate_pinned(const environment &environment, std::size_t size) {
+    void *memory = nullptr;
+    check(environment.cu.cuMemHostAlloc(&memory, size + guard, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    return {memory, environment.cu.cuMemFreeHost};
+}
+
+owned<CUdeviceptr> allocate_device(const environment &environment, std::size_t size) {
     CUdeviceptr memory = 0;
-    check(cu.cuMemAlloc(&memory, size), "cuMemAlloc");
-    return {memory, cu.cuMemFree};
+    check(environment.cu.cuMemAlloc(&memory, size + guard), "cuMemAlloc");
+    return {memory, environment.cu.cuMemFree};
 }
 
 buffer host_buffer(memory kind, void *address) { return {kind, reinterpret_cast<std::uint64_t>(address)}; }
 
-} // namespace
-
-const char *name_of(memory kind) {
-    switch (kind) {
-    case memory::pageable:
-        return "pageable";
-    case memory::pinned:
-        return "pinned";
-    default:
-        return "device";
-    }
+buffer device_buffer(CUdeviceptr address, int device, CUcontext context) {
+    return {.kind = memory::device, .address = address, .device = device, .context = context};
 }
 
 workspace::workspace(const environment &environment, std::size_t largest)
     : largest(largest), environment_(environment), data_(random_data(largest)),
+      image_(std::make_unique<std::byte[]>(largest + guard)),
       pageable_memory_(std::make_unique<std::byte[]>(largest + guard)),
-      pinned_memory_(allocate_pinned(environment.cu, largest + guard)),
-      bounce_memory_(allocate_pinned(environment.cu, bounce_size)),
-      source_memory_(allocate_device(environment.cu, largest + guard)),
-      destination_memory_(allocate_device(environment.cu, largest + guard)),
+      pinned_memory_(allocate_pinned(environment, largest)), source_memory_(allocate_device(environment, largest)),
+      destination_memory_(allocate_device(environment, largest)),
       pageable(host_buffer(memory::pageable, pageable_memory_.get())),
-      pinned(host_buffer(memory::pinned, pinned_memory_.get())), device_source{memory::device, source_memory_.get()},
-      device_destination{memory::device, destination_memory_.get()} {
+      pinned(host_buffer(memory::pinned, pinned_memory_.get())),
+      device_source(device_buffer(source_memory_.get(), environment.device, environment.context.handle)),
+      device_destination(device_buffer(destination_memory_.get(), environment.device, environment.context.handle)) {
     environment.need({"cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
                       "cuMemcpyDtoDAsync", "cuMemsetD8"});
 }
 
-void workspace::load(const buffer &to, std::size_t size) {
-    if (!to.is_device()) {
-        std::memcpy(to.host(), data_.get(), size);
-        return;
-    }
-    check(environment_.cu.cuMemcpyHtoD(to.address, data_.get(), size), "cuMemcpyHtoD");
+void workspace::put(const place &to, const std::byte *bytes) {
+    const box whole = to_or_from_host(to, bytes, to.frame.bytes());
+    const current_context current(environment_.cu, to.buffer.context);
+    const CUDA_MEMCPY3D copy = lower(whole);
+    check(environment_.cu.cuMemcpy3D(&copy), "cuMemcpy3D");
     check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
-void workspace::clear(const buffer &in, std::size_t size) {
-    if (!in.is_device()) {
-        std::memset(in.host(), 0, size + guard);
-        return;
-    }
-    check(environment_.cu.cuMemsetD8(in.address, 0, size + guard), "cuMemsetD8");
-    check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
+const std::byte *workspace::get(const place &from) {
+    if (from.buffer.is_host()) return from.buffer.host();
+    box whole = to_or_from_host(from, image_.get(), watched_bytes(from));
+    std::swap(whole.source, whole.destination);
+    const current_context current(environment_.cu, from.buffer.context);
+    const CUDA_MEMCPY3D copy = lower(whole);
+    check(environment_.cu.cuMemcpy3D(&copy), "cuMemcpy3D");
+    return image_.get();
 }
 
-void workspace::verify(const buffer &in, std::size_t size, const char *who) {
-    auto *const bounce = static_cast<std::byte *>(bounce_memory_.get());
-    for (std::size_t start = 0; start < size + guard; start += bounce_size) {
-        const std::size_t piece = std::min(bounce_size, size + guard - start);
-        const std::byte *found = in.host() + start;
-        if (in.is_device()) {
-            check(environment_.cu.cuMemcpyDtoH(bounce, in.address + start, piece), "cuMemcpyDtoH");
-            found = bounce;
+void workspace::load(const place &to) {
+    if (to.buffer.is_host())
+        std::memcpy(to.buffer.host(), data_.get(), to.frame.bytes());
+    else
+        put(to, data_.get());
+}
+
+void workspace::clear(const place &in) {
+    if (in.buffer.is_host()) {
+        std::memset(in.buffer.host(), 0, watched_bytes(in));
+    } else if (in.buffer.kind == memory::array) {
+        std::memset(image_.get(), 0, in.frame.bytes());
+        put(in, image_.get());
+    } else {
+        const current_context current(environment_.cu, in.buffer.context);
+        check(environment_.cu.cuMemsetD8(in.buffer.address, 0, watched_bytes(in)), "cuMemsetD8");
+        check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
+    }
+}
+
+void workspace::verify(const box &box, const char *who) {
+    const auto &[source, destination, size] = box;
+    const std::byte *const found = get(destination);
+    std::size_t checked = 0; // up to here
+    for (std::size_t z = 0; z < size.depth; ++z)
+        for (std::size_t y = 0; y < size.height; ++y) {
+            const std::size_t row = destination.row(y, z);
+            if (!is_clear(found + checked, row - checked)) report_fault(box, who, "outside its box");
+            check_row(box, found + row, data_.get() + source.row(y, z), y, z, who);
+            checked = row + size.width;
         }
-        const std::size_t copied = start < size ? std::min(piece, size - start) : 0;
-        const bool is_past_end_clear =
-            std::all_of(found + copied, found + piece, [](std::byte byte) { return byte == std::byte{0}; });
-        const std::byte *const expected = data_.get() + start;
-        if (std::memcmp(found, expected, copied) == 0 && is_past_end_clear) continue;
-        const auto right = static_cast<std::size_t>(std::mismatch(found, found + copied, expected).first - found);
-        fail(std::string(who) + ": a copy of " + std::to_string(size) + " bytes went wrong " +
-             (right < copied ? "at byte " + std::to_string(start + right) : "past its end"));
-    }
+    if (!is_clear(found + checked, watched_bytes(destination) - checked)) report_fault(box, who, "past its end");
 }
 
 std::vector<direction> pinned_directions(const workspace &workspace) {
@@ -111,28 +145,16 @@ std::vector<direction> pageable_directions(const workspace &workspace) {
             {"D2H", workspace.device_source, workspace.pageable}};
 }
 
-ferry_copy_desc describe(const direction &direction, std::size_t size, int device) {
-    const auto place_of = [device](const buffer &buffer) {
-        ferry_place place;
-        if (buffer.is_device())
-            ferry_place_device(&place, device, buffer.address);
-        else
-            ferry_place_host(&place, buffer.host());
-        return place;
-    };
-    const ferry_place source = place_of(direction.source), destination = place_of(direction.destination);
-    ferry_copy_desc copy;
-    ferry_copy_desc_init(&copy, &source, &destination, size, 1, 1);
-    return copy;
+box line(const direction &direction, std::size_t size) {
+    return {{direction.source, {size}}, {direction.destination, {size}}, {size}};
 }
 
-void raw_copy_async(const environment &environment, const direction &direction, std::size_t size) {
+void raw_copy_async(const environment &environment, const direction &direction, std::size_t size, CUstream stream) {
     const auto &[name, source, destination] = direction;
     const ferry::driver_table &cu = environment.cu;
-    const CUstream stream = environment.stream.get();
-    if (!source.is_device())
+    if (source.is_host())
         check(cu.cuMemcpyHtoDAsync(destination.address, source.host(), size, stream), "cuMemcpyHtoDAsync");
-    else if (!destination.is_device())
+    else if (destination.is_host())
         check(cu.cuMemcpyDtoHAsync(destination.host(), source.address, size, stream), "cuMemcpyDtoHAsync");
     else
         check(cu.cuMemcpyDtoDAsync(destination.address, source.address, size, stream), "cuMemcpyDtoDAsync");
@@ -141,9 +163,9 @@ void raw_copy_async(const environment &environment, const direction &direction, 
 void raw_copy(const environment &environment, const direction &direction, std::size_t size) {
     const auto &[name, source, destination] = direction;
     const ferry::driver_table &cu = environment.cu;
-    if (!source.is_device())
+    if (source.is_host())
         check(cu.cuMemcpyHtoD(destination.address, source.host(), size), "cuMemcpyHtoD");
-    else if (!destination.is_device())
+    else if (destination.is_host())
         check(cu.cuMemcpyDtoH(destination.host(), source.address, size), "cuMemcpyDtoH");
     else
         check(cu.cuMemcpyDtoD(destination.address, source.address, size), "cuMemcpyDtoD");
@@ -153,47 +175,42 @@ void raw_copy(const environment &environment, const direction &direction, std::s
         check(cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
 }
 
-void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
-    ferry_error_info error = sized<ferry_error_info>();
-    check(ferry_copy_async(ferry, &copy, stream, &error), "ferry_copy_async", error);
-}
-
-void drain(const environment &environment) {
-    check(environment.cu.cuStreamSynchronize(environment.stream.get()), "cuStreamSynchronize");
-}
-
-void verify_each(workspace &workspace, const direction &direction, std::size_t size,
-                 std::span<const contender> contenders) {
-    workspace.load(direction.source, size);
+void verify_each(workspace &workspace, std::span<const box> boxes, std::span<const contender> contenders) {
+    for (const box &box : boxes)
+        workspace.load(box.source);
     for (const contender &contender : contenders) {
-        workspace.clear(direction.destination, size);
+        for (const box &box : boxes)
+            workspace.clear(box.destination);
         contender.run();
         if (contender.settle) contender.settle();
-        workspace.verify(direction.destination, size, contender.name);
+        for (const box &box : boxes)
+            workspace.verify(box, contender.name);
     }
+}
+
+double measure_ceiling(const environment &environment, workspace &workspace, const direction &direction) {
+    workspace.load({direction.source, {workspace.largest}});
+    double best = 0;
+    for (std::size_t size = std::min<std::size_t>(workspace.largest, 64 << 20); size <= workspace.largest; size *= 4)
+        for (int sample = 0; sample < 7; ++sample) {
+            const double start = now_ns();
+            raw_copy_async(environment, direction, size, environment.stream.get());
+            drain(environment);
+            best = std::max(best, static_cast<double>(size) / (now_ns() - start));
+        }
+    return best;
 }
 
 std::vector<ceiling> measure_ceilings(const environment &environment, workspace &workspace) {
     std::vector<ceiling> ceilings;
-    for (const direction &direction : pinned_directions(workspace)) {
-        workspace.load(direction.source, workspace.largest);
-        double best = 0;
-        for (std::size_t size = std::min<std::size_t>(workspace.largest, 64 << 20); size <= workspace.largest;
-             size *= 4)
-            for (int sample = 0; sample < 7; ++sample) {
-                const double start = now_ns();
-                raw_copy_async(environment, direction, size);
-                drain(environment);
-                best = std::max(best, static_cast<double>(size) / (now_ns() - start));
-            }
-        ceilings.push_back({direction.name, best});
-    }
+    for (const direction &direction : pinned_directions(workspace))
+        ceilings.push_back({direction.name, measure_ceiling(environment, workspace, direction)});
     return ceilings;
 }
 
-double ceiling_of(const direction &direction, const std::vector<ceiling> &ceilings) {
+double ceiling_of(const char *direction, const std::vector<ceiling> &ceilings) {
     const auto found = std::find_if(ceilings.begin(), ceilings.end(), [&](const ceiling &ceiling) {
-        return std::strcmp(ceiling.direction, direction.name) == 0;
+        return std::strcmp(ceiling.direction, direction) == 0;
     });
     return found->bandwidth;
 }

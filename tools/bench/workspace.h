@@ -1,50 +1,54 @@
-// The buffers that all rows of a run share, the data in them, and the driver's own copies between them.
+// The buffers that all rows of a run share, the data in them, and the driver's own copies of lines between them.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "box.h"
 #include "environment.h"
 #include "measure.h"
 
 namespace bench {
 
-enum class memory { pageable, pinned, device };
-const char *name_of(memory kind);
-
-struct buffer {
-    memory kind;
-    std::uint64_t address;
-
-    bool is_device() const { return kind == memory::device; }
-    std::byte *host() const { return reinterpret_cast<std::byte *>(address); }
-};
-
 // The data has no zero byte, and a cleared destination has no other: a byte that was not copied is always found, and so
-// is one written past the end.
+// is one written outside the box, in its frame or just past it.
 class workspace {
 public:
     workspace(const environment &environment, std::size_t largest);
 
-    // Puts the first `size` bytes of the data into a buffer.
-    void load(const buffer &to, std::size_t size);
-    // Sets the first `size` bytes of a buffer and some beyond to zero.
-    void clear(const buffer &in, std::size_t size);
-    // Throws if the buffer does not hold the data and nothing past it; `who` copied it.
-    void verify(const buffer &in, std::size_t size, const char *who);
+    // Fills a place's frame with the data.
+    void load(const place &to);
+    // Sets a place's frame, and some bytes past linear memory's, to zero.
+    void clear(const place &in);
+    // Throws if the destination does not hold what a loaded source has in the box, and zeros elsewhere; `who` copied it.
+    void verify(const box &box, const char *who);
 
-    const std::size_t largest;
+    const std::size_t largest; // bytes of a frame
 
 private:
+    // Fills a whole frame from host memory, where it lies tight.
+    void put(const place &to, const std::byte *bytes);
+    // The whole frame in host memory, with the bytes past it.
+    const std::byte *get(const place &from);
+
     const environment &environment_;
-    const std::unique_ptr<std::byte[]> data_, pageable_memory_;
-    const owned<void *> pinned_memory_, bounce_memory_;
+    const std::unique_ptr<std::byte[]> data_, image_, pageable_memory_;
+    const owned<void *> pinned_memory_;
     const owned<CUdeviceptr> source_memory_, destination_memory_;
 
 public:
     const buffer pageable, pinned, device_source, device_destination;
 };
+
+// Memory with room for a frame of `size` bytes and the bytes past it that are watched; device memory is on the device of
+// the context that is current.
+owned<void *> allocate_pinned(const environment &environment, std::size_t size);
+owned<CUdeviceptr> allocate_device(const environment &environment, std::size_t size);
+buffer host_buffer(memory kind, void *address);
+buffer device_buffer(CUdeviceptr address, int device, CUcontext context);
 
 // One direction of copying, and the two buffers it goes between.
 struct direction {
@@ -52,32 +56,32 @@ struct direction {
     buffer source, destination;
 
     // What kind of memory a reader asks about: the host's, or the device's where no host is in it.
-    memory kind() const { return source.is_device() ? destination.kind : source.kind; }
+    memory kind() const { return source.is_host() ? source.kind : destination.kind; }
+    std::string text() const { return std::string(name) + ' ' + name_of(kind()); }
 };
 std::vector<direction> pinned_directions(const workspace &workspace);
 std::vector<direction> pageable_directions(const workspace &workspace);
 
-ferry_copy_desc describe(const direction &direction, std::size_t size, int device);
+// A copy of one contiguous piece.
+box line(const direction &direction, std::size_t size);
 
 // Enqueues the driver's one-dimensional copy, as a user of the raw driver would.
-void raw_copy_async(const environment &environment, const direction &direction, std::size_t size);
+void raw_copy_async(const environment &environment, const direction &direction, std::size_t size, CUstream stream);
 // The same, blocking: returns when the bytes are there.
 void raw_copy(const environment &environment, const direction &direction, std::size_t size);
-void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream);
-// Waits for the environment's stream.
-void drain(const environment &environment);
 
-// For each contender: poisons the destination, runs it, compares every byte. Throws if one differs.
-void verify_each(workspace &workspace, const direction &direction, std::size_t size,
-                 std::span<const contender> contenders);
+// For each contender, all of which make the same copies: poisons the destinations, runs it, compares every byte. Throws
+// if one differs.
+void verify_each(workspace &workspace, std::span<const box> boxes, std::span<const contender> contenders);
 
 // The most this machine moves, in bytes a nanosecond (GB/s): the best of the driver's own copies of 64 MiB and more
 // from or to pinned memory and on the device, or of the largest size there is.
+double measure_ceiling(const environment &environment, workspace &workspace, const direction &direction);
 struct ceiling {
     const char *direction;
     double bandwidth;
 };
 std::vector<ceiling> measure_ceilings(const environment &environment, workspace &workspace);
-double ceiling_of(const direction &direction, const std::vector<ceiling> &ceilings);
+double ceiling_of(const char *direction, const std::vector<ceiling> &ceilings);
 
 } // namespace bench
