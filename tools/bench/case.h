@@ -47,5 +47,6 @@ struct bench_case {
 
 extern const bench_case linear_case;
 extern const bench_case submit_case;
+extern const bench_case strided_case;
 
 } // namespace bench

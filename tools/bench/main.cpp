@@ -13,7 +13,7 @@ namespace bench {
 
 namespace {
 
-constexpr const bench_case *cases[] = {&linear_case, &submit_case};
+constexpr const bench_case *cases[] = {&linear_case, &submit_case, &strided_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
@@ -26,6 +26,16 @@ struct options {
         return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
     }
 };
+
+std::string case_list() {
+    std::string list;
+    for (const bench_case *each : cases) {
+        std::string name = each->name;
+        name.resize(11, ' ');
+        list += name + each->summary + '\n';
+    }
+    return list;
+}
 
 void declare(CLI::App &app, options &options) {
     static const std::map<std::string, std::int32_t> drivers = {
@@ -43,6 +53,7 @@ void declare(CLI::App &app, options &options) {
         ->option_text("auto|cuda|software");
     app.add_flag("--strict", options.is_strict, "Exit with 1 if a row with a target is lost");
     app.add_flag("--list", options.only_list, "List the cases and exit");
+    app.footer("Cases:\n" + case_list());
 }
 
 // 1 GiB, but no more than a device of little memory holds twice over, and little where the CPU makes the copies.
@@ -103,8 +114,7 @@ int main(int argument_count, char **arguments) {
     bench::declare(app, options);
     CLI11_PARSE(app, argument_count, arguments);
     if (options.only_list) {
-        for (const bench::bench_case *each : bench::cases)
-            std::cout << each->name << "  " << each->summary << '\n';
+        std::cout << bench::case_list();
         return 0;
     }
     try {

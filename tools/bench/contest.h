@@ -1,0 +1,43 @@
+// Rows in which several of the driver's calls can make the copy: ferry beside the fastest of them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "case.h"
+
+namespace bench {
+
+// The last label column of such a case, and the last line of its note.
+inline constexpr const char *raw_call_column = "raw call";
+inline constexpr const char *contest_note =
+    "raw: the fastest of the driver's calls that make the copy, found for each row; ferry: ferry_copy_async; both "
+    "until\nthe bytes are there";
+
+// What all contenders of a row have to do, and how the row is called.
+struct task {
+    std::vector<std::string> labels; // without the raw call's name
+    std::vector<box> boxes;          // all of them in one run
+    double ceiling;                  // GB/s
+};
+
+// Verifies all contenders, then finds the raw one that is fastest by its median and measures ferry beside it.
+row measure_beside_fastest(session &session, task task, std::span<const contender> raw, const contender &ferry);
+// The same for one copy by descriptor, with all of the driver's calls that make it.
+row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling);
+
+// The most bytes that a box has in a table of many rows. In a full run 32 MiB: 15 us at the 2.1 TB/s that an H200 copies
+// at, 0.6 ms over its PCIe link, and soon verified.
+std::size_t table_bytes(const session &session);
+
+// All entries of a table, or every third, the first among them, in a quick run.
+template <class Entry, std::size_t count>
+std::vector<Entry> chosen(const session &session, const Entry (&table)[count]) {
+    std::vector<Entry> entries;
+    for (std::size_t i = 0; i < count; i += session.is_quick ? 3 : 1)
+        entries.push_back(table[i]);
+    return entries;
+}
+
+} // namespace bench
