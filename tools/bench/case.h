@@ -48,5 +48,6 @@ struct bench_case {
 extern const bench_case linear_case;
 extern const bench_case submit_case;
 extern const bench_case strided_case;
+extern const bench_case volume_case;
 
 } // namespace bench
