@@ -49,5 +49,6 @@ extern const bench_case linear_case;
 extern const bench_case submit_case;
 extern const bench_case strided_case;
 extern const bench_case volume_case;
+extern const bench_case peer_case;
 
 } // namespace bench
