@@ -50,5 +50,6 @@ extern const bench_case submit_case;
 extern const bench_case strided_case;
 extern const bench_case volume_case;
 extern const bench_case peer_case;
+extern const bench_case both_ways_case;
 
 } // namespace bench

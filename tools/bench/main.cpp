@@ -13,7 +13,8 @@ namespace bench {
 
 namespace {
 
-constexpr const bench_case *cases[] = {&linear_case, &submit_case, &strided_case, &volume_case, &peer_case};
+constexpr const bench_case *cases[] = {&linear_case, &submit_case, &strided_case,
+                                       &volume_case, &peer_case,   &both_ways_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
