@@ -86,13 +86,6 @@ extent shortened(extent size, std::size_t most) {
     return size;
 }
 
-std::string size_in_rows(const extent &size) {
-    std::string text = std::to_string(size.width) + " B";
-    for (const std::size_t more : {size.height, size.depth})
-        if (more > 1) text += " x " + std::to_string(more);
-    return text;
-}
-
 // What all rows in one direction, with one state of peer access, have in common.
 struct lane {
     bench::session &session;
@@ -128,8 +121,8 @@ void measure_peer_box(const lane &lane, const peer_box &described) {
     const box box = {end(described.source, lane.direction.source),
                      end(described.destination, lane.direction.destination), size};
     measure(lane,
-            {described.dimensions, size_in_rows(size), side_names[static_cast<int>(described.source)],
-             side_names[static_cast<int>(described.destination)]},
+            {described.dimensions, dimensions_text(std::to_string(size.width) + " B", size),
+             side_names[static_cast<int>(described.source)], side_names[static_cast<int>(described.destination)]},
             box);
 }
 

@@ -65,6 +65,7 @@ volume make_volume(const session &session, const shape &shape, std::size_t texel
     return {shape, texel_size, size, make(), make()};
 }
 
+// Pitches are linear memory's, and a line has no rows to leave out or to set apart.
 bool exists(const volume &volume, const way &way, const variant &variant) {
     const bool has_pitch = way.source != side::array || way.destination != side::array;
     return volume.size.is_line() ? !variant.is_inside && !variant.is_odd : has_pitch || !variant.is_odd;
@@ -91,15 +92,9 @@ box box_of(const workspace &workspace, const volume &volume, const way &way, con
             end(way.destination, volume.destination, workspace.device_destination), size};
 }
 
-std::string size_in_texels(const volume &volume) {
-    std::string text = std::to_string(volume.size.width / volume.texel_size);
-    for (const std::size_t more : {volume.size.height, volume.size.depth})
-        if (more > 1) text += " x " + std::to_string(more);
-    return text;
-}
-
 void measure_volume(session &session, const volume &volume, std::vector<row> &rows) {
-    const std::string text = size_in_texels(volume);
+    const std::string texels = std::to_string(volume.size.width / volume.texel_size);
+    const std::string text = dimensions_text(texels, volume.size);
     for (const variant &variant : variants)
         for (const way &way : ways) {
             if (!exists(volume, way, variant)) continue;

@@ -6,7 +6,7 @@ namespace bench {
 
 namespace {
 
-// Of every row, so that what ferry adds to a copy of 10 us may not exceed the price of a hundred nanoseconds.
+// Of every row: to a copy of 10 us ferry may add no more than a hundred nanoseconds.
 constexpr double least_ratio = 0.99;
 
 struct contest_effort {
@@ -64,6 +64,12 @@ row measure_box(session &session, std::vector<std::string> labels, const box &bo
 
 std::size_t table_bytes(const session &session) {
     return std::min<std::size_t>(32 << 20, session.workspace.largest / 16);
+}
+
+std::string dimensions_text(std::string row, const extent &size) {
+    for (const std::size_t more : {size.height, size.depth})
+        if (more > 1) row += " x " + std::to_string(more);
+    return row;
 }
 
 } // namespace bench

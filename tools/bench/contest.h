@@ -31,6 +31,9 @@ row measure_box(session &session, std::vector<std::string> labels, const box &bo
 // at, 0.6 ms over its PCIe link, and soon verified.
 std::size_t table_bytes(const session &session);
 
+// "256 B x 64 x 8": what a row is, then rows and slices where there are several.
+std::string dimensions_text(std::string row, const extent &size);
+
 // All entries of a table, or every third, the first among them, in a quick run.
 template <class Entry, std::size_t count>
 std::vector<Entry> chosen(const session &session, const Entry (&table)[count]) {
