@@ -579,6 +579,125 @@ TEST_F(driver_test, fills_write_their_pattern_and_respect_the_pitch) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(memory, 0, 1025));
 }
 
+// One of the twelve forms of a fill.
+struct fill {
+    unsigned bits;
+    size_t offset, pitch, width, rows;
+};
+constexpr size_t no_rows = ~size_t{0}; // a form without a pitch
+
+CUresult run(const fill &asked, CUdeviceptr base, const CUstream *stream, unsigned value) {
+    const CUdeviceptr at = base + asked.offset;
+    const auto call = [&](auto linear, auto linear_async, auto pitched, auto pitched_async, auto element) {
+        if (asked.rows == no_rows)
+            return stream ? linear_async(at, element, asked.width, *stream) : linear(at, element, asked.width);
+        return stream ? pitched_async(at, asked.pitch, element, asked.width, asked.rows, *stream)
+                      : pitched(at, asked.pitch, element, asked.width, asked.rows);
+    };
+    const driver_table &cu = raw();
+    if (asked.bits == 8)
+        return call(cu.cuMemsetD8, cu.cuMemsetD8Async, cu.cuMemsetD2D8, cu.cuMemsetD2D8Async,
+                    static_cast<unsigned char>(value));
+    if (asked.bits == 16)
+        return call(cu.cuMemsetD16, cu.cuMemsetD16Async, cu.cuMemsetD2D16, cu.cuMemsetD2D16Async,
+                    static_cast<unsigned short>(value));
+    return call(cu.cuMemsetD32, cu.cuMemsetD32Async, cu.cuMemsetD2D32, cu.cuMemsetD2D32Async, value);
+}
+
+TEST_F(driver_test, every_form_of_a_fill_writes_its_elements_and_nothing_else) {
+    const bytes before = random_bytes(1024, 26);
+    device_memory memory(before.size());
+    test_stream stream;
+    const CUstream handle = stream;
+    for (const unsigned bits : {8u, 16u, 32u})
+        for (const size_t rows : {no_rows, size_t{1}, size_t{5}})
+            for (const CUstream *on : {static_cast<const CUstream *>(nullptr), &handle}) {
+                SCOPED_TRACE(std::to_string(bits) + " bits, rows " + std::to_string(rows));
+                constexpr unsigned value = 0x0a1b2c3d;
+                const fill asked{bits, 8, 64, 7, rows};
+                write(memory, before);
+                ASSERT_OK(raw().cuCtxSynchronize());
+                ASSERT_OK(run(asked, memory, on, value));
+                ASSERT_OK(raw().cuCtxSynchronize());
+                bytes expected = before;
+                for (size_t row = 0; row < (rows == no_rows ? 1 : rows); ++row)
+                    for (size_t i = 0; i < 7; ++i) // little-endian, as all hosts of CUDA
+                        std::memcpy(&expected[8 + row * 64 + i * bits / 8], &value, bits / 8);
+                EXPECT_EQ(expected, read_back(memory, expected.size()));
+            }
+}
+
+TEST_F(driver_test, fills_are_aligned_and_within_their_memory_and_one_row_needs_no_pitch) {
+    constexpr size_t size = 65536;
+    const struct {
+        fill asked;
+        bool is_possible;
+    } fills[] = {
+        {{16, 1, 0, 8, no_rows}, false},
+        {{32, 2, 0, 8, no_rows}, false},
+        {{16, 1, 16, 8, 2}, false},
+        {{16, 0, 17, 8, 2}, false},
+        {{32, 0, 18, 4, 2}, false},
+        {{8, 0, 7, 8, 2}, false},
+        {{8, 0, 0, 8, 2}, false},
+        {{8, 0, 0, 8, 1}, true},
+        {{8, 0, 7, 8, 1}, true},
+        {{16, 0, 17, 4, 1}, true},
+        {{8, 0, 8, 0, 2}, true},
+        {{8, 0, 8, 8, 0}, true},
+        {{8, 0, 0, 0, no_rows}, true},
+        {{8, 0, 0, size, no_rows}, true},
+        {{8, 0, 0, size + 1, no_rows}, false},
+        {{8, 0, 0, (2 << 20) + 1, no_rows}, false},
+        {{8, 0, size_t{3} << 30, 8, 1}, true},
+        {{8, 0, size_t{3} << 30, 8, 2}, false},
+        {{8, 0, 1 << 15, 8, 2}, true},
+    };
+    device_memory memory(size);
+    for (const auto &[asked, is_possible] : fills) {
+        SCOPED_TRACE(std::to_string(asked.bits) + " bits at " + std::to_string(asked.offset) + ", pitch " +
+                     std::to_string(asked.pitch) + ", " + std::to_string(asked.width) + " x " +
+                     std::to_string(asked.rows));
+        EXPECT_RESULT(is_possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, run(asked, memory, nullptr, 5));
+    }
+    EXPECT_OK(raw().cuMemsetD8(0, 5, 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(0, 5, 1));
+}
+
+TEST_F(driver_test, host_memory_is_filled_where_the_driver_knows_it_from_any_device) {
+    constexpr size_t page = 4096;
+    pinned_memory pinned(2 * page);
+    bytes buffer(4 * page);
+    auto *const pageable =
+        reinterpret_cast<std::byte *>((reinterpret_cast<uintptr_t>(buffer.data()) + page - 1) / page * page);
+    const auto at = [](void *address) { return reinterpret_cast<CUdeviceptr>(address); };
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(at(pageable), 5, 2 * page));
+    ASSERT_OK(raw().cuMemHostRegister(pageable, 2 * page, 0));
+    EXPECT_OK(raw().cuMemsetD8(at(pageable), 5, 2 * page));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(std::byte{5}, pageable[2 * page - 1]);
+    EXPECT_OK(raw().cuMemHostUnregister(pageable));
+    if (device_count() < 2) return;
+    const other_device other;
+    const made_current there(other);
+    test_stream stream;
+    EXPECT_OK(raw().cuMemsetD8(at(pinned.data()), 1, 16));
+    EXPECT_OK(raw().cuMemsetD8Async(at(pinned.data()) + 16, 2, 16, stream));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(std::byte{1}, pinned.data()[15]);
+    EXPECT_EQ(std::byte{2}, pinned.data()[31]);
+}
+
+TEST_F(driver_test, a_fill_on_a_named_stream_needs_no_current_context) {
+    device_memory memory(16);
+    test_stream stream;
+    const made_current none(nullptr);
+    EXPECT_OK(raw().cuMemsetD8Async(memory, 1, 16, stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuMemsetD8(memory, 1, 16));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuMemsetD8Async(memory, 1, 16, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
 TEST_F(driver_test, a_fill_of_pinned_memory_is_done_when_the_call_returns) {
     pinned_memory memory(1 << 20);
     std::memset(memory.data(), 0, memory.size);
@@ -1646,6 +1765,21 @@ TEST_F(driver_test, captured_work_runs_at_each_launch_and_not_before) {
         std::fill_n(expected.begin(), 16, std::byte{0x77});
         EXPECT_EQ(expected, read_back(memory, 4096));
     }
+}
+
+TEST_F(driver_test, fills_of_device_and_of_pinned_memory_are_captured) {
+    device_memory memory(256);
+    pinned_memory pinned(64);
+    std::memset(pinned.data(), 0, 64);
+    test_stream stream;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(raw().cuMemsetD2D8Async(memory, 64, 1, 32, 4, stream));
+    EXPECT_OK(raw().cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(pinned.data()), 1, 64, stream));
+    captured_graph captured(stream);
+    EXPECT_EQ(bytes(64), pinned.copy());
+    ASSERT_OK(raw().cuGraphLaunch(captured.executable, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(bytes(64, std::byte{1}), pinned.copy());
 }
 
 TEST_F(driver_test, an_event_draws_another_stream_into_the_capture_and_must_bring_it_back) {

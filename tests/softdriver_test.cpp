@@ -365,9 +365,10 @@ TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows
     std::promise<void> opened;
     hold(blocking, opened);
     std::vector<unsigned char> source(1024, 7);
-    // Both would hang here if they waited for the copy, which comes after the held stream.
+    // Each would hang here if it waited for what it enqueues, which comes after the held stream.
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyHtoD(memory, source.data(), source.size()));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoD(memory + 2048, memory, source.size()));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8(memory, 1, source.size()));
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(nullptr));
     source.assign(1024, 0); // captured already
     opened.set_value();

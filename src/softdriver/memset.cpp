@@ -20,6 +20,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         if (width == 0 || height == 0) return {};
         extent size{.height = height};
         require(!__builtin_mul_overflow(width, sizeof value, &size.width));
+        require(height == 1 || pitch >= size.width); // one row has no use for a pitch, and no pitch means tight
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
         const side target = resolve(cu, at, size, false);
         // Unlike a copy, a fill needs access from its stream's context (seen on CUDA 13.0 with two H200).
