@@ -1712,6 +1712,72 @@ TEST_F(driver_test, elapsed_time_needs_two_recorded_and_timed_events) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventElapsedTime(&elapsed, first, untimed));
 }
 
+TEST_F(driver_test, events_have_known_flags_and_count_as_done_before_they_are_recorded) {
+    CUevent refused = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuEventCreate(&refused, 8));
+    test_stream stream;
+    test_event event;
+    EXPECT_OK(raw().cuEventQuery(event));
+    EXPECT_OK(raw().cuEventSynchronize(event));
+    EXPECT_OK(raw().cuStreamWaitEvent(stream, event, 0));
+    float elapsed = -1;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventElapsedTime(&elapsed, event, event));
+}
+
+TEST_F(driver_test, without_a_current_context_named_streams_and_events_work_and_others_do_not) {
+    test_stream stream;
+    test_stream other;
+    test_event first;
+    test_event second;
+    ASSERT_OK(raw().cuEventRecord(first, stream));
+    CUevent event = nullptr;
+    ASSERT_OK(raw().cuEventCreate(&event, 0));
+    const made_current none(nullptr);
+    EXPECT_OK(raw().cuEventRecord(second, stream));
+    EXPECT_OK(raw().cuStreamWaitEvent(other, second, 0));
+    EXPECT_OK(raw().cuStreamSynchronize(other));
+    EXPECT_OK(raw().cuEventSynchronize(second));
+    float elapsed = -1;
+    EXPECT_OK(raw().cuEventElapsedTime(&elapsed, first, second));
+    EXPECT_OK(raw().cuEventDestroy(event));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuStreamQuery(nullptr));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuStreamSynchronize(nullptr));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuEventRecord(first, nullptr));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuStreamWaitEvent(nullptr, first, 0));
+    CUstream refused = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuEventCreate(&event, 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuStreamCreate(&refused, 0));
+}
+
+TEST_F(driver_test, an_event_is_recorded_in_its_context_and_waited_for_in_any) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const other_device other;
+    test_stream here;
+    test_event event_here;
+    CUstream there = nullptr;
+    CUevent event_there = nullptr;
+    {
+        const made_current changed(other);
+        EXPECT_OK(raw().cuStreamQuery(here));
+        EXPECT_OK(raw().cuStreamSynchronize(here));
+        EXPECT_OK(raw().cuEventRecord(event_here, here));
+        EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventRecord(event_here, nullptr));
+        EXPECT_OK(raw().cuEventSynchronize(event_here));
+        ASSERT_OK(raw().cuStreamCreate(&there, CU_STREAM_NON_BLOCKING));
+        EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventRecord(event_here, there));
+        EXPECT_OK(raw().cuStreamWaitEvent(there, event_here, 0));
+        ASSERT_OK(raw().cuEventCreate(&event_there, 0));
+        EXPECT_OK(raw().cuEventRecord(event_there, there));
+        EXPECT_OK(raw().cuEventSynchronize(event_there));
+        float elapsed = -1;
+        EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventElapsedTime(&elapsed, event_here, event_there));
+    }
+    EXPECT_OK(raw().cuStreamWaitEvent(here, event_there, 0));
+    EXPECT_OK(raw().cuEventRecord(event_there, there));
+    EXPECT_OK(raw().cuStreamDestroy(there));
+    EXPECT_OK(raw().cuEventDestroy(event_there));
+}
+
 TEST_F(driver_test, host_functions_may_not_call_the_driver) {
     test_stream stream;
     CUresult inside = CUDA_SUCCESS;

@@ -51,7 +51,7 @@ CUresult cuEventDestroy(CUevent handle) {
 }
 
 CUresult cuEventRecord(CUevent handle, CUstream on_handle) {
-    return enter_context([&](driver &cu, context &) {
+    return enter([&](driver &cu) {
         event &recorded = find(cu, handle);
         stream &on = find_stream(cu, on_handle);
         require(recorded.owner == on.owner, CUDA_ERROR_INVALID_HANDLE);
@@ -67,7 +67,7 @@ CUresult cuEventRecord(CUevent handle, CUstream on_handle) {
 }
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent awaited_handle, unsigned flags) {
-    return enter_context([&](driver &cu, context &) {
+    return enter([&](driver &cu) {
         require(flags == CU_EVENT_WAIT_DEFAULT);
         const event &awaited = find(cu, awaited_handle);
         stream &on = find_stream(cu, handle);
@@ -97,6 +97,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
         require(milliseconds);
         const event &first = find_outside_capture(cu, start);
         const event &second = find_outside_capture(cu, end);
+        require(first.owner == second.owner, CUDA_ERROR_INVALID_HANDLE);
         require(first.recorded && second.recorded && !((first.flags | second.flags) & CU_EVENT_DISABLE_TIMING),
                 CUDA_ERROR_INVALID_HANDLE);
         require(cu.engine.finished(first.recorded) && cu.engine.finished(second.recorded), CUDA_ERROR_NOT_READY);
