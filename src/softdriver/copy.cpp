@@ -209,7 +209,13 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
     } else {
         what.body = [destination, source, size] { move_bytes(destination, source, size); };
     }
-    const operation_ptr done = enqueue(cu, on, std::move(what), std::move(after));
+    operation_ptr done;
+    try {
+        done = enqueue(cu, on, std::move(what), std::move(after));
+    } catch (...) {
+        cu.engine.wait(read); // a call that has failed may not go on reading its source
+        throw;
+    }
     if (between)
         for (const CUcontext peer : {asked.source.context, asked.destination.context})
             if (context *const one = cu.contexts.find(peer)) one->legacy.last = done;
