@@ -4,24 +4,13 @@
 as_subproject.py MESON FERRY_SOURCE CONSUMER TOOLKIT_INCLUDE
 """
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from staged import check_linkage, run
+
 meson, source, consumer, toolkit_include = sys.argv[1:]
-
-
-def run(*command):
-    print("+", *command, flush=True)
-    subprocess.run(command, check=True)
-
-
-def check_linkage(binary, library):
-    dynamic = subprocess.run(["readelf", "-d", binary], check=True, capture_output=True, text=True).stdout
-    if ("libferry" in dynamic) != (library == "shared"):
-        sys.exit(f"{library} was asked for, and the program says:\n{dynamic}")
-
 
 with tempfile.TemporaryDirectory() as folder:
     project, build = Path(folder, "consumer"), Path(folder, "build")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Header, version script, shared and static library must name the same functions, no more and no fewer.
+"""Header, version script, shared and static library must name the same functions, no more and no fewer; the static
+library hides them from other parts of a process, and the shared one calls its own.
 
 exports.py HEADER VERSION_SCRIPT SHARED_LIBRARY STATIC_LIBRARY
 """
@@ -11,12 +12,20 @@ from pathlib import Path
 problems = []
 
 
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def code_of(text):
+    """Without the preprocessor's lines."""
+    return re.sub(r"^\s*#(?:.*\\\n)*.*$", "", without_comments(text), flags=re.M)
+
+
 def declared_in_header(header):
-    text = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
-    includes = set(re.findall(r"#\s*include\s*[<\"]([^>\"]+)", text))
+    includes = set(re.findall(r"#\s*include\s*[<\"]([^>\"]+)", without_comments(header)))
     for name in includes - {"stddef.h", "stdint.h"}:
         problems.append(f"the header includes <{name}>")
-    code = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    code = code_of(header)
     functions = re.findall(r"\bFERRY_API\b[^;]*?\b(\w+)\s*\([^;]*\)\s*;", code)
     if len(functions) != len(re.findall(r"\bFERRY_API\b", code)):
         problems.append("the header has an FERRY_API that this script cannot read as a function")
@@ -26,10 +35,11 @@ def declared_in_header(header):
 def read_version_script(script):
     """Function to node, such as {"ferry_open": "FERRY_0.1"}."""
     nodes = {}
-    text = re.sub(r"/\*.*?\*/", "", script, flags=re.S)
-    for node, body in re.findall(r"([\w.]+)\s*\{(.*?)\}", text, flags=re.S):
+    for node, body in re.findall(r"([\w.]+)\s*\{(.*?)\}", without_comments(script), flags=re.S):
         listed = re.search(r"global:(.*?)(?:local:|$)", body, flags=re.S)
         for name in re.findall(r"\w+", listed.group(1) if listed else ""):
+            if name in nodes:
+                problems.append(f"{name} is in {nodes[name]} and in {node}")
             nodes[name] = node
     return nodes
 
@@ -53,6 +63,22 @@ def exported_by(shared):
     return exports
 
 
+def check_visibility(shared, static):
+    """Another ferry in the process neither sees the static library's functions nor lends the shared one its own."""
+    for line in readelf("-s", static):
+        fields = line.split()
+        if len(fields) == 8 and fields[4] in {"GLOBAL", "WEAK"} and fields[6] != "UND" and fields[5] != "HIDDEN":
+            problems.append(f"{fields[7]} of the static library is not hidden")
+    for line in readelf("-r", shared):
+        called = re.search(r"\bferry_\w+", line)
+        if called:
+            problems.append(f"the shared library reaches its own {called.group()} as anyone's")
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *arguments], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 def compare(what, found, expected):
     problems.extend(f"{what} lacks {name}" for name in sorted(expected - found))
     problems.extend(f"{what} has {name}, which the header does not declare" for name in sorted(found - expected))
@@ -65,6 +91,7 @@ def main(header, script, shared, static):
     compare("the version script", set(nodes), declared)
     compare("the shared library", set(exports), declared)
     compare("the static library", {name for _, name in nm("-g", static)}, declared)
+    check_visibility(shared, static)
     for name in sorted(set(nodes) & set(exports)):
         if nodes[name] != exports[name]:
             problems.append(f"{name} is exported in node '{exports[name]}', the version script says '{nodes[name]}'")
@@ -75,4 +102,5 @@ def main(header, script, shared, static):
     return 1 if problems else 0
 
 
-sys.exit(main(*sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
