@@ -1,0 +1,82 @@
+/*
+ * Loads ferry, copies with it and unloads it, a hundred times: unload LIBRARY. Nothing of it may stay, nor anything grow.
+ */
+#define _GNU_SOURCE
+#include "ferry/ferry.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { rounds = 100, warm = 20, counted = 4 }; /* the process's own caches are full after some ten rounds */
+
+static long entries_of(const char *folder) {
+    long entries = 0;
+    DIR *const open = opendir(folder);
+    while (readdir(open))
+        ++entries;
+    closedir(open);
+    return entries;
+}
+
+static long mappings(void) {
+    long lines = 0;
+    int character;
+    FILE *const maps = fopen("/proc/self/maps", "r");
+    while ((character = getc(maps)) != EOF)
+        lines += character == '\n';
+    fclose(maps);
+    return lines;
+}
+
+static const char *const what[counted] = {"bytes of heap", "mappings", "threads", "files"};
+
+static void count(long counts[counted]) {
+    counts[0] = (long)mallinfo2().uordblks;
+    counts[1] = mappings();
+    counts[2] = entries_of("/proc/self/task");
+    counts[3] = entries_of("/proc/self/fd");
+}
+
+#define LOOK_UP(library, name) (*(void **)&name = dlsym(library, "ferry_" #name))
+
+static int32_t copy_once(void *library) {
+    int32_t (*open)(const ferry_options *, ferry_instance **, ferry_error_info *);
+    int32_t (*device_alloc)(ferry_instance *, int32_t, uint64_t, uint64_t *);
+    int32_t (*copy_bytes)(ferry_instance *, uint64_t, uint64_t, uint64_t, ferry_error_info *);
+    void (*close)(ferry_instance *);
+    LOOK_UP(library, open), LOOK_UP(library, device_alloc), LOOK_UP(library, copy_bytes), LOOK_UP(library, close);
+
+    char sent[1000] = {1}, received[sizeof sent] = {0};
+    ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_SOFTWARE};
+    ferry_instance *ferry;
+    uint64_t memory;
+    int32_t status = open(&options, &ferry, NULL);
+    if (!status) status = device_alloc(ferry, 0, sizeof sent, &memory);
+    if (!status) status = copy_bytes(ferry, memory, (uint64_t)(uintptr_t)sent, sizeof sent, NULL);
+    if (!status) status = copy_bytes(ferry, (uint64_t)(uintptr_t)received, memory, sizeof sent, NULL);
+    close(ferry);
+    return status ? status : memcmp(sent, received, sizeof sent) != 0;
+}
+
+int main(int argc, char **argv) {
+    const char *const path = argv[argc - 1];
+    long early[counted], late[counted];
+    for (int round = 0; round < rounds; ++round) {
+        count(round == warm ? early : late); /* in every round, as counting takes memory too */
+        void *const library = dlopen(path, RTLD_NOW);
+        const int32_t status = library ? copy_once(library) : -1;
+        if (status) return printf("round %d: status %d\n", round, status), 1;
+        dlclose(library);
+        if (dlopen(path, RTLD_NOW | RTLD_NOLOAD)) return printf("round %d: it is still loaded\n", round), 1;
+    }
+    count(late);
+    int grown = 0;
+    for (int i = 0; i < counted; ++i) {
+        printf("%s: %ld, %ld after %d rounds\n", what[i], early[i], late[i], rounds);
+        grown |= late[i] > early[i];
+    }
+    return grown;
+}
