@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Every header of ferry's is installed, and compiles alone from there: .h as C99 and C++17, .hpp as C++17.
+
+installed_headers.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX SOURCE_FOLDER_OF_THE_HEADERS
+"""
+import sys
+from pathlib import Path
+
+from staged import run, staged
+
+*installation, cc, cxx, source = sys.argv[1:]
+STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+C, CXX = [cc, "-std=c99", "-x", "c"], [cxx, "-std=c++17", "-x", "c++"]
+LANGUAGES = {".h": [C, CXX], ".hpp": [CXX]}
+
+with staged(*installation) as stage:
+    names = sorted(file.name for file in (stage.headers / "ferry").iterdir())
+    if names != sorted(file.name for file in Path(source).iterdir()):
+        sys.exit(f"not what lies in {source} was installed, but {', '.join(names)}")
+    for name in names:
+        # Twice: the second time it says nothing.
+        user = stage.folder / "user"
+        user.write_text(f"#include <ferry/{name}>\n" * 2)
+        for compiler in LANGUAGES[Path(name).suffix]:
+            run(*compiler, *STRICT, f"-I{stage.headers}", str(user))
