@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Generates the reference of the public headers with Doxygen, and checks that it is whole: reference.py OUTPUT_FOLDER
+
+Whole is: Doxygen has nothing to complain about, and every function of the C interface has its five sections.
+"""
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+SECTIONS = ["Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
+root = Path(__file__).resolve().parent.parent
+output = Path(sys.argv[1]).resolve()
+
+if not shutil.which("doxygen"):
+    print("skipped: no doxygen")
+    sys.exit(77)
+output.mkdir(parents=True, exist_ok=True)
+settings = (root / "docs" / "Doxyfile").read_text() + f"OUTPUT_DIRECTORY = {output}\n"
+if subprocess.run(["doxygen", "-"], input=settings, text=True, cwd=root, check=False).returncode:
+    sys.exit("Doxygen has something to complain about")
+
+found = {}
+for page in (output / "xml").glob("*_8h.xml"):
+    for member in ElementTree.parse(page).iter("memberdef"):
+        titles = member.iterfind("./detaileddescription//simplesect/title")
+        found[member.findtext("name")] = [title.text for title in titles]
+declared = re.findall(r"^FERRY_API\b[^(]*?(\w+)\(", (root / "include" / "ferry" / "ferry.h").read_text(), flags=re.M)
+problems = [f"{name}: the reference has the sections {found.get(name)}"
+            for name in declared if found.get(name) != SECTIONS]
+print(*problems, f"{len(declared)} functions in {output}/html/index.html, {len(problems)} problems", sep="\n")
+sys.exit(1 if problems or not declared else 0)
