@@ -298,7 +298,7 @@ typedef struct ferry_report {
     int32_t fallback_reason; /* why AUTO took the software driver, as ferry_open with CUDA would say; or 0 */
     uint32_t missing_count;  /* optional entry points that this driver lacks; see ferry_missing_entry_point */
     int32_t checks;          /* FERRY_CHECKS_* in force */
-    uint32_t reserved;
+    uint32_t failed_peers; /* reserved in 0.1 */
 } ferry_report;
 
 /*
