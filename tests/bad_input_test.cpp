@@ -367,5 +367,35 @@ TEST_F(bad_input, unknown_flags_of_memory_calls) {
               FERRY_ERROR_DEVICE);
 }
 
+// The driver reads the layer that it writes.
+TEST_F(bad_input, from_one_layer_to_another_of_one_array_is_refused_and_within_one_copied) {
+    const grid shape = {.width = 64, .height = 16, .depth = 6, .element_size = 4};
+    for (const place_kind kind : {place_kind::layers_2d, place_kind::cubemap}) {
+        test_place array(kind, shape), other(kind, shape);
+        array.fill(1);
+        other.fill(2);
+        for (ferry_instance *const instance : {basic.get(), full.get()}) {
+            const ferry_copy_desc across = describe_copy(array.describe(statement::stated, {.z = 4}),
+                                                         array.describe(statement::stated, {.z = 1}), 32, 4, 2);
+            ferry_error_info error = new_error();
+            expect_refusal(ferry_copy(instance, &across, &error), error, FERRY_ERROR_UNSUPPORTED,
+                           FERRY_SIDE_DESTINATION, FERRY_FIELD_Z);
+            EXPECT_EQ(error.limit, 4u);
+            EXPECT_EQ(error.value, 1u);
+            EXPECT_EQ(array.read(), array.picture());
+            const ferry_copy_desc within = describe_copy(array.describe(statement::stated, {.x = 32, .y = 2, .z = 3}),
+                                                         array.describe(statement::stated, {.y = 9, .z = 3}), 32, 4, 2);
+            EXPECT_OK(ferry_copy(instance, &within, &error));
+            reference_copy(array, {.x = 32, .y = 2, .z = 3}, array, {.y = 9, .z = 3}, 32, 4, 2);
+            EXPECT_EQ(array.read(), array.picture());
+            const ferry_copy_desc apart = describe_copy(array.describe(statement::stated, {.z = 4}),
+                                                        other.describe(statement::stated, {.z = 1}), 32, 4, 2);
+            EXPECT_OK(ferry_copy(instance, &apart, &error));
+            reference_copy(array, {.z = 4}, other, {.z = 1}, 32, 4, 2);
+            EXPECT_EQ(other.read(), other.picture());
+        }
+    }
+}
+
 } // namespace
 } // namespace ferry::test

@@ -79,7 +79,7 @@ constexpr scene scenes[] = {
      {.x = 16},
      {40, 1, 1}},
     {"lines_in_layers",
-     {.width = 240, .height = 1, .depth = 7, .row_pitch = 251, .element_size = 2},
+     {.width = 240, .height = 1, .depth = 7, .row_pitch = 251, .slice_height = 3, .element_size = 2},
      {.width = 300, .height = 1, .depth = 9, .row_pitch = 300, .slice_height = 2, .element_size = 2},
      {.x = 4, .z = 1},
      {.x = 10, .z = 3},

@@ -35,7 +35,7 @@ public:
         if (desc.flags || desc.reserved0 || desc.reserved[2] || desc.source.reserved[1]) return false;
         if (desc.width == 0) return true;
         return end_is_right(*copy_.source, desc.source) && end_is_right(*copy_.destination, desc.destination) &&
-               formats_match() && !shares_bytes();
+               formats_match() && !shares_bytes() && !goes_between_layers();
     }
     // Past the end of memory that the driver does not know: nobody can tell, so nobody may try.
     bool leaves_pageable_memory() const {
@@ -72,6 +72,11 @@ private:
         if ((slices || place.slice_height) && slice < place.y + height()) return false;
         const std::uint64_t end = ((place.z + depth() - 1) * slice + place.y + height() - 1) * pitch + place.x + width;
         return place.address - memory.address() + memory.shape().lead + end <= memory.picture().size();
+    }
+    // Of one array: what the driver gets wrong is refused.
+    bool goes_between_layers() const {
+        return copy_.source == copy_.destination && copy_.source->kind() == place_kind::layers_2d &&
+               copy_.desc.source.z != copy_.desc.destination.z;
     }
     bool formats_match() const {
         return !is_array(copy_.source->kind()) || !is_array(copy_.destination->kind()) ||

@@ -142,11 +142,41 @@ TEST(shape, a_tight_row_beyond_the_pitch_limit_is_refused_only_where_it_is_a_str
     shape shape;
     ASSERT_FALSE(lay_out(copy, limits, shape));
     resolved_ends ends = on_device;
-    ends.destination = {memory_kind::array, 0, 0, 0, {1, 8000, 8, 1}};
+    ends.destination = {memory_kind::array, 0, 0, 0, {1, 8000, 8, 1, false, true}};
     const failure failed = settle(ends, limits, shape);
     EXPECT_EQ(failed.status, FERRY_ERROR_PITCH);
     EXPECT_EQ(failed.side, FERRY_SIDE_SOURCE);
     EXPECT_EQ(failed.limit, 4096u);
+}
+
+// Beside layers of 1D arrays the driver takes the pitch from slice to slice.
+TEST(shape, slices_of_one_row_beside_an_array_have_their_height_in_the_pitch) {
+    constexpr array_facts layers_1d = {1, 64, 1, 8, true, false};
+    ferry_copy_desc copy = {};
+    copy.source = linear(1 << 20, 64, 5, 0, 0, 0);
+    ferry_place_array(&copy.destination, 0, reinterpret_cast<CUarray>(8));
+    copy.width = 64;
+    copy.depth = 8;
+    resolved_ends ends = on_device;
+    ends.destination = {memory_kind::array, 0, 0, 0, layers_1d};
+    shape shape;
+    ASSERT_FALSE(lay_out(copy, limits, shape));
+    ASSERT_FALSE(settle(ends, limits, shape));
+    EXPECT_EQ(shape.source.row_pitch, 64u * 5);
+    EXPECT_EQ(shape.source.slice_height, 1u);
+    EXPECT_EQ(shape.depth, 8u);
+
+    copy.source.slice_height = 65; // 64 * 65 is above the largest pitch, 4096
+    ASSERT_FALSE(lay_out(copy, limits, shape));
+    const failure failed = settle(ends, limits, shape);
+    EXPECT_EQ(failed.status, FERRY_ERROR_PITCH);
+    EXPECT_EQ(failed.side, FERRY_SIDE_SOURCE);
+    EXPECT_EQ(failed.field, FERRY_FIELD_SLICE_HEIGHT);
+    EXPECT_EQ(failed.limit, 64u);
+    EXPECT_EQ(failed.value, 65u);
+    ends.destination.array.is_layered = false; // other arrays have no such trouble
+    ASSERT_FALSE(lay_out(copy, limits, shape));
+    EXPECT_FALSE(settle(ends, limits, shape));
 }
 
 TEST(layout, hostile_numbers_never_wrap) {

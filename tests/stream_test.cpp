@@ -1,4 +1,4 @@
-// Streams and events for programs without CUDA's headers: made, ordered, waited for, asked and timed through ferry alone.
+// Streams and events for programs without CUDA's headers: made, ordered, waited for, asked and timed by ferry alone.
 #include "support/fault_driver.h"
 #include "support/test_place.h"
 

@@ -903,8 +903,8 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address)
 #define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
 #define FERRY_ARRAY_VIDEO 0x100u         /* of the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
 
-/* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer, or
- * a face of a cube, is a slice: its number is z. */
+/* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
+ * a slice, and so is a face of a cube: its number is z. */
 typedef struct ferry_array_desc {
     uint32_t struct_size;
     int32_t format;    /* FERRY_FORMAT_* */
@@ -1125,7 +1125,8 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  * Blocking:      until the copy is complete.
  * Ownership:     `copy` is read before return.
  * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
- *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL; the
+ *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
+ *                _UNSUPPORTED from one layer or face to another of one array, which the driver gets wrong; the
  *                driver's own, which may also report earlier asynchronous work that failed.
  * Driver:        cuMemcpy3D or, between two devices, cuMemcpy3DPeer; then cuStreamSynchronize where those return early
  *                (device to device, pageable host to device).

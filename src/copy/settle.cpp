@@ -54,13 +54,34 @@ failure check_formats(const resolved_ends &ends) noexcept {
     return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination);
 }
 
+// Between two layers of one array of 2D layers the driver reads the layer that it writes (cuMemcpy3D, its peer, async
+// and batch forms; CUDA 13.0, H200): never silently wrong, so refused until there is another way.
+[[gnu::noinline]] failure check_layers(const shape &shape, const array_facts &array) noexcept {
+    const shape_end &source = shape.source, &destination = shape.destination;
+    if (source.array != destination.array || !array.is_layered || !array.has_rows || source.z == destination.z)
+        return {};
+    return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_Z, source.z, destination.z);
+}
+
 bool rows_are_tight(const shape_end &end, const shape &shape) noexcept {
     return shape.height == 1 || end.row_pitch == shape.width;
+}
+
+// Slices of one row are rows: of a linear end beside layers of 1D arrays the driver reads the pitch, not the slice
+// height (CUDA 13.0, H200), so the slice height goes into the pitch.
+void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_end &end) noexcept {
+    if (end.array || shape.height > 1 || shape.depth == 1) return;
+    std::uint64_t pitch = 0;
+    if (!multiply_add(end.row_pitch, end.slice_height, 0, pitch) || pitch > max_pitch) return;
+    end.row_pitch = pitch;
+    end.slice_height = 1;
 }
 
 // Folds a dimension away wherever both ends lie tight in it. A slice's pitch must still be one that the driver takes.
 [[gnu::noinline]] void collapse(shape &shape, std::uint64_t max_pitch) noexcept {
     shape_end &source = shape.source, &destination = shape.destination;
+    fold_slices_of_one_row(shape, max_pitch, source);
+    fold_slices_of_one_row(shape, max_pitch, destination);
     if (source.array || destination.array) return;
     if (shape.depth > 1 && source.slice_height == shape.height && destination.slice_height == shape.height) {
         shape.height *= shape.depth;
@@ -78,9 +99,22 @@ bool rows_are_tight(const shape_end &end, const shape &shape) noexcept {
     shape.depth = 1;
 }
 
-// A tight end of a copy that did not collapse takes its width for a pitch, and that may be too long a stride.
-[[gnu::noinline]] failure check_strides(const shape &shape, std::uint64_t max_pitch) noexcept {
+// A tight end of a copy that did not collapse takes its width for a pitch, and that may be too long a stride; so may be
+// the slices of layers of 1D arrays.
+[[gnu::noinline]] failure check_strides(const shape &shape, const resolved_ends &resolved,
+                                        std::uint64_t max_pitch) noexcept {
     if (shape.is_line()) return {};
+    const auto needs_slices_as_rows = [](const resolved_place &place) noexcept {
+        return place.array.element_size && place.array.is_layered && !place.array.has_rows;
+    };
+    const auto check_slices = [&](const shape_end &end, std::int32_t side) noexcept -> failure {
+        if (end.array || shape.depth == 1 || end.slice_height == 1) return {};
+        return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, max_pitch / end.row_pitch, end.slice_height);
+    };
+    if (needs_slices_as_rows(resolved.destination))
+        if (failure failed = check_slices(shape.source, FERRY_SIDE_SOURCE)) return failed;
+    if (needs_slices_as_rows(resolved.source))
+        if (failure failed = check_slices(shape.destination, FERRY_SIDE_DESTINATION)) return failed;
     if (shape.source.row_pitch > max_pitch)
         return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH, max_pitch, shape.source.row_pitch);
     if (shape.destination.row_pitch > max_pitch)
@@ -96,6 +130,8 @@ failure settle(const resolved_ends &resolved, const copy_limits &limits, shape &
     if (failure failed = check_end(shape.destination, FERRY_SIDE_DESTINATION, shape, resolved.destination))
         return failed;
     if (failure failed = check_formats(resolved)) return failed;
+    if (shape.source.array && shape.destination.array)
+        if (failure failed = check_layers(shape, resolved.source.array)) return failed;
     if (ends_overlap(shape)) return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     shape.source.kind = resolved.source.kind;
     shape.source.device = resolved.source.device;
@@ -103,7 +139,7 @@ failure settle(const resolved_ends &resolved, const copy_limits &limits, shape &
     shape.destination.device = resolved.destination.device;
     if (shape.is_line()) return {};
     collapse(shape, limits.max_pitch);
-    return check_strides(shape, limits.max_pitch);
+    return check_strides(shape, resolved, limits.max_pitch);
 }
 
 } // namespace ferry

@@ -58,7 +58,12 @@ failure look_up_array(const driver_table &cu, const ferry_place &place, array_fa
         return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY);
     if (result) return to_failure(result);
     const array_elements elements = elements_of(desc);
-    facts = {elements.size, elements.across * elements.size, elements.down, elements.deep};
+    facts = {elements.size,
+             elements.across * elements.size,
+             elements.down,
+             elements.deep,
+             (desc.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0,
+             desc.Height != 0};
     return {};
 }
 

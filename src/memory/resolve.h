@@ -10,6 +10,8 @@ struct array_facts {
     std::uint64_t width;        // bytes
     std::uint64_t height;       // rows
     std::uint64_t depth;        // slices or layers
+    bool is_layered;            // layers or faces, of which a copy sees slices
+    bool has_rows;              // not so 1D arrays and layers of them
 };
 
 // Filled by resolve_place and look_up_array.

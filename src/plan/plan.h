@@ -24,8 +24,8 @@ struct copy_plan {
     bool synchronise_after = false;
 };
 
-// What the caller of the driver route waits for: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0 as
-// observed. Whether host memory is pageable must be known.
+// What the caller of the driver route waits for: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0
+// as observed. Whether host memory is pageable must be known.
 enum class blocking { no, until_staged, until_done };
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept;
 

@@ -157,14 +157,34 @@ operations work_before_peers(driver &cu, const copy_request &asked) {
     return before;
 }
 
+// What CUDA 13.0 gets wrong on an H200, so that who relies on it fails here too: from one layer to another of one array
+// it reads the layer that it writes, and beside layers of 1D arrays it reads a linear end's pitch alone.
+void imitate_faults_of_layers(driver &cu, const copy_request &asked, side &source, side &destination) {
+    const auto is_layered = [&](const side &end, const place &at, bool with_rows) {
+        if (end.memory != side::kind::array) return false;
+        const CUDA_ARRAY3D_DESCRIPTOR &made = cu.arrays.find(at.array)->descriptor;
+        return (made.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) && (made.Height != 0) == with_rows;
+    };
+    const auto is_beside = [](const side &end, const side &array) {
+        return end.memory == side::kind::managed || (end.memory == side::kind::device && end.device == array.device);
+    };
+    if (is_layered(source, asked.source, true) && asked.source.array == asked.destination.array)
+        source.z = destination.z;
+    if (is_layered(source, asked.source, false) && is_beside(destination, source))
+        destination.slice_pitch = destination.row_pitch;
+    if (is_layered(destination, asked.destination, false) && is_beside(source, destination))
+        source.slice_pitch = source.row_pitch;
+}
+
 // When the call may return is the manual's "API synchronization behavior", taken at its laziest (seen on CUDA 13.0,
 // H200): a synchronous copy between device memory does not wait, one from pageable memory waits only until it is read,
 // and a caller who relies on more must fail here first.
 operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
     if (!asynchronous) refuse_if_legacy_would_join_capture(current_context(cu));
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
-    const side source = resolve(cu, asked.source, asked.size, asked.peer);
-    const side destination = resolve(cu, asked.destination, asked.size, asked.peer);
+    side source = resolve(cu, asked.source, asked.size, asked.peer);
+    side destination = resolve(cu, asked.destination, asked.size, asked.peer);
+    imitate_faults_of_layers(cu, asked, source, destination);
     stream &on = asynchronous ? find_stream(cu, handle) : current_context(cu).legacy;
 
     const bool from_host = source.on_host();
