@@ -109,7 +109,7 @@ void measure_lines(const lane &lane) {
 
 void measure_peer_box(const lane &lane, const peer_box &described) {
     const environment &environment = lane.session.environment;
-    const extent size = shortened(described.size, table_bytes(lane.session));
+    const extent size = shortened(described.size, table_bytes(lane.session, way_of_bytes::devices));
     std::vector<array> arrays; // of this box
     const auto end = [&](side side, const buffer &buffer) {
         if (side == side::tight) return padded(buffer, size, 0, 0);

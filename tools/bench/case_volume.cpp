@@ -38,7 +38,7 @@ constexpr std::size_t odd_row_padding = 13, odd_slice_padding = 3;
 constexpr std::size_t margin_x = 5, margin_y = 3, margin_z = 1;
 
 extent extent_of(const session &session, const shape &shape, std::size_t texel_size) {
-    const std::size_t row = shape.width * texel_size, bytes = table_bytes(session);
+    const std::size_t row = shape.width * texel_size, bytes = table_bytes(session, way_of_bytes::devices);
     if (shape.height == 1) return {row};
     return shape.height == 0 ? extent{row, bytes / row} : extent{row, shape.height, bytes / row / shape.height};
 }
@@ -109,7 +109,7 @@ void measure_volume(session &session, const volume &volume, std::vector<row> &ro
 
 case_result run_volume(session &session) {
     case_result result = {
-        .note = std::string("arrays of up to 32 MiB; inside: all of them but a margin; linear memory is pinned or the "
+        .note = std::string("arrays of up to 64 MiB; inside: all of them but a margin; linear memory is pinned or the "
                             "device's,\nits rows tight or (odd) 13 B apart and then in 3D its slices 3 rows\n") +
                 contest_note,
         .label_columns = {"copy", "array", "texels", "texel bytes", "box", "pitch", raw_call_column}};
