@@ -1,0 +1,804 @@
+// Every copy and fill of the driver API beside its form in ferry, on memory alike: all bytes must come out the same.
+// docs/cuda-to-ferry.md has a row for each test, and tests/abi/cuda_table.py holds the two together.
+#include <functional>
+
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+using enum place_kind;
+
+struct extent {
+    std::uint64_t width, height = 1, depth = 1;
+};
+
+// What is copied, with room on every side, where a call that misses its box leaves traces. Whole elements of 4 bytes.
+struct picture {
+    grid shape;
+    box from, to;
+    extent size;
+};
+constexpr picture line_picture = {{.width = 4096, .element_size = 4}, {.x = 36}, {.x = 140}, {1204}};
+constexpr picture image_picture = {{.width = 512, .height = 24, .element_size = 4}, {36, 3}, {140, 8}, {84, 11}};
+// A pitch as only 2DUnaligned must take between linear ends on the device.
+constexpr picture odd_picture = {{.width = 500, .height = 24, .row_pitch = 517}, {37, 3}, {141, 8}, {83, 11}};
+constexpr picture volume_picture = {{.width = 256, .height = 14, .depth = 9, .slice_height = 16, .element_size = 4},
+                                    {36, 3, 1},
+                                    {140, 2, 4},
+                                    {84, 9, 5}};
+
+// One copy between two places; `line` is the same as calls in one dimension take it.
+struct job {
+    test_place &source, &destination;
+    box from, to;
+    extent size;
+};
+struct line {
+    CUdeviceptr from, to; // of linear ends
+    const void *host_from;
+    void *host_to;
+    CUarray array_from, array_to;
+    std::size_t offset_from, offset_to; // into arrays
+    std::size_t size;
+};
+line line_of(const job &at) {
+    const std::uint64_t from = at.source.address() + at.from.x, to = at.destination.address() + at.to.x;
+    return {.from = from,
+            .to = to,
+            .host_from = reinterpret_cast<const void *>(from),
+            .host_to = reinterpret_cast<void *>(to),
+            .array_from = at.source.array(),
+            .array_to = at.destination.array(),
+            .offset_from = at.from.x,
+            .offset_to = at.to.x,
+            .size = at.size.width};
+}
+
+CUmemorytype memory_type(const test_place &place) {
+    return is_array(place.kind())               ? CU_MEMORYTYPE_ARRAY
+           : place.kind() == place_kind::device ? CU_MEMORYTYPE_DEVICE
+                                                : CU_MEMORYTYPE_HOST;
+}
+
+// CUDA_MEMCPY2D, CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER; of the last, the contexts are the caller's to set.
+template <class Call> Call described(const job &at) {
+    Call call = {};
+    call.srcMemoryType = memory_type(at.source);
+    call.srcHost = reinterpret_cast<const void *>(at.source.address());
+    call.srcDevice = at.source.address();
+    call.srcArray = at.source.array();
+    call.srcPitch = at.source.shape().row_pitch;
+    call.srcXInBytes = at.from.x;
+    call.srcY = at.from.y;
+    call.dstMemoryType = memory_type(at.destination);
+    call.dstHost = reinterpret_cast<void *>(at.destination.address());
+    call.dstDevice = at.destination.address();
+    call.dstArray = at.destination.array();
+    call.dstPitch = at.destination.shape().row_pitch;
+    call.dstXInBytes = at.to.x;
+    call.dstY = at.to.y;
+    call.WidthInBytes = at.size.width;
+    call.Height = at.size.height;
+    if constexpr (!std::is_same_v<Call, CUDA_MEMCPY2D>) {
+        call.srcHeight = at.source.shape().slice_height;
+        call.srcZ = at.from.z;
+        call.dstHeight = at.destination.shape().slice_height;
+        call.dstZ = at.to.z;
+        call.Depth = at.size.depth;
+    }
+    return call;
+}
+
+struct pairing {
+    place_kind from, to;
+};
+constexpr pairing pairings_in_2d[] = {{pageable, device}, {device, pinned},   {device, device},
+                                      {pageable, pinned}, {pinned, array_2d}, {array_2d, pageable},
+                                      {device, array_2d}, {array_2d, device}, {array_2d, array_2d}};
+constexpr pairing pairings_in_3d[] = {{pageable, device}, {device, pinned},   {device, device},
+                                      {pageable, pinned}, {pinned, array_3d}, {array_3d, pageable},
+                                      {device, array_3d}, {array_3d, device}, {array_3d, array_3d}};
+
+void *entry_point(const char *name, int version) {
+    int driver_version = 0;
+    EXPECT_OK(raw().cuDriverGetVersion(&driver_version));
+    const resolver from = raw_entry_points();
+    // An older driver might answer with an older signature.
+    return driver_version < version ? nullptr : from.get_proc(from.user, name, version);
+}
+
+// Defines `name` as the driver's entry point, or skips: as that returns from the test, this is a macro.
+#define FERRY_NEED(name, version)                                                                                      \
+    const auto name = reinterpret_cast<PFN_##name##_v##version>(entry_point(#name, version));                          \
+    if (!name) GTEST_SKIP() << "the driver under test has no " #name
+
+class cuda_to_ferry : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    }
+    void TearDown() override {
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        ferry_test::TearDown();
+    }
+
+    // `theirs` and `ours` do the same job, each to a destination of its own, and return their status.
+    template <class Theirs, class Ours>
+    void expect_same(const pairing &pair, const picture &what, Theirs theirs, Ours ours, int source_device = 0) {
+        SCOPED_TRACE(std::string(name_of(pair.from)) + " to " + name_of(pair.to));
+        test_place source(pair.from, what.shape, source_device);
+        test_place expected(pair.to, what.shape), copied(pair.to, what.shape);
+        source.fill(1);
+        expected.fill(2);
+        copied.fill(2);
+        ASSERT_OK(theirs(job{source, expected, what.from, what.to, what.size}));
+        ASSERT_OK(raw().cuCtxSynchronize());
+        ASSERT_OK(ours(job{source, copied, what.from, what.to, what.size}));
+        ASSERT_OK(raw().cuCtxSynchronize());
+        EXPECT_NE(expected.read(), expected.picture()) << "CUDA's call copied nothing";
+        EXPECT_EQ(copied.read(), expected.read());
+        EXPECT_EQ(source.read(), source.picture());
+    }
+    template <class Theirs, class Ours> void expect_same_line(const pairing &pair, Theirs theirs, Ours ours) {
+        expect_same(
+            pair, line_picture, [&](const job &at) { return theirs(line_of(at)); }, ours);
+    }
+
+    // ferry's forms.
+    std::int32_t copy_bytes(const job &at) const {
+        const line line = line_of(at);
+        return ferry_copy_bytes(basic.get(), line.to, line.from, line.size, nullptr);
+    }
+    std::int32_t copy_bytes_async(const job &at, CUstream on) const {
+        const line line = line_of(at);
+        return ferry_copy_bytes_async(basic.get(), line.to, line.from, line.size, on, nullptr);
+    }
+    std::int32_t copy(const job &at) const {
+        const ferry_copy_desc copy = describe(at);
+        return ferry_copy(basic.get(), &copy, nullptr);
+    }
+    std::int32_t copy_async(const job &at) const {
+        const ferry_copy_desc copy = describe(at);
+        return ferry_copy_async(basic.get(), &copy, stream, nullptr);
+    }
+    using form = std::function<std::int32_t(const job &)>;
+    const form bytes = [this](const job &at) { return copy_bytes(at); };
+    const form bytes_async = [this](const job &at) { return copy_bytes_async(at, stream); };
+    const form descriptor = [this](const job &at) { return copy(at); };
+    const form descriptor_async = [this](const job &at) { return copy_async(at); };
+
+    CUstream stream = nullptr;
+
+private:
+    static ferry_copy_desc describe(const job &at) {
+        return describe_copy(at.source.describe(statement::stated, at.from),
+                             at.destination.describe(statement::stated, at.to), at.size.width, at.size.height,
+                             at.size.depth);
+    }
+};
+
+// ---- One line between addresses -------------------------------------------------------------------------------
+
+TEST_F(cuda_to_ferry, cuMemcpy_is_ferry_copy_bytes) {
+    for (const place_kind from : {pinned, device})
+        for (const place_kind to : {pinned, device})
+            expect_same_line(
+                {from, to}, [](const line &at) { return raw().cuMemcpy(at.to, at.from, at.size); }, bytes);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyAsync_is_ferry_copy_bytes_async) {
+    for (const place_kind from : {pinned, device})
+        for (const place_kind to : {pinned, device})
+            expect_same_line(
+                {from, to}, [&](const line &at) { return raw().cuMemcpyAsync(at.to, at.from, at.size, stream); },
+                bytes_async);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyAsync_ptsz_takes_the_per_thread_stream) {
+    expect_same_line(
+        {pinned, device},
+        [](const line &at) { return raw().cuMemcpyAsync(at.to, at.from, at.size, CU_STREAM_PER_THREAD); },
+        [&](const job &at) {
+            return copy_bytes_async(at, reinterpret_cast<CUstream_st *>(std::uintptr_t{FERRY_STREAM_PER_THREAD}));
+        });
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyHtoD_is_ferry_copy_bytes) {
+    for (const place_kind from : {pageable, pinned, registered})
+        expect_same_line(
+            {from, device}, [](const line &at) { return raw().cuMemcpyHtoD(at.to, at.host_from, at.size); }, bytes);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyHtoDAsync_is_ferry_copy_bytes_async) {
+    for (const place_kind from : {pageable, pinned, registered})
+        expect_same_line(
+            {from, device},
+            [&](const line &at) { return raw().cuMemcpyHtoDAsync(at.to, at.host_from, at.size, stream); }, bytes_async);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyDtoH_is_ferry_copy_bytes) {
+    for (const place_kind to : {pageable, pinned, registered})
+        expect_same_line(
+            {device, to}, [](const line &at) { return raw().cuMemcpyDtoH(at.host_to, at.from, at.size); }, bytes);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyDtoHAsync_is_ferry_copy_bytes_async) {
+    for (const place_kind to : {pageable, pinned, registered})
+        expect_same_line(
+            {device, to}, [&](const line &at) { return raw().cuMemcpyDtoHAsync(at.host_to, at.from, at.size, stream); },
+            bytes_async);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyDtoD_is_ferry_copy_bytes) {
+    expect_same_line(
+        {device, device}, [](const line &at) { return raw().cuMemcpyDtoD(at.to, at.from, at.size); }, bytes);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyDtoDAsync_is_ferry_copy_bytes_async) {
+    expect_same_line(
+        {device, device}, [&](const line &at) { return raw().cuMemcpyDtoDAsync(at.to, at.from, at.size, stream); },
+        bytes_async);
+}
+
+// ---- One line from or to an array -------------------------------------------------------------------------------
+
+TEST_F(cuda_to_ferry, cuMemcpyDtoA_is_a_copy_to_an_array_place) {
+    expect_same_line(
+        {device, array_1d},
+        [](const line &at) { return raw().cuMemcpyDtoA(at.array_to, at.offset_to, at.from, at.size); }, descriptor);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyAtoD_is_a_copy_from_an_array_place) {
+    expect_same_line(
+        {array_1d, device},
+        [](const line &at) { return raw().cuMemcpyAtoD(at.to, at.array_from, at.offset_from, at.size); }, descriptor);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyHtoA_is_a_copy_to_an_array_place) {
+    for (const place_kind from : {pageable, pinned})
+        expect_same_line(
+            {from, array_1d},
+            [](const line &at) { return raw().cuMemcpyHtoA(at.array_to, at.offset_to, at.host_from, at.size); },
+            descriptor);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyHtoAAsync_is_a_copy_to_an_array_place) {
+    for (const place_kind from : {pageable, pinned})
+        expect_same_line(
+            {from, array_1d},
+            [&](const line &at) {
+                return raw().cuMemcpyHtoAAsync(at.array_to, at.offset_to, at.host_from, at.size, stream);
+            },
+            descriptor_async);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyAtoH_is_a_copy_from_an_array_place) {
+    for (const place_kind to : {pageable, pinned})
+        expect_same_line(
+            {array_1d, to},
+            [](const line &at) { return raw().cuMemcpyAtoH(at.host_to, at.array_from, at.offset_from, at.size); },
+            descriptor);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyAtoHAsync_is_a_copy_from_an_array_place) {
+    for (const place_kind to : {pageable, pinned})
+        expect_same_line(
+            {array_1d, to},
+            [&](const line &at) {
+                return raw().cuMemcpyAtoHAsync(at.host_to, at.array_from, at.offset_from, at.size, stream);
+            },
+            descriptor_async);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpyAtoA_is_a_copy_between_array_places) {
+    expect_same_line(
+        {array_1d, array_1d},
+        [](const line &at) {
+            return raw().cuMemcpyAtoA(at.array_to, at.offset_to, at.array_from, at.offset_from, at.size);
+        },
+        descriptor);
+}
+
+// ---- Boxes ------------------------------------------------------------------------------------------------------
+
+TEST_F(cuda_to_ferry, cuMemcpy2D_is_ferry_copy) {
+    for (const pairing &pair : pairings_in_2d)
+        expect_same(
+            pair, image_picture,
+            [](const job &at) {
+                const auto call = described<CUDA_MEMCPY2D>(at);
+                return raw().cuMemcpy2D(&call);
+            },
+            descriptor);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpy2DUnaligned_is_ferry_copy) {
+    for (const pairing &pair : pairings_in_2d)
+        expect_same(
+            pair, odd_picture,
+            [](const job &at) {
+                const auto call = described<CUDA_MEMCPY2D>(at);
+                return raw().cuMemcpy2DUnaligned(&call);
+            },
+            descriptor);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpy2DAsync_is_ferry_copy_async) {
+    for (const pairing &pair : pairings_in_2d)
+        expect_same(
+            pair, image_picture,
+            [&](const job &at) {
+                const auto call = described<CUDA_MEMCPY2D>(at);
+                return raw().cuMemcpy2DAsync(&call, stream);
+            },
+            descriptor_async);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpy3D_is_ferry_copy) {
+    for (const pairing &pair : pairings_in_3d)
+        expect_same(
+            pair, volume_picture,
+            [](const job &at) {
+                const auto call = described<CUDA_MEMCPY3D>(at);
+                return raw().cuMemcpy3D(&call);
+            },
+            descriptor);
+}
+
+TEST_F(cuda_to_ferry, cuMemcpy3DAsync_is_ferry_copy_async) {
+    for (const pairing &pair : pairings_in_3d)
+        expect_same(
+            pair, volume_picture,
+            [&](const job &at) {
+                const auto call = described<CUDA_MEMCPY3D>(at);
+                return raw().cuMemcpy3DAsync(&call, stream);
+            },
+            descriptor_async);
+}
+
+// ---- Two devices ------------------------------------------------------------------------------------------------
+
+class cuda_to_ferry_peers : public cuda_to_ferry {
+protected:
+    void SetUp() override {
+        if (device_count() < 2) GTEST_SKIP() << "one device only";
+        cuda_to_ferry::SetUp();
+        ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&far, 1));
+    }
+    void TearDown() override {
+        if (device_count() < 2) return;
+        EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
+        cuda_to_ferry::TearDown();
+    }
+
+    // From device 1 to device 0, without peer access and, where there is any, with it.
+    template <class Theirs>
+    void expect_same_between(place_kind kind, const picture &what, Theirs theirs, const form &ours) {
+        expect_same({kind, kind}, what, theirs, ours, 1);
+        for (const int device : {0, 1}) {
+            const std::int32_t status = ferry_peer_enable(basic.get(), device, 1 - device);
+            if (status == FERRY_ERROR_PEER_ACCESS || status == FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED)
+                return;
+            ASSERT_OK(status);
+        }
+        SCOPED_TRACE("with peer access");
+        expect_same({kind, kind}, what, theirs, ours, 1);
+        for (const int device : {0, 1})
+            EXPECT_OK(ferry_peer_disable(basic.get(), device, 1 - device));
+    }
+    CUDA_MEMCPY3D_PEER described_peer(const job &at) const {
+        auto call = described<CUDA_MEMCPY3D_PEER>(at);
+        call.srcContext = far;
+        call.dstContext = context;
+        return call;
+    }
+
+    CUcontext far = nullptr;
+};
+
+TEST_F(cuda_to_ferry_peers, cuMemcpyPeer_is_ferry_copy_bytes) {
+    expect_same_between(
+        device, line_picture,
+        [&](const job &job) {
+            const line at = line_of(job);
+            return raw().cuMemcpyPeer(at.to, context, at.from, far, at.size);
+        },
+        bytes);
+}
+
+TEST_F(cuda_to_ferry_peers, cuMemcpyPeerAsync_is_ferry_copy_bytes_async) {
+    expect_same_between(
+        device, line_picture,
+        [&](const job &job) {
+            const line at = line_of(job);
+            return raw().cuMemcpyPeerAsync(at.to, context, at.from, far, at.size, stream);
+        },
+        bytes_async);
+}
+
+TEST_F(cuda_to_ferry_peers, cuMemcpy3DPeer_is_ferry_copy) {
+    for (const place_kind kind : {device, array_3d})
+        expect_same_between(
+            kind, volume_picture,
+            [&](const job &at) {
+                const CUDA_MEMCPY3D_PEER call = described_peer(at);
+                return raw().cuMemcpy3DPeer(&call);
+            },
+            descriptor);
+}
+
+TEST_F(cuda_to_ferry_peers, cuMemcpy3DPeerAsync_is_ferry_copy_async) {
+    for (const place_kind kind : {device, array_3d})
+        expect_same_between(
+            kind, volume_picture,
+            [&](const job &at) {
+                const CUDA_MEMCPY3D_PEER call = described_peer(at);
+                return raw().cuMemcpy3DPeerAsync(&call, stream);
+            },
+            descriptor_async);
+}
+
+// ---- Many copies in one call ------------------------------------------------------------------------------------
+
+TEST_F(cuda_to_ferry, cuMemcpyBatchAsync_is_a_loop_of_ferry_copy_bytes_async) {
+    FERRY_NEED(cuMemcpyBatchAsync, 13000);
+    constexpr std::size_t count = 3, size = 100, apart = 200;
+    expect_same_line(
+        {pinned, device},
+        [&](const line &at) {
+            CUdeviceptr to[count], from[count];
+            std::size_t sizes[count];
+            for (std::size_t i = 0; i < count; ++i)
+                to[i] = at.to + i * apart, from[i] = at.from + i * apart, sizes[i] = size;
+            CUmemcpyAttributes attributes = {};
+            attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+            std::size_t first = 0;
+            return cuMemcpyBatchAsync(to, from, sizes, count, &attributes, &first, 1, stream);
+        },
+        [&](const job &job) {
+            const line at = line_of(job);
+            std::int32_t status = FERRY_SUCCESS;
+            for (std::size_t i = 0; i < count && !status; ++i)
+                status =
+                    ferry_copy_bytes_async(basic.get(), at.to + i * apart, at.from + i * apart, size, stream, nullptr);
+            return status;
+        });
+}
+
+CUmemcpy3DOperand operand(const test_place &place, const box &origin, std::size_t element_size) {
+    CUmemcpy3DOperand operand = {};
+    if (is_array(place.kind())) {
+        operand.type = CU_MEMCPY_OPERAND_TYPE_ARRAY;
+        operand.op.array.array = place.array();
+        operand.op.array.offset = {origin.x / element_size, origin.y, origin.z};
+        return operand;
+    }
+    const grid &shape = place.shape();
+    operand.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    operand.op.ptr.ptr = place.address() + (origin.z * shape.slice_height + origin.y) * shape.row_pitch + origin.x;
+    operand.op.ptr.rowLength = shape.row_pitch / element_size;
+    operand.op.ptr.layerHeight = shape.slice_height;
+    return operand;
+}
+
+TEST_F(cuda_to_ferry, cuMemcpy3DBatchAsync_is_a_loop_of_ferry_copy_async) {
+    FERRY_NEED(cuMemcpy3DBatchAsync, 13000);
+    // Two boxes: the upper slices of the one that the other tests copy, and the rest.
+    const auto part = [](job at, std::uint64_t first, std::uint64_t depth) {
+        at.from.z += first;
+        at.to.z += first;
+        at.size.depth = depth;
+        return at;
+    };
+    const std::uint64_t depth = volume_picture.size.depth;
+    for (const pairing &pair : {pairing{device, device}, {device, array_3d}, {array_3d, device}, {pinned, array_3d}})
+        expect_same(
+            pair, volume_picture,
+            [&](const job &whole) {
+                const bool has_array = is_array(pair.from) || is_array(pair.to);
+                const std::size_t element_size = has_array ? volume_picture.shape.element_size : 1;
+                CUDA_MEMCPY3D_BATCH_OP operations[2] = {};
+                for (const int i : {0, 1}) {
+                    const job at = i == 0 ? part(whole, 0, 2) : part(whole, 2, depth - 2);
+                    operations[i].src = operand(at.source, at.from, element_size);
+                    operations[i].dst = operand(at.destination, at.to, element_size);
+                    operations[i].extent = {at.size.width / element_size, at.size.height, at.size.depth};
+                    operations[i].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+                }
+                return cuMemcpy3DBatchAsync(2, operations, 0, stream);
+            },
+            [&](const job &whole) {
+                const std::int32_t status = copy_async(part(whole, 0, 2));
+                return status ? status : copy_async(part(whole, 2, depth - 2));
+            });
+}
+
+// ---- Fills ------------------------------------------------------------------------------------------------------
+
+class cuda_to_ferry_fills : public cuda_to_ferry {
+protected:
+    static constexpr std::uint64_t offset = 40, units = 77, rows = 9, pitch = 512;
+
+    // theirs(address, value); ferry fills the same box with the same value as its pattern.
+    template <class Value, class Theirs> void expect_same_fill(std::uint64_t height, bool is_async, Theirs theirs) {
+        constexpr auto value = static_cast<Value>(0x8badf00d);
+        const grid shape = {.width = pitch, .height = height + 3};
+        for (const place_kind kind : {device, pinned}) {
+            test_place expected(kind, shape), filled(kind, shape);
+            expected.fill(1);
+            filled.fill(1);
+            ASSERT_OK(theirs(expected.address() + pitch + offset, value));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            ferry_fill_desc fill;
+            const ferry_place place = filled.describe(statement::any, {.x = offset, .y = 1});
+            ferry_fill_desc_init(&fill, &place, units * sizeof value, height, 1, &value, sizeof value);
+            ASSERT_OK(is_async ? ferry_fill_async(basic.get(), &fill, stream, nullptr)
+                               : ferry_fill(basic.get(), &fill, nullptr));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            EXPECT_NE(expected.read(), expected.picture()) << "CUDA's call filled nothing";
+            EXPECT_EQ(filled.read(), expected.read());
+        }
+    }
+    template <class Value> void expect_same_line(CUresult (*call)(CUdeviceptr, Value, std::size_t)) {
+        expect_same_fill<Value>(1, false, [&](CUdeviceptr to, Value value) { return call(to, value, units); });
+    }
+    template <class Value> void expect_same_line(CUresult (*call)(CUdeviceptr, Value, std::size_t, CUstream)) {
+        expect_same_fill<Value>(1, true, [&](CUdeviceptr to, Value value) { return call(to, value, units, stream); });
+    }
+    template <class Value>
+    void expect_same_rows(CUresult (*call)(CUdeviceptr, std::size_t, Value, std::size_t, std::size_t)) {
+        expect_same_fill<Value>(rows, false,
+                                [&](CUdeviceptr to, Value value) { return call(to, pitch, value, units, rows); });
+    }
+    template <class Value>
+    void expect_same_rows(CUresult (*call)(CUdeviceptr, std::size_t, Value, std::size_t, std::size_t, CUstream)) {
+        expect_same_fill<Value>(
+            rows, true, [&](CUdeviceptr to, Value value) { return call(to, pitch, value, units, rows, stream); });
+    }
+};
+
+TEST_F(cuda_to_ferry_fills, cuMemsetD8_is_ferry_fill) { expect_same_line(raw().cuMemsetD8); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD16_is_ferry_fill) { expect_same_line(raw().cuMemsetD16); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD32_is_ferry_fill) { expect_same_line(raw().cuMemsetD32); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD8Async_is_ferry_fill_async) { expect_same_line(raw().cuMemsetD8Async); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD16Async_is_ferry_fill_async) { expect_same_line(raw().cuMemsetD16Async); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD32Async_is_ferry_fill_async) { expect_same_line(raw().cuMemsetD32Async); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD2D8_is_ferry_fill) { expect_same_rows(raw().cuMemsetD2D8); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD2D16_is_ferry_fill) { expect_same_rows(raw().cuMemsetD2D16); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD2D32_is_ferry_fill) { expect_same_rows(raw().cuMemsetD2D32); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD2D8Async_is_ferry_fill_async) { expect_same_rows(raw().cuMemsetD2D8Async); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD2D16Async_is_ferry_fill_async) { expect_same_rows(raw().cuMemsetD2D16Async); }
+TEST_F(cuda_to_ferry_fills, cuMemsetD2D32Async_is_ferry_fill_async) { expect_same_rows(raw().cuMemsetD2D32Async); }
+
+// ---- Nodes of graphs --------------------------------------------------------------------------------------------
+
+class cuda_to_ferry_graphs : public cuda_to_ferry {
+protected:
+    // A graph of one node, which add(node, graph) makes.
+    template <class Add> CUgraph build(PFN_cuGraphCreate_v10000 create, Add add, CUgraphNode &node) {
+        CUgraph graph = nullptr;
+        EXPECT_OK(create(&graph, 0));
+        EXPECT_OK(add(&node, graph));
+        return graph;
+    }
+    template <class Enqueue> CUgraph capture(Enqueue enqueue) {
+        CUgraph graph = nullptr;
+        EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        EXPECT_OK(enqueue());
+        EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+        return graph;
+    }
+    CUgraphNode only_node(PFN_cuGraphGetNodes_v10000 get_nodes, CUgraph graph) {
+        CUgraphNode node = nullptr;
+        std::size_t count = 1;
+        EXPECT_OK(get_nodes(graph, &node, &count));
+        return node;
+    }
+
+    // Launches what `graph` is after change(executable), and destroys both.
+    template <class Change> CUresult launch(CUgraph graph, Change change) {
+        CUgraphExec executable = nullptr;
+        EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+        EXPECT_OK(change(executable));
+        EXPECT_OK(raw().cuGraphLaunch(executable, stream));
+        const CUresult result = raw().cuStreamSynchronize(stream);
+        EXPECT_OK(raw().cuGraphExecDestroy(executable));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+        return result;
+    }
+    CUresult launch(CUgraph graph) {
+        return launch(graph, [](CUgraphExec) { return CUDA_SUCCESS; });
+    }
+    CUresult launch_updated(PFN_cuGraphExecUpdate_v12000 update, CUgraph before, CUgraph after) {
+        const CUresult result = launch(before, [&](CUgraphExec executable) {
+            CUgraphExecUpdateResultInfo found = {};
+            return update(executable, after, &found);
+        });
+        EXPECT_OK(raw().cuGraphDestroy(after));
+        return result;
+    }
+
+    // Another copy of the same kind: what a node does before it is changed.
+    static job decoy(job at) {
+        std::swap(at.from.x, at.to.x);
+        at.size.width /= 2;
+        return at;
+    }
+    // One row, of which no pitch is read.
+    static CUDA_MEMSET_NODE_PARAMS described_fill(const job &at) {
+        CUDA_MEMSET_NODE_PARAMS what = {};
+        what.dst = line_of(at).to;
+        what.value = 0x8badf00d;
+        what.elementSize = sizeof what.value;
+        what.width = at.size.width / what.elementSize;
+        what.height = 1;
+        return what;
+    }
+    std::int32_t fill_async(const job &at) {
+        const CUDA_MEMSET_NODE_PARAMS what = described_fill(at);
+        ferry_fill_desc fill;
+        ferry_place place;
+        ferry_place_device(&place, 0, what.dst);
+        ferry_fill_desc_init(&fill, &place, what.width * what.elementSize, 1, 1, &what.value, what.elementSize);
+        return ferry_fill_async(basic.get(), &fill, stream, nullptr);
+    }
+    CUgraph capture_copy(const job &at) {
+        return capture([&] { return copy_async(at); });
+    }
+    CUgraph capture_fill(const job &at) {
+        return capture([&] { return fill_async(at); });
+    }
+
+    static constexpr pairing pair = {device, device};
+};
+
+TEST_F(cuda_to_ferry_graphs, cuGraphAddMemcpyNode_is_a_captured_ferry_copy_async) {
+    FERRY_NEED(cuGraphCreate, 10000);
+    FERRY_NEED(cuGraphAddMemcpyNode, 10000);
+    expect_same(
+        pair, volume_picture,
+        [&](const job &at) {
+            const auto call = described<CUDA_MEMCPY3D>(at);
+            const auto add = [&](CUgraphNode *made, CUgraph graph) {
+                return cuGraphAddMemcpyNode(made, graph, nullptr, 0, &call, context);
+            };
+            CUgraphNode node = nullptr;
+            return launch(build(cuGraphCreate, add, node));
+        },
+        [&](const job &at) { return launch(capture_copy(at)); });
+}
+
+TEST_F(cuda_to_ferry_graphs, cuGraphMemcpyNodeGetParams_reads_what_ferry_captured) {
+    FERRY_NEED(cuGraphGetNodes, 10000);
+    FERRY_NEED(cuGraphMemcpyNodeGetParams, 10000);
+    expect_same_line(
+        pair, [](const line &at) { return raw().cuMemcpyDtoD(at.to, at.from, at.size); },
+        [&](const job &at) {
+            const CUgraph graph = capture_copy(at);
+            CUDA_MEMCPY3D found = {};
+            EXPECT_OK(cuGraphMemcpyNodeGetParams(only_node(cuGraphGetNodes, graph), &found));
+            EXPECT_EQ(found.srcDevice + found.srcXInBytes, line_of(at).from);
+            EXPECT_EQ(found.dstDevice + found.dstXInBytes, line_of(at).to);
+            EXPECT_EQ(found.WidthInBytes, at.size.width);
+            return launch(graph);
+        });
+}
+
+TEST_F(cuda_to_ferry_graphs, cuGraphMemcpyNodeSetParams_is_a_capture_anew) {
+    FERRY_NEED(cuGraphCreate, 10000);
+    FERRY_NEED(cuGraphAddMemcpyNode, 10000);
+    FERRY_NEED(cuGraphMemcpyNodeSetParams, 10000);
+    expect_same(
+        pair, line_picture,
+        [&](const job &at) {
+            const auto before = described<CUDA_MEMCPY3D>(decoy(at)), after = described<CUDA_MEMCPY3D>(at);
+            const auto add = [&](CUgraphNode *made, CUgraph graph) {
+                return cuGraphAddMemcpyNode(made, graph, nullptr, 0, &before, context);
+            };
+            CUgraphNode node = nullptr;
+            const CUgraph graph = build(cuGraphCreate, add, node);
+            EXPECT_OK(cuGraphMemcpyNodeSetParams(node, &after));
+            return launch(graph);
+        },
+        [&](const job &at) { return launch(capture_copy(at)); });
+}
+
+TEST_F(cuda_to_ferry_graphs, cuGraphExecMemcpyNodeSetParams_is_an_update_from_a_capture) {
+    FERRY_NEED(cuGraphCreate, 10000);
+    FERRY_NEED(cuGraphAddMemcpyNode, 10000);
+    FERRY_NEED(cuGraphExecMemcpyNodeSetParams, 10020);
+    FERRY_NEED(cuGraphExecUpdate, 12000);
+    expect_same(
+        pair, line_picture,
+        [&](const job &at) {
+            const auto before = described<CUDA_MEMCPY3D>(decoy(at)), after = described<CUDA_MEMCPY3D>(at);
+            const auto add = [&](CUgraphNode *made, CUgraph graph) {
+                return cuGraphAddMemcpyNode(made, graph, nullptr, 0, &before, context);
+            };
+            CUgraphNode node = nullptr;
+            return launch(build(cuGraphCreate, add, node), [&](CUgraphExec executable) {
+                return cuGraphExecMemcpyNodeSetParams(executable, node, &after, context);
+            });
+        },
+        [&](const job &at) { return launch_updated(cuGraphExecUpdate, capture_copy(decoy(at)), capture_copy(at)); });
+}
+
+TEST_F(cuda_to_ferry_graphs, cuGraphAddMemsetNode_is_a_captured_ferry_fill_async) {
+    FERRY_NEED(cuGraphCreate, 10000);
+    FERRY_NEED(cuGraphAddMemsetNode, 10000);
+    expect_same(
+        pair, line_picture,
+        [&](const job &at) {
+            const CUDA_MEMSET_NODE_PARAMS what = described_fill(at);
+            const auto add = [&](CUgraphNode *made, CUgraph graph) {
+                return cuGraphAddMemsetNode(made, graph, nullptr, 0, &what, context);
+            };
+            CUgraphNode node = nullptr;
+            return launch(build(cuGraphCreate, add, node));
+        },
+        [&](const job &at) { return launch(capture_fill(at)); });
+}
+
+TEST_F(cuda_to_ferry_graphs, cuGraphMemsetNodeGetParams_reads_what_ferry_captured) {
+    FERRY_NEED(cuGraphGetNodes, 10000);
+    FERRY_NEED(cuGraphMemsetNodeGetParams, 10000);
+    expect_same(
+        pair, line_picture,
+        [&](const job &at) {
+            const CUDA_MEMSET_NODE_PARAMS what = described_fill(at);
+            return raw().cuMemsetD32(what.dst, what.value, what.width);
+        },
+        [&](const job &at) {
+            const CUgraph graph = capture_fill(at);
+            CUDA_MEMSET_NODE_PARAMS found = {};
+            EXPECT_OK(cuGraphMemsetNodeGetParams(only_node(cuGraphGetNodes, graph), &found));
+            EXPECT_EQ(found.dst, line_of(at).to);
+            EXPECT_EQ(found.value, described_fill(at).value);
+            EXPECT_EQ(found.width * found.elementSize * found.height, at.size.width);
+            return launch(graph);
+        });
+}
+
+TEST_F(cuda_to_ferry_graphs, cuGraphMemsetNodeSetParams_is_a_capture_anew) {
+    FERRY_NEED(cuGraphCreate, 10000);
+    FERRY_NEED(cuGraphAddMemsetNode, 10000);
+    FERRY_NEED(cuGraphMemsetNodeSetParams, 10000);
+    expect_same(
+        pair, line_picture,
+        [&](const job &at) {
+            const CUDA_MEMSET_NODE_PARAMS before = described_fill(decoy(at)), after = described_fill(at);
+            const auto add = [&](CUgraphNode *made, CUgraph graph) {
+                return cuGraphAddMemsetNode(made, graph, nullptr, 0, &before, context);
+            };
+            CUgraphNode node = nullptr;
+            const CUgraph graph = build(cuGraphCreate, add, node);
+            EXPECT_OK(cuGraphMemsetNodeSetParams(node, &after));
+            return launch(graph);
+        },
+        [&](const job &at) { return launch(capture_fill(at)); });
+}
+
+TEST_F(cuda_to_ferry_graphs, cuGraphExecMemsetNodeSetParams_is_an_update_from_a_capture) {
+    FERRY_NEED(cuGraphCreate, 10000);
+    FERRY_NEED(cuGraphAddMemsetNode, 10000);
+    FERRY_NEED(cuGraphExecMemsetNodeSetParams, 10020);
+    FERRY_NEED(cuGraphExecUpdate, 12000);
+    expect_same(
+        pair, line_picture,
+        [&](const job &at) {
+            const CUDA_MEMSET_NODE_PARAMS before = described_fill(decoy(at)), after = described_fill(at);
+            const auto add = [&](CUgraphNode *made, CUgraph graph) {
+                return cuGraphAddMemsetNode(made, graph, nullptr, 0, &before, context);
+            };
+            CUgraphNode node = nullptr;
+            return launch(build(cuGraphCreate, add, node), [&](CUgraphExec executable) {
+                return cuGraphExecMemsetNodeSetParams(executable, node, &after, context);
+            });
+        },
+        [&](const job &at) { return launch_updated(cuGraphExecUpdate, capture_fill(decoy(at)), capture_fill(at)); });
+}
+
+} // namespace
+} // namespace ferry::test
