@@ -530,5 +530,62 @@ TEST_F(memory, threads_share_one_instance) {
         thread.join();
 }
 
+// The rest of the vocabulary from several threads at once, on one instance and one pair of devices.
+TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arrays) {
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 4; ++number)
+        threads.emplace_back([this, number] {
+            const int device = number % std::min(device_count(), 2);
+            ferry_instance *const shared = basic.get();
+            for (int round = 0; round < 10; ++round) {
+                CUstream stream = nullptr;
+                CUevent event = nullptr;
+                std::uint64_t managed = 0;
+                CUmipmappedArray mipmapped = nullptr;
+                CUarray level = nullptr;
+                EXPECT_OK(ferry_stream_create(shared, device, FERRY_STREAM_NON_BLOCKING, 0, &stream));
+                EXPECT_OK(ferry_event_create(shared, device, 0, &event));
+                EXPECT_OK(ferry_managed_alloc(shared, device, 4096, &managed));
+                const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_UINT8, 1, 0, 128, 128, 0};
+                EXPECT_OK(ferry_mipmapped_array_create(shared, device, &desc, 2, &mipmapped));
+                EXPECT_OK(ferry_mipmapped_array_get_level(shared, mipmapped, 1, &level));
+                if (device_count() > 1) {
+                    const std::int32_t status = ferry_peer_enable(shared, device, 1 - device);
+                    EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_PEER_ACCESS);
+                }
+                ferry_place linear, array;
+                ferry_place_device(&linear, device, managed);
+                ferry_place_array(&array, device, level);
+                ferry_fill_desc fill;
+                const auto value = static_cast<unsigned char>(number * 16 + round);
+                ferry_fill_desc_init(&fill, &linear, 4096, 1, 1, &value, 1);
+                EXPECT_OK(ferry_fill_async(shared, &fill, stream, nullptr));
+                const ferry_copy_desc in = describe_copy(linear, array, 64, 64);
+                ferry_explanation told = {};
+                told.struct_size = sizeof told;
+                EXPECT_OK(ferry_explain_async(shared, &in, stream, &told, nullptr));
+                EXPECT_OK(ferry_copy_async(shared, &in, stream, nullptr));
+                EXPECT_OK(ferry_event_record(shared, event, stream));
+                EXPECT_OK(ferry_event_synchronize(shared, event));
+                std::vector<unsigned char> back(4096);
+                ferry_place host;
+                ferry_place_host(&host, back.data());
+                const ferry_copy_desc out = describe_copy(array, host, 64, 64);
+                EXPECT_OK(ferry_copy(shared, &out, nullptr));
+                EXPECT_EQ(back, std::vector<unsigned char>(4096, value));
+                EXPECT_OK(ferry_mipmapped_array_destroy(shared, mipmapped));
+                EXPECT_OK(ferry_device_free(shared, managed));
+                EXPECT_OK(ferry_event_destroy(shared, event));
+                EXPECT_OK(ferry_stream_destroy(shared, stream));
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    if (device_count() > 1) {
+        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
+        EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0));
+    }
+}
+
 } // namespace
 } // namespace ferry::test

@@ -1,4 +1,5 @@
 // The traps of drivers that others have fallen into, one test each. The numbers are those of docs/driver.md.
+#include <algorithm>
 #include <cstdlib>
 
 #include <sys/wait.h>
@@ -172,19 +173,34 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
 }
 
 // 17: at process exit the driver may be gone; after fork the child has none.
+[[noreturn]] void exit_with_one_of_everything_alive_and_in_use() {
+    static ferry_instance *late = nullptr;
+    std::atexit([] { ferry_close(late); });
+    const ferry_options options = options_under_test();
+    if (ferry_open(&options, &late, nullptr)) std::exit(2);
+    std::uint64_t address = 0, managed = 0;
+    void *pinned = nullptr;
+    CUarray array = nullptr;
+    CUmipmappedArray mipmapped = nullptr;
+    CUstream stream = nullptr;
+    CUevent event = nullptr;
+    const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0, 16, 16, 0};
+    if (ferry_device_alloc(late, 0, 1 << 20, &address) || ferry_managed_alloc(late, 0, 4096, &managed) ||
+        ferry_host_alloc(late, 1 << 20, 0, &pinned) || ferry_array_create(late, 0, &desc, &array) ||
+        ferry_mipmapped_array_create(late, 0, &desc, 0, &mipmapped) ||
+        ferry_stream_create(late, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream) || ferry_event_create(late, 0, 0, &event))
+        std::exit(3);
+    if (device_count() > 1) ferry_peer_enable(late, 0, 1); // where there is access
+    const auto source = reinterpret_cast<std::uint64_t>(pinned);
+    for (int i = 0; i < 16; ++i)
+        if (ferry_copy_bytes_async(late, address, source, 1 << 20, stream, nullptr)) std::exit(4);
+    if (ferry_event_record(late, event, stream)) std::exit(5);
+    std::exit(0);
+}
+
 TEST_F(trap, trap_17_closing_at_process_exit_is_harmless) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(
-        {
-            static ferry_instance *late = nullptr;
-            std::atexit([] { ferry_close(late); });
-            const ferry_options options = options_under_test();
-            if (ferry_open(&options, &late, nullptr)) std::exit(2);
-            std::uint64_t address = 0;
-            if (ferry_device_alloc(late, 0, 4096, &address)) std::exit(3);
-            std::exit(0);
-        },
-        ::testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(exit_with_one_of_everything_alive_and_in_use(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(trap, trap_17_closing_after_the_driver_has_gone_is_harmless) {
@@ -209,9 +225,27 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-        const std::int32_t status = ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr);
+        const ferry_fill_desc fill = [&] {
+            const ferry_place place = device.describe(statement::stated);
+            ferry_fill_desc desc;
+            ferry_fill_desc_init(&desc, &place, 64, 1, 1, "a", 1);
+            return desc;
+        }();
+        CUstream stream = nullptr;
+        CUevent event = nullptr;
+        std::uint64_t address = 0;
+        const std::int32_t statuses[] = {
+            ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr),
+            ferry_fill(basic.get(), &fill, nullptr),
+            ferry_stream_create(basic.get(), 0, 0, 0, &stream),
+            ferry_event_create(basic.get(), 0, 0, &event),
+            ferry_stream_synchronize(basic.get(), nullptr),
+            ferry_managed_alloc(basic.get(), 0, 64, &address),
+        };
+        const bool all_told = std::all_of(std::begin(statuses), std::end(statuses),
+                                          [](std::int32_t status) { return status <= FERRY_STATUS_DRIVER_BASE; });
         ferry_close(basic.release());
-        _exit(status <= FERRY_STATUS_DRIVER_BASE ? 17 : 1);
+        _exit(all_told ? 17 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);

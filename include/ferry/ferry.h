@@ -45,7 +45,9 @@
 extern "C" {
 #endif
 
-/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray and CUmipmappedArray are pointers to these. */
+/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray and CUmipmappedArray are pointers to these, and so
+ * are cudaStream_t and cudaEvent_t. The runtime's cudaArray_t and cudaMipmappedArray_t are the same handles under other
+ * tags and take a cast. */
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -594,8 +596,9 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
  * CUevent or cudaEvent_t, serve everywhere as well as those made here.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* These two, cast to a pointer, and NULL, which is the legacy one, stand for the default streams of a context: the
- * calling thread's current one or, if it has none, the one that the call says. */
+/* These two, cast to a pointer, and NULL stand for the default streams of a context: the calling thread's current one
+ * or, if it has none, the one that the call says. NULL is the legacy one also in programs that are compiled for per-thread
+ * default streams (--default-stream per-thread): those pass FERRY_STREAM_PER_THREAD. */
 #define FERRY_STREAM_LEGACY 1
 #define FERRY_STREAM_PER_THREAD 2
 
@@ -1068,8 +1071,9 @@ typedef struct ferry_place {
 } ferry_place;
 
 /*
- * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1.
- * With width 0 nothing is copied, and that is a success, once kinds, devices, flags and reserved fields are right.
+ * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
+ * own calls copy nothing then). With width 0 nothing is copied, and that is a success, once kinds, devices, flags and
+ * reserved fields are right.
  */
 typedef struct ferry_copy_desc {
     ferry_place source;
@@ -1117,7 +1121,8 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
 /*
  * Copies, and returns when the bytes are there: visible to the host, to every stream and to every other thread.
  * It is ordered like a driver call on the legacy default stream of its context: after earlier work on that stream
- * and on streams that synchronise with it; work on non-blocking streams is the caller's to order.
+ * and on streams that synchronise with it; work on non-blocking streams is the caller's to order. To wait for a copy on
+ * another stream: ferry_copy_async and ferry_stream_synchronize.
  * The context is the calling thread's current one, else that of the destination's device, else of the source's, else of
  * device 0.
  *
