@@ -597,8 +597,8 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* These two, cast to a pointer, and NULL stand for the default streams of a context: the calling thread's current one
- * or, if it has none, the one that the call says. NULL is the legacy one also in programs that are compiled for per-thread
- * default streams (--default-stream per-thread): those pass FERRY_STREAM_PER_THREAD. */
+ * or, if it has none, the one that the call says. NULL is the legacy one also in programs compiled with
+ * --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD. */
 #define FERRY_STREAM_LEGACY 1
 #define FERRY_STREAM_PER_THREAD 2
 
