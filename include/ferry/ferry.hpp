@@ -1,0 +1,991 @@
+/*
+ * ferry for C++17 and later: owners, typed views, and copies that take their sizes from them. Header-only; it calls
+ * nothing but ferry.h, which is the manual for what each call does, when it blocks and what it refuses.
+ *
+ *     ferry::instance gpu = ferry::instance::open().or_throw();
+ *     auto volume = ferry::device_memory<float>::create(gpu, 0, 64 * 64 * 64).or_throw();
+ *     std::vector<float> slice(64 * 64);
+ *     ferry::copy(gpu, slice, volume.view().sub(0, 64 * 64)).or_throw();
+ *
+ *   Errors     Calls return a status, creators a result<T>; the compiler warns of one that is dropped. or_throw() turns
+ *              either into an exception and exists only where exceptions are enabled. Nothing else throws.
+ *   Ownership  Owners move and do not copy, are empty after a move, and destroy on their way out. They keep the
+ *              ferry_instance they were made with: it must outlive them. What fails while one is destroyed is lost; to
+ *              see it, pass release() to the C function.
+ *   Views      A view names memory and owns none: it must not outlive the memory, nor the memory a copy that is
+ *              enqueued. Extents and origins are elements, rows and slices; row pitches bytes; slice heights rows.
+ *              A view with a mistake in it, such as a box past its edge, is refused, field named, by the call that gets
+ *              it.
+ *   Handles    Owners pass as CUDA's own handles, and CUDA's as ferry's, without casts. An instance passes as its
+ *              ferry_instance *, so whatever takes one takes both.
+ *   Threads    As ferry.h; an owner is no more than a variable: two threads must not change it at once.
+ *   Needs      C++17, with or without exceptions and run-time types. std::span, std::mdspan and what is shaped like
+ *              them are taken where the program has them.
+ */
+#ifndef FERRY_FERRY_HPP
+#define FERRY_FERRY_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "ferry.h"
+
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#define FERRY_HAS_EXCEPTIONS 1
+#include <exception>
+#endif
+
+namespace ferry {
+// Programs built with headers of two versions do not mix their inline functions up.
+inline namespace v0 {
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Status
+// ---------------------------------------------------------------------------------------------------------------------
+
+// One readable line, cut to fit.
+struct line {
+    char text[256] = "";
+    const char *c_str() const noexcept { return text; }
+};
+
+// What came of a call. It is no bool, for in C a status that is true is a failure.
+class [[nodiscard]] status {
+public:
+    status() noexcept : status(FERRY_SUCCESS) {}
+    explicit status(std::int32_t code) noexcept {
+        info_.struct_size = sizeof info_;
+        info_.status = code;
+    }
+    explicit status(const ferry_error_info &info) noexcept : info_(info) {}
+
+    bool ok() const noexcept { return code() == FERRY_SUCCESS; }
+    std::int32_t code() const noexcept { return info_.status; } // 0, FERRY_ERROR_*, or -1000 - CUresult
+    std::int32_t side() const noexcept { return info_.side; }   // FERRY_SIDE_*, as field(), where the call tells
+    std::int32_t field() const noexcept { return info_.field; } // FERRY_FIELD_*
+    const ferry_error_info &info() const noexcept { return info_; }
+
+    const char *name() const noexcept { return ferry_status_name(code()); }
+    const char *text() const noexcept { return ferry_status_text(code()); }
+    ferry::line line() const noexcept {
+        ferry::line line;
+        ferry_error_format(&info_, line.text, sizeof line.text);
+        return line;
+    }
+    bool context_is_dead() const noexcept { return (ferry_status_traits(code()) & FERRY_STATUS_CONTEXT_DEAD) != 0; }
+    bool may_be_retried() const noexcept { return (ferry_status_traits(code()) & FERRY_STATUS_RETRY) != 0; }
+
+#ifdef FERRY_HAS_EXCEPTIONS
+    void or_throw() const; // ferry::error
+#endif
+
+private:
+    ferry_error_info info_ = {};
+};
+
+#ifdef FERRY_HAS_EXCEPTIONS
+class error : public std::exception {
+public:
+    explicit error(const status &why) noexcept : why_(why), line_(why.line()) {}
+    const status &why() const noexcept { return why_; }
+    const char *what() const noexcept override { return line_.c_str(); }
+
+private:
+    status why_;
+    line line_;
+};
+
+inline void status::or_throw() const {
+    if (!ok()) throw error(*this);
+}
+#endif
+
+// A value or why there is none; in that case the value is there too, but empty.
+template <class T> class [[nodiscard]] result {
+public:
+    result(T value) noexcept : value_(std::move(value)) {}
+    result(const status &failure) noexcept : why_(failure) {}
+
+    bool ok() const noexcept { return why_.ok(); }
+    explicit operator bool() const noexcept { return ok(); }
+    const status &why() const noexcept { return why_; }
+
+    T &operator*() &noexcept { return value_; }
+    const T &operator*() const &noexcept { return value_; }
+    T &&operator*() &&noexcept { return std::move(value_); }
+    T *operator->() noexcept { return &value_; }
+    const T *operator->() const noexcept { return &value_; }
+
+#ifdef FERRY_HAS_EXCEPTIONS
+    T or_throw() && {
+        why_.or_throw();
+        return std::move(value_);
+    }
+#endif
+
+private:
+    T value_ = {};
+    status why_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Views
+// ---------------------------------------------------------------------------------------------------------------------
+
+// How far a box reaches: elements or bytes, rows, slices.
+struct extent {
+    std::uint64_t width = 0, height = 1, depth = 1;
+    bool empty() const noexcept { return width == 0 || height == 0 || depth == 0; }
+};
+
+namespace detail {
+
+constexpr std::uint64_t most = ~std::uint64_t{0};
+
+// What does not fit becomes so large that it is refused.
+constexpr std::uint64_t multiply(std::uint64_t a, std::uint64_t b) noexcept { return b && a > most / b ? most : a * b; }
+constexpr std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept { return a > most - b ? most : a + b; }
+
+inline status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0,
+                      std::int32_t side = FERRY_SIDE_NONE) noexcept {
+    ferry_error_info info = {};
+    info.struct_size = sizeof info;
+    info.status = code;
+    info.side = side;
+    info.field = field;
+    info.limit = limit;
+    info.value = value;
+    return status(info);
+}
+
+// What views have in common; View says how big an element is and how its origin moves.
+template <class View> class box_view {
+public:
+    std::uint64_t width() const noexcept { return size_.width; } // elements
+    std::uint64_t height() const noexcept { return size_.height; }
+    std::uint64_t depth() const noexcept { return size_.depth; }
+    extent byte_extent() const noexcept {
+        return {multiply(size_.width, self().element_size()), size_.height, size_.depth};
+    }
+
+    // A box inside; dimensions that are not named stay whole.
+    View sub(std::uint64_t x, std::uint64_t y, std::uint64_t z, std::uint64_t width, std::uint64_t height,
+             std::uint64_t depth) const noexcept {
+        View inner = self();
+        const struct {
+            std::uint64_t end, limit, unit;
+            std::int32_t field;
+        } axes[] = {{add(x, width), size_.width, self().element_size(), FERRY_FIELD_X},
+                    {add(y, height), size_.height, 1, FERRY_FIELD_Y},
+                    {add(z, depth), size_.depth, 1, FERRY_FIELD_Z}};
+        for (const auto &axis : axes)
+            if (axis.end > axis.limit)
+                inner.blame(refusal(FERRY_ERROR_OUT_OF_BOUNDS, axis.field, multiply(axis.limit, axis.unit),
+                                    multiply(axis.end, axis.unit)));
+        inner.size_ = {width, height, depth};
+        if (inner.mistake().ok()) inner.move_origin(x, y, z);
+        return inner;
+    }
+    View sub(std::uint64_t x, std::uint64_t y, std::uint64_t width, std::uint64_t height) const noexcept {
+        return sub(x, y, 0, width, height, size_.depth);
+    }
+    View sub(std::uint64_t x, std::uint64_t width) const noexcept {
+        return sub(x, 0, 0, width, size_.height, size_.depth);
+    }
+
+    // Why no copy will take this view, if it is so.
+    const status &mistake() const noexcept { return mistake_; }
+    // Marks it so; the first mistake stays.
+    void blame(const status &mistake) noexcept {
+        if (mistake_.ok()) mistake_ = mistake;
+    }
+
+protected:
+    extent size_;
+    status mistake_;
+
+private:
+    const View &self() const noexcept { return static_cast<const View &>(*this); }
+};
+
+// Bytes are all that is copied.
+template <class T>
+inline constexpr bool is_element =
+    std::is_object_v<T> && !std::is_array_v<T> && !std::is_volatile_v<T> && std::is_trivially_copyable_v<T>;
+
+template <class T> using without_const = std::enable_if_t<std::is_const_v<T>, std::remove_const_t<T>>;
+
+} // namespace detail
+
+// A line, image or volume of elements of T (const T: only to be read) in memory with addresses. `kind` is
+// FERRY_KIND_HOST, FERRY_KIND_DEVICE, or FERRY_KIND_ANY where the address is to decide.
+template <class T, std::int32_t kind> class linear_view : public detail::box_view<linear_view<T, kind>> {
+    static_assert(detail::is_element<T>, "only what is trivially copyable is copied");
+    static constexpr bool on_device = kind == FERRY_KIND_DEVICE;
+
+public:
+    using element_type = T;
+    using value_type = std::remove_const_t<T>;
+
+    linear_view() noexcept = default;
+
+    // Row pitch 0: rows lie tight; slice height 0: slices do.
+    template <bool is_host = !on_device, std::enable_if_t<is_host, int> = 0>
+    linear_view(T *first, std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1,
+                std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
+        : linear_view(extent{width, height, depth}, 0, number_of(first), row_pitch, slice_height) {}
+
+    // `device` is an ordinal or FERRY_DEVICE_UNKNOWN; `address` a CUdeviceptr or a pointer from the CUDA runtime.
+    template <bool is_device = on_device, std::enable_if_t<is_device, int> = 0>
+    linear_view(std::int32_t device, std::uint64_t address, std::uint64_t width, std::uint64_t height = 1,
+                std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
+        : linear_view(extent{width, height, depth}, device, address, row_pitch, slice_height) {}
+    template <bool is_device = on_device, std::enable_if_t<is_device, int> = 0>
+    linear_view(std::int32_t device, T *address, std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1,
+                std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
+        : linear_view(extent{width, height, depth}, device, number_of(address), row_pitch, slice_height) {}
+
+    template <class U = T, class Mutable = detail::without_const<U>>
+    linear_view(const linear_view<Mutable, kind> &view) noexcept
+        : linear_view(view.size_, view.device_, view.address_, view.row_pitch_, view.slice_height_) {
+        this->mistake_ = view.mistake_;
+    }
+
+    std::uint64_t address() const noexcept { return address_; }
+    T *pointer() const noexcept { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address_)); }
+    std::int32_t device() const noexcept { return device_; }
+    std::uint64_t row_pitch() const noexcept { return row_pitch_; } // bytes
+    std::uint64_t slice_height() const noexcept { return slice_height_; }
+    static constexpr std::uint64_t element_size() noexcept { return sizeof(T); }
+    // Bytes from the first one to the end of the last.
+    std::uint64_t reach() const noexcept {
+        if (this->size_.empty()) return 0;
+        return offset_of(this->width(), this->height() - 1, this->depth() - 1);
+    }
+
+    // The first width * height * depth elements of a line as an image or a volume.
+    linear_view shaped(std::uint64_t width, std::uint64_t height, std::uint64_t depth = 1) const noexcept {
+        const std::uint64_t count = detail::multiply(detail::multiply(width, height), depth);
+        linear_view shaped(extent{width, height, depth}, device_, address_, 0, 0);
+        shaped.mistake_ = sub(0, 0, 0, count, 1, 1).mistake();
+        if (this->height() != 1 || this->depth() != 1)
+            shaped.blame(detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HEIGHT));
+        return shaped;
+    }
+    using detail::box_view<linear_view>::sub;
+
+    // The same memory, a byte for an element.
+    auto as_bytes() const noexcept {
+        using byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+        linear_view<byte, kind> bytes(this->byte_extent(), device_, address_, row_pitch_, slice_height_);
+        bytes.blame(this->mistake_);
+        return bytes;
+    }
+
+    // For descriptors of one's own. Where rows or slices lie tight their stride is 0.
+    ferry_place place() const noexcept {
+        ferry_place place = {};
+        place.kind = kind;
+        place.device = device_;
+        place.address = address_;
+        const bool has_slices = this->depth() > 1, has_rows = has_slices || this->height() > 1;
+        if (has_rows && row_pitch_ != this->byte_extent().width) place.row_pitch = row_pitch_;
+        if (has_slices && slice_height_ != this->height()) place.slice_height = slice_height_;
+        return place;
+    }
+
+private:
+    template <class, std::int32_t> friend class linear_view;
+    friend detail::box_view<linear_view>;
+
+    linear_view(const extent &size, std::int32_t device, std::uint64_t address, std::uint64_t row_pitch,
+                std::uint64_t slice_height) noexcept
+        : address_(address), row_pitch_(row_pitch ? row_pitch : detail::multiply(size.width, sizeof(T))),
+          slice_height_(slice_height ? slice_height : size.height), device_(device) {
+        this->size_ = size;
+    }
+
+    static std::uint64_t number_of(T *pointer) noexcept {
+        return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pointer));
+    }
+    std::uint64_t offset_of(std::uint64_t x, std::uint64_t y, std::uint64_t z) const noexcept {
+        const std::uint64_t rows = detail::add(detail::multiply(z, slice_height_), y);
+        return detail::add(detail::multiply(rows, row_pitch_), detail::multiply(x, sizeof(T)));
+    }
+    void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
+        const std::uint64_t offset = offset_of(x, y, z);
+        if (offset > detail::most - address_)
+            return this->blame(detail::refusal(FERRY_ERROR_OVERFLOW, FERRY_FIELD_ADDRESS, 0, address_));
+        address_ += offset;
+    }
+
+    std::uint64_t address_ = 0;
+    std::uint64_t row_pitch_ = 0;
+    std::uint64_t slice_height_ = 1;
+    std::int32_t device_ = 0;
+};
+
+template <class T> using host_view = linear_view<T, FERRY_KIND_HOST>;
+template <class T> using device_view = linear_view<T, FERRY_KIND_DEVICE>;
+template <class T> using any_view = linear_view<T, FERRY_KIND_ANY>;
+
+// A box of a CUDA array. Elements are texels or, in block-compressed formats, blocks of 4 x 4; layers and the faces of
+// a cube are slices. Like CUDA's handle it says nothing of const.
+class array_view : public detail::box_view<array_view> {
+public:
+    array_view() noexcept = default;
+
+    // The whole of any CUarray, on `device` or FERRY_DEVICE_UNKNOWN. The driver is asked for its shape.
+    static result<array_view> of(ferry_instance *instance, std::int32_t device, CUarray_st *array) noexcept {
+        ferry_array_desc desc = {};
+        desc.struct_size = sizeof desc;
+        array_view view;
+        if (const std::int32_t code = ferry_array_describe(instance, array, &desc, &view.element_size_))
+            return status(code);
+        const bool has_blocks = desc.format >= FERRY_FORMAT_BC1_UNORM && desc.format <= FERRY_FORMAT_BC7_UNORM_SRGB;
+        const std::uint64_t side = has_blocks ? 4 : 1;
+        view.array_ = array;
+        view.device_ = device;
+        view.size_ = {(desc.width + side - 1) / side, desc.height ? (desc.height + side - 1) / side : 1,
+                      desc.depth ? desc.depth : 1};
+        if (view.element_size_ == 0) view.blame(detail::refusal(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_ARRAY));
+        return view;
+    }
+
+    CUarray_st *array() const noexcept { return array_; }
+    std::int32_t device() const noexcept { return device_; }
+    std::uint32_t element_size() const noexcept { return element_size_; } // bytes; 0: only its planes can be copied
+
+    // One layer, face or slice.
+    array_view layer(std::uint64_t number) const noexcept { return sub(0, 0, number, width(), height(), 1); }
+
+    // For descriptors of one's own.
+    ferry_place place() const noexcept {
+        ferry_place place = {};
+        place.kind = FERRY_KIND_ARRAY;
+        place.device = device_;
+        place.array = array_;
+        place.x = x_ * element_size_;
+        place.y = y_;
+        place.z = z_;
+        return place;
+    }
+
+private:
+    friend detail::box_view<array_view>;
+    void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept { x_ += x, y_ += y, z_ += z; }
+
+    CUarray_st *array_ = nullptr;
+    std::uint64_t x_ = 0, y_ = 0, z_ = 0;
+    std::uint32_t element_size_ = 0;
+    std::int32_t device_ = 0;
+};
+
+// What is taken for a view.
+namespace detail {
+
+template <class> inline constexpr bool is_linear_view = false;
+template <class T, std::int32_t kind> inline constexpr bool is_linear_view<linear_view<T, kind>> = true;
+template <class V> inline constexpr bool is_view = is_linear_view<V> || std::is_same_v<V, array_view>;
+
+template <class V> inline constexpr bool is_writable = std::is_same_v<V, array_view>;
+template <class T, std::int32_t kind> inline constexpr bool is_writable<linear_view<T, kind>> = !std::is_const_v<T>;
+
+// Elements are of one type, but for arrays, which know only their size.
+template <class From, class To> inline constexpr bool same_elements = true;
+template <class From, std::int32_t from_kind, class To, std::int32_t to_kind>
+inline constexpr bool same_elements<linear_view<From, from_kind>, linear_view<To, to_kind>> =
+    std::is_same_v<std::remove_const_t<From>, std::remove_const_t<To>>;
+
+// Of the ways to see a range, the first that fits.
+template <int number> struct choice : choice<number + 1> {};
+template <> struct choice<5> {};
+
+template <class V, std::enable_if_t<is_view<V>, int> = 0> V as_view(const V &view, choice<0>) noexcept { return view; }
+
+template <class Owner, class V = decltype(std::declval<Owner &>().view()), std::enable_if_t<is_view<V>, int> = 0>
+V as_view(Owner &owner, choice<1>) noexcept {
+    return owner.view();
+}
+
+template <class T, std::size_t width> host_view<T> as_view(T (&array)[width], choice<2>) noexcept {
+    return {array, width};
+}
+template <class T, std::size_t height, std::size_t width>
+host_view<T> as_view(T (&array)[height][width], choice<2>) noexcept {
+    return {array[0], width, height};
+}
+template <class T, std::size_t depth, std::size_t height, std::size_t width>
+host_view<T> as_view(T (&array)[depth][height][width], choice<2>) noexcept {
+    return {array[0][0], width, height, depth};
+}
+
+// What is shaped like std::mdspan, unless its accessor makes elements up: those have no address to copy from.
+template <class M, class T = typename M::element_type>
+using mdspan_element =
+    std::enable_if_t<std::is_same_v<typename M::reference, T &> && std::is_same_v<typename M::data_handle_type, T *> &&
+                         is_element<T> && (M::rank() >= 1 && M::rank() <= 3),
+                     T>;
+
+// Its last extent is X. Elements along X must be neighbours, rows a pitch apart and slices whole rows.
+template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &span, choice<3>) noexcept {
+    constexpr std::size_t rank = M::rank();
+    const bool is_strided = span.is_strided();
+    std::uint64_t size[3] = {1, 1, 1}, stride[3] = {sizeof(T), 0, 0}; // of X, Y, Z; in elements, in bytes
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+        size[axis] = static_cast<std::uint64_t>(span.extent(rank - 1 - axis));
+        if (is_strided && size[axis] > 1)
+            stride[axis] = multiply(static_cast<std::uint64_t>(span.stride(rank - 1 - axis)), sizeof(T));
+    }
+    const bool has_slices = size[2] > 1, has_rows = size[1] > 1;
+    const std::uint64_t width = multiply(size[0], sizeof(T));
+    const std::uint64_t row_pitch = has_rows ? stride[1] : has_slices ? stride[2] : width;
+    const std::uint64_t slice_height = has_slices && row_pitch ? stride[2] / row_pitch : size[1];
+    host_view<T> view(span.data_handle(), size[0], size[1], size[2], row_pitch, slice_height);
+    if (extent{size[0], size[1], size[2]}.empty()) return view;
+    if (!is_strided || stride[0] != sizeof(T))
+        view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_X, sizeof(T), is_strided ? stride[0] : 0));
+    if (row_pitch < width) view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_ROW_PITCH, width, row_pitch));
+    if (slice_height < size[1] || (has_slices && stride[2] % row_pitch != 0))
+        view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_SLICE_HEIGHT));
+    return view;
+}
+
+// std::vector, std::array, std::span, std::string and their like.
+template <class C, class T = std::remove_pointer_t<decltype(std::declval<C &>().data())>,
+          class Size = decltype(std::declval<C &>().size()),
+          std::enable_if_t<is_element<T> && std::is_same_v<decltype(std::declval<C &>().data()), T *> &&
+                               std::is_convertible_v<Size, std::uint64_t>,
+                           int> = 0>
+host_view<T> as_view(C &container, choice<4>) noexcept {
+    return {container.data(), static_cast<std::uint64_t>(container.size())};
+}
+
+template <class R> using view_type = decltype(as_view(std::declval<std::remove_reference_t<R> &>(), choice<0>{}));
+
+// Whether the memory stays when a temporary R goes: that of views, of mdspans, and of spans, which hand out the same
+// pointer when they are const.
+template <class R, class = void> inline constexpr bool is_span = is_view<R>;
+template <class R> inline constexpr bool is_span<R, std::enable_if_t<std::is_object_v<mdspan_element<R>>>> = true;
+template <class R>
+inline constexpr bool is_span<
+    R, std::enable_if_t<std::is_trivially_copyable_v<R> && std::is_same_v<decltype(std::declval<const R &>().data()),
+                                                                          decltype(std::declval<R &>().data())>>> =
+    true;
+template <class R>
+inline constexpr bool outlives_call =
+    std::is_lvalue_reference_v<R> || is_span<std::remove_cv_t<std::remove_reference_t<R>>>;
+
+template <class From, class To>
+using if_copyable =
+    std::enable_if_t<is_writable<view_type<To>> && outlives_call<To> && same_elements<view_type<From>, view_type<To>>,
+                     int>;
+template <class From> using if_outlives_call = std::enable_if_t<outlives_call<From>, int>;
+
+template <class To>
+using fill_element =
+    typename std::enable_if_t<is_writable<view_type<To>> && outlives_call<To> && is_linear_view<view_type<To>>,
+                              view_type<To>>::value_type;
+
+} // namespace detail
+
+// What a copy takes a range for: a view as it is; an owner as what it owns; a C array of up to three dimensions, an
+// mdspan, and whatever has data() and size(), as host memory. So a container of device memory is not to be passed: name
+// its memory with a device_view.
+template <class R, detail::if_outlives_call<R> = 0> detail::view_type<R> view_of(R &&range) noexcept {
+    return detail::as_view(range, detail::choice<0>{});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Instance
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+template <class T> T sized() noexcept {
+    T filled = {};
+    filled.struct_size = sizeof filled;
+    return filled;
+}
+
+// The value that `call` writes to its last argument.
+template <class T, class Call, class... Arguments>
+result<T> fetch(T value, Call call, Arguments... arguments) noexcept {
+    if (const std::int32_t code = call(arguments..., &value)) return status(code);
+    return value;
+}
+
+// The status of a call whose last argument tells what was wrong.
+template <class Call, class... Arguments> status told_by(Call call, Arguments... arguments) noexcept {
+    ferry_error_info info = sized<ferry_error_info>();
+    info.status = call(arguments..., &info);
+    return status(info);
+}
+
+struct nothing {};
+
+// What `destroy` ends, and what is to be known about it.
+template <class Handle, std::int32_t (*destroy)(ferry_instance *, Handle), class Known = nothing> class owner {
+public:
+    owner() noexcept = default;
+    // Takes over what a call of ferry.h created.
+    owner(ferry_instance *instance, Handle handle, const Known &known = {}) noexcept
+        : instance_(instance), handle_(handle), known_(known) {}
+    owner(owner &&other) noexcept
+        : instance_(other.instance_), handle_(other.handle_), known_(std::exchange(other.known_, {})) {
+        other.handle_ = {};
+    }
+    owner &operator=(owner &&other) noexcept {
+        if (this == &other) return *this;
+        reset();
+        instance_ = other.instance_;
+        known_ = other.known_;
+        handle_ = other.release();
+        return *this;
+    }
+    ~owner() { reset(); }
+
+    explicit operator bool() const noexcept { return handle_ != Handle{}; }
+    Handle handle() const noexcept { return handle_; }
+    // Leaves it empty, and what it owned to the caller.
+    Handle release() noexcept {
+        known_ = {};
+        return std::exchange(handle_, {});
+    }
+    void reset() noexcept {
+        if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle));
+    }
+
+protected:
+    ferry_instance *instance_ = nullptr;
+    Handle handle_ = {};
+    Known known_ = {};
+};
+
+template <class Owner, class Handle, class... Known>
+result<Owner> own(ferry_instance *instance, const result<Handle> &made, const Known &...known) noexcept {
+    if (!made) return made.why();
+    return Owner(instance, *made, known...);
+}
+
+inline std::int32_t close(ferry_instance *, ferry_instance *instance) noexcept {
+    ferry_close(instance);
+    return FERRY_SUCCESS;
+}
+
+} // namespace detail
+
+// An open ferry_instance. It must outlive what is made with it.
+class instance : public detail::owner<ferry_instance *, detail::close> {
+public:
+    instance() noexcept = default;
+    explicit instance(ferry_instance *opened) noexcept : owner(opened, opened) {} // takes it over
+
+    // struct_size need not be set.
+    static result<instance> open(ferry_options options = {}) noexcept {
+        options.struct_size = sizeof options;
+        ferry_instance *opened = nullptr;
+        const status done = detail::told_by(ferry_open, &options, &opened);
+        if (!done.ok()) return done;
+        return instance(opened);
+    }
+    operator ferry_instance *() const noexcept { return handle_; }
+
+    result<ferry_report> report() const noexcept {
+        return detail::fetch(detail::sized<ferry_report>(), ferry_get_report, handle_);
+    }
+    result<ferry_device_info> device_info(std::int32_t device) const noexcept {
+        return detail::fetch(detail::sized<ferry_device_info>(), ferry_get_device_info, handle_, device);
+    }
+    result<ferry_address_info> address_info(std::uint64_t address) const noexcept {
+        return detail::fetch(detail::sized<ferry_address_info>(), ferry_get_address_info, handle_, address);
+    }
+    // Of `device` reaching the memory of `peer`, as are the next three.
+    result<ferry_peer_info> peer_info(std::int32_t device, std::int32_t peer) const noexcept {
+        return detail::fetch(detail::sized<ferry_peer_info>(), ferry_get_peer_info, handle_, device, peer);
+    }
+    status probe_peer(std::int32_t device, std::int32_t peer) const noexcept {
+        return status(ferry_peer_probe(handle_, device, peer));
+    }
+    status enable_peer(std::int32_t device, std::int32_t peer) const noexcept {
+        return status(ferry_peer_enable(handle_, device, peer));
+    }
+    status disable_peer(std::int32_t device, std::int32_t peer) const noexcept {
+        return status(ferry_peer_disable(handle_, device, peer));
+    }
+    // Waits for all work in the context that ferry uses for `device`.
+    status synchronize(std::int32_t device) const noexcept {
+        return status(ferry_context_synchronize(handle_, device, nullptr));
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory. Elements are not constructed: what they hold at first is not defined.
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+// Memory of a view's shape; through a const owner it is only read.
+template <class T, std::int32_t kind, class Handle, std::int32_t (*destroy)(ferry_instance *, Handle)>
+class memory : public owner<Handle, destroy, linear_view<T, kind>> {
+    static_assert(!std::is_const_v<T>, "what is const could never be written");
+
+public:
+    using memory::owner::owner;
+    linear_view<T, kind> view() noexcept { return this->known_; }
+    linear_view<const T, kind> view() const noexcept { return this->known_; }
+    std::uint64_t address() const noexcept { return this->known_.address(); }
+};
+
+// Memory that the host can use, as a range.
+template <class T, std::int32_t kind, class Handle, std::int32_t (*destroy)(ferry_instance *, Handle)>
+class host_memory : public memory<T, kind, Handle, destroy> {
+public:
+    using host_memory::memory::memory;
+    T *data() noexcept { return this->known_.pointer(); }
+    const T *data() const noexcept { return this->known_.pointer(); }
+    std::size_t size() const noexcept { return static_cast<std::size_t>(this->known_.width()); } // elements
+    T *begin() noexcept { return data(); }
+    T *end() noexcept { return data() + size(); }
+    const T *begin() const noexcept { return data(); }
+    const T *end() const noexcept { return data() + size(); }
+    T &operator[](std::size_t index) noexcept { return data()[index]; }
+    const T &operator[](std::size_t index) const noexcept { return data()[index]; }
+};
+
+} // namespace detail
+
+// ferry_device_alloc: a line of elements on a device.
+template <class T> class device_memory : public detail::memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
+public:
+    using device_memory::memory::memory;
+    static result<device_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
+        const auto made =
+            detail::fetch(std::uint64_t{0}, ferry_device_alloc, instance, device, detail::multiply(count, sizeof(T)));
+        return detail::own<device_memory>(instance, made, device_view<T>(device, *made, count));
+    }
+};
+
+// ferry_device_alloc_pitched: an image, or a volume of `depth` images one after the other.
+template <class T>
+class pitched_memory : public detail::memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
+public:
+    using pitched_memory::memory::memory;
+    static result<pitched_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t width,
+                                         std::uint64_t height, std::uint64_t depth = 1) noexcept {
+        constexpr std::uint32_t element_size = sizeof(T) % 16 == 0 ? 16 : sizeof(T) % 8 == 0 ? 8 : 4;
+        std::uint64_t address = 0;
+        const auto row_pitch = detail::fetch(std::uint64_t{0}, [&](std::uint64_t *pitch) {
+            return ferry_device_alloc_pitched(instance, device, detail::multiply(width, sizeof(T)),
+                                              detail::multiply(height, depth), element_size, &address, pitch);
+        });
+        if (!row_pitch) return row_pitch.why();
+        return pitched_memory(instance, address, device_view<T>(device, address, width, height, depth, *row_pitch));
+    }
+};
+
+// ferry_managed_alloc: one address for the host and every device. Copies take it for device memory.
+template <class T>
+class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
+public:
+    using managed_memory::host_memory::host_memory;
+    static result<managed_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
+        const auto made =
+            detail::fetch(std::uint64_t{0}, ferry_managed_alloc, instance, device, detail::multiply(count, sizeof(T)));
+        return detail::own<managed_memory>(instance, made, device_view<T>(device, *made, count));
+    }
+};
+
+// ferry_host_alloc: pinned host memory. `flags`: 0 or FERRY_HOST_WRITE_COMBINED.
+template <class T> class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free> {
+public:
+    using pinned_memory::host_memory::host_memory;
+    static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
+                                        std::uint32_t flags = 0) noexcept {
+        void *const none = nullptr;
+        const auto made = detail::fetch(none, ferry_host_alloc, instance, detail::multiply(count, sizeof(T)), flags);
+        return detail::own<pinned_memory>(instance, made, host_view<T>(static_cast<T *>(*made), count));
+    }
+};
+
+// ferry_host_register: pins host memory where it lies, for as long as this lives. The range is used as before and must
+// stay where it is. `flags`: 0 or FERRY_REGISTER_READ_ONLY.
+class registration : public detail::owner<void *, ferry_host_unregister> {
+public:
+    using owner::owner;
+    template <class R, detail::if_outlives_call<R> = 0>
+    static result<registration> create(ferry_instance *instance, R &&range, std::uint32_t flags = 0) noexcept {
+        const host_view<const typename detail::view_type<R>::value_type> view = view_of(range);
+        if (!view.mistake().ok()) return view.mistake();
+        void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
+        if (const std::int32_t code = ferry_host_register(instance, first, view.reach(), flags)) return status(code);
+        return registration(instance, first);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Arrays
+// ---------------------------------------------------------------------------------------------------------------------
+
+// Width and height in texels; height 0 for 1D, depth 0 for 1D and 2D.
+inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, std::uint64_t width,
+                                   std::uint64_t height = 0, std::uint64_t depth = 0,
+                                   std::uint32_t flags = 0) noexcept {
+    ferry_array_desc desc = detail::sized<ferry_array_desc>();
+    desc.format = format;
+    desc.channels = channels;
+    desc.flags = flags;
+    desc.width = width;
+    desc.height = height;
+    desc.depth = depth;
+    return desc;
+}
+
+// ferry_array_create.
+class array : public detail::owner<CUarray_st *, ferry_array_destroy, array_view> {
+public:
+    using owner::owner;
+    static result<array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc) noexcept {
+        CUarray_st *const none = nullptr;
+        auto made = detail::own<array>(instance, detail::fetch(none, ferry_array_create, instance, device, &desc));
+        if (!made) return made;
+        const auto view = array_view::of(instance, device, *made);
+        if (!view) return view.why();
+        made->known_ = *view;
+        return made;
+    }
+    operator CUarray_st *() const noexcept { return handle_; }
+    array_view view() const noexcept { return known_; }
+    // Of planar video formats; it ends with the array.
+    result<array_view> plane(std::uint32_t number) const noexcept {
+        CUarray_st *const none = nullptr;
+        const auto plane = detail::fetch(none, ferry_array_get_plane, instance_, handle_, number);
+        return plane ? array_view::of(instance_, known_.device(), *plane) : plane.why();
+    }
+};
+
+// ferry_mipmapped_array_create. `levels` 0: as many as there can be.
+class mipmapped_array : public detail::owner<CUmipmappedArray_st *, ferry_mipmapped_array_destroy, std::int32_t> {
+public:
+    using owner::owner; // its device is to be known
+    static result<mipmapped_array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc,
+                                          std::uint32_t levels = 0) noexcept {
+        CUmipmappedArray_st *const none = nullptr;
+        const auto made = detail::fetch(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
+        return detail::own<mipmapped_array>(instance, made, device);
+    }
+    operator CUmipmappedArray_st *() const noexcept { return handle_; }
+    // 0 is the largest; it ends with the mipmapped array.
+    result<array_view> level(std::uint32_t number) const noexcept {
+        CUarray_st *const none = nullptr;
+        const auto level = detail::fetch(none, ferry_mipmapped_array_get_level, instance_, handle_, number);
+        return level ? array_view::of(instance_, known_, *level) : level.why();
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Streams, events and contexts
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+template <class Call, class... Arguments> result<bool> is_done(Call call, Arguments... arguments) noexcept {
+    const auto done = fetch(std::int32_t{0}, call, arguments...);
+    if (!done) return done.why();
+    return *done != 0;
+}
+
+inline std::int32_t pop_context(ferry_instance *instance, bool) noexcept {
+    return ferry_context_pop(instance, nullptr);
+}
+
+} // namespace detail
+
+// ferry_stream_create. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. An empty one passes as NULL, the legacy default stream.
+class stream : public detail::owner<CUstream_st *, ferry_stream_destroy> {
+public:
+    using owner::owner;
+    static result<stream> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0,
+                                 std::int32_t priority = 0) noexcept {
+        CUstream_st *const none = nullptr;
+        return detail::own<stream>(instance,
+                                   detail::fetch(none, ferry_stream_create, instance, device, flags, priority));
+    }
+    operator CUstream_st *() const noexcept { return handle_; }
+
+    status synchronize() const noexcept { return status(ferry_stream_synchronize(instance_, handle_)); }
+    result<bool> is_done() const noexcept { return detail::is_done(ferry_stream_query, instance_, handle_); }
+    // What is enqueued from now on waits for the work before the event's last record.
+    status wait(CUevent_st *event) const noexcept { return status(ferry_stream_wait_event(instance_, handle_, event)); }
+};
+
+// ferry_event_create. `flags`: 0 or FERRY_EVENT_* bits.
+class event : public detail::owner<CUevent_st *, ferry_event_destroy> {
+public:
+    using owner::owner;
+    static result<event> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0) noexcept {
+        CUevent_st *const none = nullptr;
+        return detail::own<event>(instance, detail::fetch(none, ferry_event_create, instance, device, flags));
+    }
+    operator CUevent_st *() const noexcept { return handle_; }
+
+    status record(CUstream_st *stream) const noexcept { return status(ferry_event_record(instance_, handle_, stream)); }
+    status synchronize() const noexcept { return status(ferry_event_synchronize(instance_, handle_)); }
+    result<bool> is_done() const noexcept { return detail::is_done(ferry_event_query, instance_, handle_); }
+    // Milliseconds.
+    result<float> elapsed_ms_since(CUevent_st *start) const noexcept {
+        return detail::fetch(0.0f, ferry_event_elapsed_time, instance_, start, handle_);
+    }
+};
+
+// ferry_context_push: a context is current on the thread for as long as this lives. Scopes end on the thread where they
+// began, the last one first.
+class context_scope : public detail::owner<bool, detail::pop_context> {
+public:
+    using owner::owner;
+    // The context that ferry uses for `device`.
+    static result<context_scope> enter(ferry_instance *instance, std::int32_t device) noexcept {
+        return enter(instance, device, nullptr);
+    }
+    static result<context_scope> enter(ferry_instance *instance, CUctx_st *context) noexcept {
+        if (!context) return status(FERRY_ERROR_INVALID_ARGUMENT);
+        return enter(instance, 0, context);
+    }
+
+private:
+    static result<context_scope> enter(ferry_instance *instance, std::int32_t device, CUctx_st *context) noexcept {
+        if (const std::int32_t code = ferry_context_push(instance, device, context)) return status(code);
+        return context_scope(instance, true);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Copies, explanations and fills
+//
+// Both ends of a copy have the same width, height and depth: elements of one type or, with an array at either end, the
+// same bytes. Ends that differ are refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller one. A destination is
+// not const, and nothing is enqueued from or to a temporary that owns its memory.
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline status at_side(const status &mistake, std::int32_t side) noexcept {
+    return refusal(mistake.code(), mistake.field(), mistake.info().limit, mistake.info().value, side);
+}
+
+inline status check_same(const extent &from, const extent &to) noexcept {
+    const struct {
+        std::uint64_t from, to;
+        std::int32_t field;
+    } axes[] = {{from.width, to.width, FERRY_FIELD_WIDTH},
+                {from.height, to.height, FERRY_FIELD_HEIGHT},
+                {from.depth, to.depth, FERRY_FIELD_DEPTH}};
+    for (const auto &axis : axes) {
+        if (axis.from < axis.to)
+            return refusal(FERRY_ERROR_OUT_OF_BOUNDS, axis.field, axis.from, axis.to, FERRY_SIDE_SOURCE);
+        if (axis.from > axis.to)
+            return refusal(FERRY_ERROR_OUT_OF_BOUNDS, axis.field, axis.to, axis.from, FERRY_SIDE_DESTINATION);
+    }
+    return {};
+}
+
+// To a descriptor a height or depth of 0 is 1, so what is empty shows in the width.
+template <class Desc> void set_extent(Desc &desc, const extent &extent) noexcept {
+    desc.width = extent.empty() ? 0 : extent.width;
+    desc.height = extent.height;
+    desc.depth = extent.depth;
+}
+
+template <class From, class To> status describe(const From &from, const To &to, ferry_copy_desc &copy) noexcept {
+    if (!from.mistake().ok()) return at_side(from.mistake(), FERRY_SIDE_SOURCE);
+    if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
+    copy.source = from.place();
+    copy.destination = to.place();
+    set_extent(copy, from.byte_extent());
+    return check_same(from.byte_extent(), to.byte_extent());
+}
+
+template <class To>
+status describe(const To &to, const typename To::value_type &value, ferry_fill_desc &fill) noexcept {
+    static_assert(sizeof value <= sizeof fill.pattern, "a pattern has at most 16 bytes");
+    if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
+    const ferry_place place = to.place();
+    ferry_fill_desc_init(&fill, &place, 0, 1, 1, &value, sizeof value);
+    set_extent(fill, to.byte_extent());
+    return {};
+}
+
+} // namespace detail
+
+// The descriptor of a copy, to be kept or changed.
+template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
+result<ferry_copy_desc> describe_copy(From &&from, To &&to) noexcept {
+    ferry_copy_desc desc = {};
+    const status done = detail::describe(view_of(from), view_of(to), desc);
+    return done.ok() ? result<ferry_copy_desc>(desc) : done;
+}
+
+// ferry_copy: returns when the bytes are there.
+template <class From, class To, detail::if_copyable<From, To> = 0>
+status copy(ferry_instance *instance, From &&from, To &&to) noexcept {
+    ferry_copy_desc desc = {};
+    const status done = detail::describe(view_of(from), view_of(to), desc);
+    return done.ok() ? detail::told_by(ferry_copy, instance, &desc) : done;
+}
+
+// ferry_copy_async: ordered on `stream`, a CUstream, cudaStream_t or ferry::stream.
+template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
+status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream) noexcept {
+    ferry_copy_desc desc = {};
+    const status done = detail::describe(view_of(from), view_of(to), desc);
+    return done.ok() ? detail::told_by(ferry_copy_async, instance, &desc, stream) : done;
+}
+
+// ferry_explain: what copy() would do, without doing it.
+template <class From, class To, detail::if_copyable<From, To> = 0>
+result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to) noexcept {
+    ferry_copy_desc desc = {};
+    ferry_explanation found = detail::sized<ferry_explanation>();
+    status done = detail::describe(view_of(from), view_of(to), desc);
+    if (done.ok()) done = detail::told_by(ferry_explain, instance, &desc, &found);
+    return done.ok() ? result<ferry_explanation>(found) : done;
+}
+
+// ferry_explain_async: what copy_async() would do.
+template <class From, class To, detail::if_copyable<From, To> = 0>
+result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream) noexcept {
+    ferry_copy_desc desc = {};
+    ferry_explanation found = detail::sized<ferry_explanation>();
+    status done = detail::describe(view_of(from), view_of(to), desc);
+    if (done.ok()) done = detail::told_by(ferry_explain_async, instance, &desc, stream, &found);
+    return done.ok() ? result<ferry_explanation>(found) : done;
+}
+
+inline line line_of(const ferry_explanation &explanation) noexcept {
+    line line;
+    ferry_explanation_format(&explanation, line.text, sizeof line.text);
+    return line;
+}
+
+// ferry_fill: every element becomes `value`; returns when the bytes are there.
+template <class To> status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value) noexcept {
+    ferry_fill_desc desc = {};
+    const status done = detail::describe(view_of(to), value, desc);
+    return done.ok() ? detail::told_by(ferry_fill, instance, &desc) : done;
+}
+
+// ferry_fill_async: ordered on `stream`.
+template <class To>
+status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
+                  CUstream_st *stream) noexcept {
+    ferry_fill_desc desc = {};
+    const status done = detail::describe(view_of(to), value, desc);
+    return done.ok() ? detail::told_by(ferry_fill_async, instance, &desc, stream) : done;
+}
+
+} // namespace v0
+} // namespace ferry
+
+#endif
