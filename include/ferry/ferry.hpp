@@ -215,8 +215,6 @@ template <class T>
 inline constexpr bool is_element =
     std::is_object_v<T> && !std::is_array_v<T> && !std::is_volatile_v<T> && std::is_trivially_copyable_v<T>;
 
-template <class T> using without_const = std::enable_if_t<std::is_const_v<T>, std::remove_const_t<T>>;
-
 } // namespace detail
 
 // A line, image or volume of elements of T (const T: only to be read) in memory with addresses. `kind` is
@@ -247,8 +245,9 @@ public:
                 std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
         : linear_view(extent{width, height, depth}, device, number_of(address), row_pitch, slice_height) {}
 
-    template <class U = T, class Mutable = detail::without_const<U>>
-    linear_view(const linear_view<Mutable, kind> &view) noexcept
+    // What may be written may be read.
+    template <class U = T, std::enable_if_t<std::is_const_v<U>, int> = 0>
+    linear_view(const linear_view<std::remove_const_t<U>, kind> &view) noexcept
         : linear_view(view.size_, view.device_, view.address_, view.row_pitch_, view.slice_height_) {
         this->mistake_ = view.mistake_;
     }
@@ -269,9 +268,10 @@ public:
     linear_view shaped(std::uint64_t width, std::uint64_t height, std::uint64_t depth = 1) const noexcept {
         const std::uint64_t count = detail::multiply(detail::multiply(width, height), depth);
         linear_view shaped(extent{width, height, depth}, device_, address_, 0, 0);
-        shaped.mistake_ = sub(0, 0, 0, count, 1, 1).mistake();
+        shaped.mistake_ = this->mistake_;
         if (this->height() != 1 || this->depth() != 1)
-            shaped.blame(detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HEIGHT));
+            shaped.blame(detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HEIGHT, 1, this->height()));
+        shaped.blame(sub(0, 0, 0, count, 1, 1).mistake());
         return shaped;
     }
     using detail::box_view<linear_view>::sub;
@@ -448,7 +448,7 @@ template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &sp
     if (!is_strided || stride[0] != sizeof(T))
         view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_X, sizeof(T), is_strided ? stride[0] : 0));
     if (row_pitch < width) view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_ROW_PITCH, width, row_pitch));
-    if (slice_height < size[1] || (has_slices && stride[2] % row_pitch != 0))
+    if (slice_height < size[1] || (has_slices && row_pitch && stride[2] % row_pitch != 0))
         view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_SLICE_HEIGHT));
     return view;
 }
@@ -549,6 +549,7 @@ public:
 
     explicit operator bool() const noexcept { return handle_ != Handle{}; }
     Handle handle() const noexcept { return handle_; }
+    ferry_instance *instance() const noexcept { return instance_; }
     // Leaves it empty, and what it owned to the caller.
     Handle release() noexcept {
         known_ = {};

@@ -1,0 +1,447 @@
+// ferry.hpp: who frees what, whether the bytes that a view names are the ones that travel, and what is refused.
+#include <array>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "ferry/ferry.hpp"
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+
+::testing::AssertionResult is_success(const status &done) {
+    if (done.ok()) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << done.line().text;
+}
+template <class T>::testing::AssertionResult is_success(const result<T> &made) { return is_success(made.why()); }
+
+namespace {
+
+class cpp : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        gpu = full.get();
+    }
+    ferry_instance *gpu = nullptr;
+};
+
+void expect_refusal(const status &refused, std::int32_t code, std::int32_t side, std::int32_t field) {
+    test::expect_refusal(refused.code(), refused.info(), code, side, field);
+}
+
+using volume_view = host_view<std::uint32_t>;
+
+// A host volume of numbers that differ.
+struct volume {
+    std::uint64_t width, height, depth;
+    std::vector<std::uint32_t> elements = numbers(width * height * depth);
+
+    static std::vector<std::uint32_t> numbers(std::uint64_t count) {
+        std::vector<std::uint32_t> numbers(count);
+        for (std::uint32_t i = 0; i < count; ++i)
+            numbers[i] = 0x9e3779b9u * (i + 1);
+        return numbers;
+    }
+    volume_view view() { return view_of(elements).shaped(width, height, depth); }
+    std::uint32_t &at(std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+        return elements[(z * height + y) * width + x];
+    }
+};
+
+// Ownership
+
+template <class Make>
+void expect_owner_destroys(fault_driver &driver, const char *creates, const char *destroys, Make make) {
+    SCOPED_TRACE(creates);
+    auto made = make();
+    ASSERT_OK(made);
+    driver.reset_counts();
+    {
+        auto first = *std::move(made);
+        using owner = decltype(first);
+        static_assert(!std::is_copy_constructible_v<owner> && !std::is_copy_assignable_v<owner>);
+        static_assert(std::is_nothrow_move_constructible_v<owner> && std::is_nothrow_move_assignable_v<owner>);
+        EXPECT_FALSE(*made) << "empty after a move";
+        const auto handle = first.handle();
+        owner &itself = first;
+        first = std::move(itself);
+        EXPECT_EQ(first.handle(), handle);
+
+        owner second = *make();
+        second = std::move(first); // what it had is destroyed
+        EXPECT_EQ(driver.calls(destroys), 1);
+        EXPECT_FALSE(first);
+        EXPECT_EQ(second.handle(), handle);
+
+        ferry_instance *const gpu = second.instance();
+        owner third(gpu, second.release());
+        second.reset();
+        EXPECT_FALSE(second);
+        EXPECT_EQ(driver.calls(destroys), 1) << "what was released is another's";
+        third.reset();
+        third.reset();
+        EXPECT_EQ(driver.calls(destroys), 2);
+
+        const owner last = *make();
+        EXPECT_TRUE(last);
+    }
+    EXPECT_EQ(driver.calls(creates), 2);
+    EXPECT_EQ(driver.calls(destroys), 3);
+
+    driver.fail(creates, CUDA_ERROR_OUT_OF_MEMORY);
+    const auto refused = make();
+    EXPECT_FALSE(refused);
+    EXPECT_FALSE(*refused);
+    EXPECT_EQ(refused.why().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_TRUE(refused.why().may_be_retried());
+    EXPECT_EQ(driver.calls(destroys), 3) << "what failed leaves nothing to destroy";
+}
+
+TEST_F(cpp, owners_destroy_once_what_they_have) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    ferry_instance *const gpu = opened.get();
+    const auto expect = [&](const char *creates, const char *destroys, auto make) {
+        expect_owner_destroys(driver, creates, destroys, make);
+    };
+    expect("cuMemAlloc", "cuMemFree", [=] { return device_memory<int>::create(gpu, 0, 100); });
+    expect("cuMemAllocPitch", "cuMemFree", [=] { return pitched_memory<int>::create(gpu, 0, 9, 5); });
+    expect("cuMemHostAlloc", "cuMemFreeHost", [=] { return pinned_memory<int>::create(gpu, 100); });
+    expect("cuArray3DCreate", "cuArrayDestroy",
+           [=] { return array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 1, 16, 16)); });
+    expect("cuStreamCreateWithPriority", "cuStreamDestroy", [=] { return stream::create(gpu, 0); });
+    expect("cuEventCreate", "cuEventDestroy", [=] { return event::create(gpu, 0); });
+    std::vector<std::byte> buffers[8]; // memory is registered once at a time
+    int next = 0;
+    for (auto &buffer : buffers)
+        buffer.resize(1 << 16);
+    expect("cuMemHostRegister", "cuMemHostUnregister", [&] { return registration::create(gpu, buffers[next++]); });
+}
+
+TEST_F(cpp, an_array_that_cannot_be_described_is_destroyed) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    driver.fail("cuArray3DGetDescriptor", CUDA_ERROR_UNKNOWN);
+    EXPECT_FALSE(array::create(opened.get(), 0, array_desc(FERRY_FORMAT_FLOAT, 1, 16)));
+    EXPECT_EQ(driver.calls("cuArray3DCreate"), driver.calls("cuArrayDestroy"));
+}
+
+TEST_F(cpp, a_moved_owner_takes_its_view_along) {
+    device_memory<float> memory = *device_memory<float>::create(gpu, 0, 100);
+    const std::uint64_t address = memory.address();
+    EXPECT_EQ(memory.view().width(), 100u);
+    const device_memory<float> other = std::move(memory);
+    EXPECT_EQ(other.address(), address);
+    EXPECT_EQ(other.view().width(), 100u);
+    EXPECT_EQ(memory.view().width(), 0u);
+    EXPECT_EQ(memory.address(), 0u);
+}
+
+TEST_F(cpp, an_instance_opens_reports_and_moves) {
+    result<instance> opened = instance::open(options_under_test());
+    ASSERT_OK(opened);
+    const instance moved = *std::move(opened);
+    EXPECT_FALSE(*opened);
+    const result<ferry_report> report = moved.report();
+    ASSERT_OK(report);
+    EXPECT_EQ(report->device_count, device_count());
+    ASSERT_OK(moved.device_info(0));
+    EXPECT_EQ(moved.device_info(0)->device, 0);
+    EXPECT_EQ(moved.device_info(1000).why().code(), FERRY_ERROR_DEVICE);
+    EXPECT_OK(moved.synchronize(0));
+    const device_memory<int> memory = *device_memory<int>::create(moved, 0, 10);
+    EXPECT_EQ(moved.address_info(memory.address())->memory, FERRY_MEMORY_DEVICE);
+
+    ferry_options wrong = {};
+    wrong.driver = 99;
+    expect_refusal(instance::open(wrong).why(), FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_DRIVER);
+}
+
+TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    const auto current = [&] {
+        CUcontext context = nullptr;
+        EXPECT_OK(ferry_context_current(gpu, &context));
+        return context;
+    };
+    {
+        const result<context_scope> outer = context_scope::enter(gpu, 0);
+        ASSERT_OK(outer);
+        const CUcontext primary = current();
+        EXPECT_NE(primary, nullptr);
+        CUcontext own = nullptr;
+        ASSERT_OK(ferry_context_create(gpu, 0, 0, &own));
+        {
+            context_scope inner = *context_scope::enter(gpu, own);
+            EXPECT_EQ(current(), own);
+            const context_scope moved = std::move(inner);
+            EXPECT_EQ(current(), own);
+        }
+        EXPECT_EQ(current(), primary);
+        EXPECT_OK(ferry_context_destroy(gpu, own));
+    }
+    EXPECT_EQ(current(), nullptr);
+    EXPECT_EQ(context_scope::enter(gpu, nullptr).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+// Copies
+
+TEST_F(cpp, lines_of_every_container_go_there_and_back) {
+    const std::vector<std::uint32_t> sent = volume::numbers(60);
+    device_memory<std::uint32_t> memory = *device_memory<std::uint32_t>::create(gpu, 0, 60);
+    pinned_memory<std::uint32_t> pinned = *pinned_memory<std::uint32_t>::create(gpu, 60);
+    std::array<std::uint32_t, 60> array = {};
+    std::uint32_t plain[60] = {};
+    std::vector<std::uint32_t> vector(60);
+    const result<registration> registered = registration::create(gpu, vector);
+    ASSERT_OK(registered);
+
+    ASSERT_OK(copy(gpu, sent, memory));
+    ASSERT_OK(copy(gpu, memory, pinned));
+    EXPECT_TRUE(std::equal(pinned.begin(), pinned.end(), sent.begin(), sent.end()));
+    ASSERT_OK(copy(gpu, std::as_const(memory), array));
+    EXPECT_TRUE(std::equal(array.begin(), array.end(), sent.begin()));
+    ASSERT_OK(copy(gpu, memory, plain));
+    EXPECT_TRUE(std::equal(std::begin(plain), std::end(plain), sent.begin()));
+    ASSERT_OK(copy(gpu, memory, std::span(vector)));
+    EXPECT_EQ(vector, sent);
+    pinned[7] = 77;
+    ASSERT_OK(copy(gpu, std::span<const std::uint32_t>(pinned.data(), 60), memory));
+    ASSERT_OK(copy(gpu, any_view<const std::uint32_t>(memory.view().pointer(), 60), vector));
+    EXPECT_EQ(vector[7], 77u);
+    ASSERT_OK(copy(gpu, std::vector<std::uint32_t>{1, 2}, memory.view().sub(58, 2)));
+    ASSERT_OK(copy(gpu, memory.view().as_bytes(), view_of(vector).as_bytes()));
+    EXPECT_EQ(vector[59], 2u);
+}
+
+// Copies a box of `source` to one of `destination`, and compares the whole of it with what plain loops make.
+template <class Range> void expect_box_arrives(ferry_instance *gpu, Range &&destination, volume source) {
+    const auto whole = view_of(destination);
+    volume expected = source, found = source;
+    std::fill(expected.elements.begin(), expected.elements.end(), 0x55555555u);
+    ASSERT_OK(copy(gpu, expected.view(), whole));
+
+    const std::uint64_t w = source.width - 2, h = source.height > 2 ? source.height - 2 : 1,
+                        d = source.depth > 2 ? source.depth - 2 : 1;
+    const std::uint64_t from_y = source.height - h, from_z = source.depth - d, to_y = from_y / 2, to_z = from_z / 2;
+    for (std::uint64_t z = 0; z < d; ++z)
+        for (std::uint64_t y = 0; y < h; ++y)
+            for (std::uint64_t x = 0; x < w; ++x)
+                expected.at(x + 1, y + to_y, z + to_z) = source.at(x + 2, y + from_y, z + from_z);
+
+    const auto box = source.view().sub(2, from_y, from_z, w, h, d);
+    // By way of a box around it: its origin adds up.
+    const auto around = whole.sub(1, to_y, to_z, w + 1, source.height - to_y, source.depth - to_z);
+    ASSERT_OK(copy(gpu, box, around.sub(0, 0, 0, w, h, d)));
+    ASSERT_OK(copy(gpu, whole, found.view()));
+    EXPECT_EQ(found.elements, expected.elements);
+
+    std::vector<std::uint32_t> back(w * h * d); // and the other way
+    ASSERT_OK(copy(gpu, around.sub(0, 0, 0, w, h, d), view_of(back).shaped(w, h, d)));
+    volume cut = source;
+    ASSERT_OK(copy(gpu, view_of(std::as_const(back)).shaped(w, h, d), cut.view().sub(2, from_y, from_z, w, h, d)));
+    EXPECT_EQ(cut.elements, source.elements);
+}
+
+TEST_F(cpp, boxes_of_lines_images_and_volumes_arrive_where_they_are_named) {
+    for (ferry_instance *const instance : {basic.get(), full.get()})
+        for (const volume &source : {volume{9, 1, 1}, volume{9, 7, 1}, volume{9, 7, 5}}) {
+            SCOPED_TRACE(::testing::Message() << source.width << " x " << source.height << " x " << source.depth);
+            const std::uint64_t w = source.width, h = source.height, d = source.depth;
+            auto line = *device_memory<std::uint32_t>::create(instance, 0, w * h * d);
+            expect_box_arrives(instance, line.view().shaped(w, h, d), source);
+            auto pitched = *pitched_memory<std::uint32_t>::create(instance, 0, w, h, d);
+            EXPECT_TRUE(h == 1 || pitched.view().row_pitch() > w * 4) << "else this would prove nothing";
+            expect_box_arrives(instance, pitched, source);
+            auto pinned = *pinned_memory<std::uint32_t>::create(instance, 2 * w * h * d);
+            expect_box_arrives(instance, host_view<std::uint32_t>(pinned.data(), w, h, d, 4 * w + 12, h + 1), source);
+            const std::uint64_t height = h == 1 ? 0 : h, depth = d == 1 ? 0 : d;
+            auto texels = *array::create(instance, 0, array_desc(FERRY_FORMAT_UINT32, 1, w, height, depth));
+            expect_box_arrives(instance, texels, source);
+        }
+}
+
+TEST_F(cpp, c_arrays_of_two_and_three_dimensions_are_images_and_volumes) {
+    std::uint32_t image[3][4] = {}, cube[2][3][4] = {};
+    cube[1][0][0] = 12;
+    cube[1][2][3] = 23;
+    auto memory = *pitched_memory<std::uint32_t>::create(gpu, 0, 4, 3, 2);
+    ASSERT_OK(copy(gpu, cube, memory));
+    ASSERT_OK(copy(gpu, memory.view().sub(0, 0, 1, 4, 3, 1), image));
+    EXPECT_EQ(image[0][0], 12u);
+    EXPECT_EQ(image[2][3], 23u);
+}
+
+TEST_F(cpp, texels_may_be_wider_than_elements) {
+    // Two channels of 16 bits: an element of 32.
+    array texels = *array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT16, 2, 8, 4));
+    EXPECT_EQ(texels.view().element_size(), 4u);
+    volume source{8, 4, 1};
+    ASSERT_OK(copy(gpu, source.view(), texels));
+    std::vector<std::uint16_t> back(2 * 8 * 4);
+    ASSERT_OK(copy(gpu, texels, view_of(back).shaped(16, 4)));
+    EXPECT_EQ(std::memcmp(back.data(), source.elements.data(), 128), 0);
+    expect_refusal(copy(gpu, source.view(), texels.view().sub(7, 0, 2, 4)), FERRY_ERROR_OUT_OF_BOUNDS,
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
+}
+
+TEST_F(cpp, elements_of_compressed_arrays_are_blocks) {
+    array blocks = *array::create(gpu, 0, array_desc(FERRY_FORMAT_BC1_UNORM, 4, 18, 8));
+    EXPECT_EQ(blocks.view().width(), 5u);
+    EXPECT_EQ(blocks.view().height(), 2u);
+    const std::vector<std::uint64_t> sent = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    std::vector<std::uint64_t> back(10);
+    ASSERT_OK(copy(gpu, view_of(sent).shaped(5, 2), blocks));
+    ASSERT_OK(copy(gpu, blocks, view_of(back).shaped(5, 2)));
+    EXPECT_EQ(back, sent);
+}
+
+TEST_F(cpp, copies_and_fills_on_streams_keep_their_order) {
+    const stream upload = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
+    const stream download = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
+    const event start = *event::create(gpu, 0), filled = *event::create(gpu, 0);
+    auto memory = *device_memory<std::uint32_t>::create(gpu, 0, 1000);
+    auto pinned = *pinned_memory<std::uint32_t>::create(gpu, 1000);
+    std::fill(pinned.begin(), pinned.end(), 5u);
+    ASSERT_OK(start.record(upload));
+    ASSERT_OK(copy_async(gpu, pinned, memory, upload));
+    ASSERT_OK(fill_async(gpu, memory.view().sub(10, 20), 9u, upload));
+    ASSERT_OK(filled.record(upload));
+    ASSERT_OK(download.wait(filled));
+    ASSERT_OK(copy_async(gpu, memory, pinned, download));
+    ASSERT_OK(download.synchronize());
+    EXPECT_TRUE(*download.is_done());
+    EXPECT_EQ(pinned[9], 5u);
+    EXPECT_EQ(pinned[10], 9u);
+    EXPECT_EQ(pinned[29], 9u);
+    EXPECT_EQ(pinned[30], 5u);
+    ASSERT_OK(filled.synchronize());
+    EXPECT_TRUE(*filled.is_done());
+    const result<float> elapsed = filled.elapsed_ms_since(start);
+    ASSERT_OK(elapsed);
+    EXPECT_GE(*elapsed, 0.0f);
+    const CUstream cuda_stream = upload; // without a cast
+    EXPECT_OK(raw().cuStreamQuery(cuda_stream));
+}
+
+TEST_F(cpp, a_fill_takes_its_pattern_from_the_element) {
+    auto memory = *pitched_memory<float>::create(gpu, 0, 9, 7);
+    std::vector<float> back(9 * 7);
+    ASSERT_OK(fill(gpu, memory, 0));
+    ASSERT_OK(fill(gpu, memory.view().sub(2, 1, 4, 3), 1.5f));
+    ASSERT_OK(copy(gpu, memory, view_of(back).shaped(9, 7)));
+    for (std::size_t i = 0; i < back.size(); ++i) {
+        const std::size_t x = i % 9, y = i / 9;
+        EXPECT_EQ(back[i], x >= 2 && x < 6 && y >= 1 && y < 4 ? 1.5f : 0.0f) << x << ", " << y;
+    }
+    expect_refusal(fill(gpu, memory.view().sub(2, 8), 1.0f), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION,
+                   FERRY_FIELD_X);
+    expect_refusal(fill(gpu, back, 1.0f), FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+}
+
+TEST_F(cpp, an_explanation_is_of_the_copy_that_would_be_made) {
+    auto memory = *pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7);
+    auto pinned = *pinned_memory<std::uint32_t>::create(gpu, 63);
+    const stream own = *stream::create(gpu, 0);
+    const auto explained = explain_async(gpu, pinned.view().shaped(9, 7), memory, own);
+    ASSERT_OK(explained);
+    EXPECT_EQ(explained->width, 36u);
+    EXPECT_EQ(explained->height, 7u);
+    EXPECT_EQ(explained->blocks, FERRY_BLOCKS_NO);
+    EXPECT_NE(std::string(line_of(*explained).text).find("cuMemcpy3DAsync"), std::string::npos);
+    EXPECT_EQ(explain(gpu, pinned.view().shaped(9, 7), memory)->blocks, FERRY_BLOCKS_UNTIL_DONE);
+    EXPECT_EQ(explain(gpu, pinned, memory).why().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+}
+
+// Refusals
+
+TEST_F(cpp, ends_of_different_sizes_are_refused_naming_the_smaller_one) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    volume large{8, 6, 4};
+    auto memory = *device_memory<std::uint32_t>::create(opened.get(), 0, 8 * 6 * 4);
+    const auto whole = memory.view().shaped(8, 6, 4);
+    const struct {
+        device_view<std::uint32_t> small;
+        std::int32_t field;
+        std::uint64_t size, limit;
+    } cases[] = {{whole.sub(0, 0, 0, 7, 6, 4), FERRY_FIELD_WIDTH, 32, 28},
+                 {whole.sub(0, 0, 0, 8, 5, 4), FERRY_FIELD_HEIGHT, 6, 5},
+                 {whole.sub(0, 0, 0, 8, 6, 3), FERRY_FIELD_DEPTH, 4, 3}};
+    for (const auto &each : cases) {
+        const status too_small = copy(opened.get(), large.view(), each.small);
+        expect_refusal(too_small, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, each.field);
+        EXPECT_EQ(too_small.info().value, each.size);
+        EXPECT_EQ(too_small.info().limit, each.limit);
+        expect_refusal(describe_copy(each.small, large.view()).why(), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE,
+                       each.field);
+    }
+    EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
+    EXPECT_STREQ(copy(opened.get(), large.view(), cases[0].small).line().c_str(),
+                 "destination.width: 32, but it ends at 28 (FERRY_ERROR_OUT_OF_BOUNDS)");
+}
+
+TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
+    volume source{8, 6, 4};
+    auto memory = *device_memory<std::uint32_t>::create(gpu, 0, 8 * 6 * 4);
+    const auto whole = memory.view().shaped(8, 6, 4);
+    const std::uint64_t far = ~std::uint64_t{0};
+    const struct {
+        volume_view box;
+        std::int32_t field;
+        std::uint64_t value, limit;
+    } cases[] = {{source.view().sub(5, 0, 0, 4, 1, 1), FERRY_FIELD_X, 36, 32},
+                 {source.view().sub(0, 5, 0, 4, 2, 1), FERRY_FIELD_Y, 7, 6},
+                 {source.view().sub(0, 0, 5, 4, 1, 1), FERRY_FIELD_Z, 6, 4},
+                 {source.view().sub(far, 0, 0, 4, 1, 1), FERRY_FIELD_X, far, 32},
+                 {source.view().sub(0, 2, 2, 8, 3, 2).sub(0, 2, 0, 1, 2, 1), FERRY_FIELD_Y, 4, 3}};
+    for (const auto &each : cases) {
+        const status refused = copy(gpu, each.box, whole.sub(0, 0, 0, 4, 1, 1));
+        expect_refusal(refused, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, each.field);
+        EXPECT_EQ(refused.info().value, each.value);
+        EXPECT_EQ(refused.info().limit, each.limit);
+        EXPECT_EQ(each.box.sub(0, 1).mistake().field(), each.field) << "the first mistake stays";
+    }
+    EXPECT_EQ(view_of(source.elements).shaped(8, 6, 5).mistake().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(source.view().shaped(4, 4).mistake().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    const host_view<std::uint32_t> endless(source.elements.data(), 8, 6, far, far / 2);
+    EXPECT_EQ(endless.sub(0, 0, far - 1, 1, 1, 1).mistake().code(), FERRY_ERROR_OVERFLOW);
+    EXPECT_EQ(device_memory<int>::create(gpu, 0, far / 2).why().code(),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_F(cpp, an_empty_view_copies_and_fills_nothing) {
+    volume source{8, 6, 4};
+    auto memory = *device_memory<std::uint32_t>::create(gpu, 0, 8 * 6 * 4);
+    ASSERT_OK(fill(gpu, memory, 3u));
+    for (const auto &[w, h, d] : {std::array<std::uint64_t, 3>{0, 6, 4}, {8, 0, 4}, {8, 6, 0}}) {
+        const auto nowhere = memory.view().shaped(8, 6, 4).sub(0, 0, 0, w, h, d);
+        ASSERT_OK(copy(gpu, source.view().sub(0, 0, 0, w, h, d), nowhere));
+        ASSERT_OK(fill(gpu, nowhere, 4u));
+    }
+    ASSERT_OK(copy(gpu, std::vector<std::uint32_t>(), memory.view().sub(0, 0)));
+    std::vector<std::uint32_t> back(8 * 6 * 4);
+    ASSERT_OK(copy(gpu, memory, back));
+    EXPECT_EQ(back, std::vector<std::uint32_t>(8 * 6 * 4, 3u));
+}
+
+TEST_F(cpp, a_failure_throws_only_where_asked) {
+    EXPECT_NO_THROW(status().or_throw());
+    const device_memory<int> memory = device_memory<int>::create(gpu, 0, 10).or_throw();
+    EXPECT_TRUE(memory);
+    try {
+        device_memory<int>::create(gpu, 1000, 10).or_throw();
+        FAIL() << "there is no such device";
+    } catch (const std::exception &thrown) {
+        EXPECT_STREQ(thrown.what(), status(FERRY_ERROR_DEVICE).line().c_str());
+        EXPECT_EQ(dynamic_cast<const error &>(thrown).why().code(), FERRY_ERROR_DEVICE);
+    }
+    const status dead(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_TRUE(dead.context_is_dead());
+    EXPECT_STREQ(dead.name(), "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+} // namespace
+} // namespace ferry::test
