@@ -3,19 +3,18 @@
  * nothing but ferry.h, which is the manual for what each call does, when it blocks and what it refuses.
  *
  *     ferry::instance gpu = ferry::instance::open().or_throw();
- *     auto volume = ferry::device_memory<float>::create(gpu, 0, 64 * 64 * 64).or_throw();
- *     std::vector<float> slice(64 * 64);
- *     ferry::copy(gpu, slice, volume.view().sub(0, 64 * 64)).or_throw();
+ *     auto volume = ferry::pitched_memory<float>::create(gpu, 0, 96, 64, 48).or_throw();
+ *     std::vector<float> slice(96 * 64);
+ *     ferry::copy(gpu, ferry::view_of(slice).shaped(96, 64), volume.view().sub(0, 0, 7, 96, 64, 1)).or_throw();
  *
  *   Errors     Calls return a status, creators a result<T>; the compiler warns of one that is dropped. or_throw() turns
  *              either into an exception and exists only where exceptions are enabled. Nothing else throws.
  *   Ownership  Owners move and do not copy, are empty after a move, and destroy on their way out. They keep the
  *              ferry_instance they were made with: it must outlive them. What fails while one is destroyed is lost; to
  *              see it, pass release() to the C function.
- *   Views      A view names memory and owns none: it must not outlive the memory, nor the memory a copy that is
- *              enqueued. Extents and origins are elements, rows and slices; row pitches bytes; slice heights rows.
- *              A view with a mistake in it, such as a box past its edge, is refused, field named, by the call that gets
- *              it.
+ *   Views      A view names memory and owns none: the memory must outlive it, and the copies that are enqueued. Extents
+ *              and origins are elements, rows and slices; row pitches bytes; slice heights rows. A view with a mistake
+ *              in it, such as a box past its edge, is refused, the field named, by the call that gets it.
  *   Handles    Owners pass as CUDA's own handles, and CUDA's as ferry's, without casts. An instance passes as its
  *              ferry_instance *, so whatever takes one takes both.
  *   Threads    As ferry.h; an owner is no more than a variable: two threads must not change it at once.
@@ -400,25 +399,28 @@ inline constexpr bool same_elements<linear_view<From, from_kind>, linear_view<To
     std::is_same_v<std::remove_const_t<From>, std::remove_const_t<To>>;
 
 // Of the ways to see a range, the first that fits.
-template <int number> struct choice : choice<number + 1> {};
-template <> struct choice<5> {};
+struct as_container {};
+struct as_mdspan : as_container {};
+struct as_c_array : as_mdspan {};
+struct as_owner : as_c_array {};
+struct as_itself : as_owner {};
 
-template <class V, std::enable_if_t<is_view<V>, int> = 0> V as_view(const V &view, choice<0>) noexcept { return view; }
+template <class V, std::enable_if_t<is_view<V>, int> = 0> V as_view(const V &view, as_itself) noexcept { return view; }
 
 template <class Owner, class V = decltype(std::declval<Owner &>().view()), std::enable_if_t<is_view<V>, int> = 0>
-V as_view(Owner &owner, choice<1>) noexcept {
+V as_view(Owner &owner, as_owner) noexcept {
     return owner.view();
 }
 
-template <class T, std::size_t width> host_view<T> as_view(T (&array)[width], choice<2>) noexcept {
+template <class T, std::size_t width> host_view<T> as_view(T (&array)[width], as_c_array) noexcept {
     return {array, width};
 }
 template <class T, std::size_t height, std::size_t width>
-host_view<T> as_view(T (&array)[height][width], choice<2>) noexcept {
+host_view<T> as_view(T (&array)[height][width], as_c_array) noexcept {
     return {array[0], width, height};
 }
 template <class T, std::size_t depth, std::size_t height, std::size_t width>
-host_view<T> as_view(T (&array)[depth][height][width], choice<2>) noexcept {
+host_view<T> as_view(T (&array)[depth][height][width], as_c_array) noexcept {
     return {array[0][0], width, height, depth};
 }
 
@@ -430,7 +432,7 @@ using mdspan_element =
                      T>;
 
 // Its last extent is X. Elements along X must be neighbours, rows a pitch apart and slices whole rows.
-template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &span, choice<3>) noexcept {
+template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &span, as_mdspan) noexcept {
     constexpr std::size_t rank = M::rank();
     const bool is_strided = span.is_strided();
     std::uint64_t size[3] = {1, 1, 1}, stride[3] = {sizeof(T), 0, 0}; // of X, Y, Z; in elements, in bytes
@@ -459,11 +461,11 @@ template <class C, class T = std::remove_pointer_t<decltype(std::declval<C &>().
           std::enable_if_t<is_element<T> && std::is_same_v<decltype(std::declval<C &>().data()), T *> &&
                                std::is_convertible_v<Size, std::uint64_t>,
                            int> = 0>
-host_view<T> as_view(C &container, choice<4>) noexcept {
+host_view<T> as_view(C &container, as_container) noexcept {
     return {container.data(), static_cast<std::uint64_t>(container.size())};
 }
 
-template <class R> using view_type = decltype(as_view(std::declval<std::remove_reference_t<R> &>(), choice<0>{}));
+template <class R> using view_type = decltype(as_view(std::declval<std::remove_reference_t<R> &>(), as_itself{}));
 
 // Whether the memory stays when a temporary R goes: that of views, of mdspans, and of spans, which hand out the same
 // pointer when they are const.
@@ -495,7 +497,7 @@ using fill_element =
 // mdspan, and whatever has data() and size(), as host memory. So a container of device memory is not to be passed: name
 // its memory with a device_view.
 template <class R, detail::if_outlives_call<R> = 0> detail::view_type<R> view_of(R &&range) noexcept {
-    return detail::as_view(range, detail::choice<0>{});
+    return detail::as_view(range, detail::as_itself{});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
