@@ -129,7 +129,7 @@ TEST_F(cpp, an_array_that_cannot_be_described_is_destroyed) {
 }
 
 TEST_F(cpp, a_moved_owner_takes_its_view_along) {
-    device_memory<float> memory = *device_memory<float>::create(gpu, 0, 100);
+    device_memory<float> memory = device_memory<float>::create(gpu, 0, 100).or_throw();
     const std::uint64_t address = memory.address();
     EXPECT_EQ(memory.view().width(), 100u);
     const device_memory<float> other = std::move(memory);
@@ -151,7 +151,7 @@ TEST_F(cpp, an_instance_opens_reports_and_moves) {
     EXPECT_EQ(moved.device_info(0)->device, 0);
     EXPECT_EQ(moved.device_info(1000).why().code(), FERRY_ERROR_DEVICE);
     EXPECT_OK(moved.synchronize(0));
-    const device_memory<int> memory = *device_memory<int>::create(moved, 0, 10);
+    const device_memory<int> memory = device_memory<int>::create(moved, 0, 10).or_throw();
     EXPECT_EQ(moved.address_info(memory.address())->memory, FERRY_MEMORY_DEVICE);
 
     ferry_options wrong = {};
@@ -174,7 +174,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
         CUcontext own = nullptr;
         ASSERT_OK(ferry_context_create(gpu, 0, 0, &own));
         {
-            context_scope inner = *context_scope::enter(gpu, own);
+            context_scope inner = context_scope::enter(gpu, own).or_throw();
             EXPECT_EQ(current(), own);
             const context_scope moved = std::move(inner);
             EXPECT_EQ(current(), own);
@@ -190,8 +190,8 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
 
 TEST_F(cpp, lines_of_every_container_go_there_and_back) {
     const std::vector<std::uint32_t> sent = volume::numbers(60);
-    device_memory<std::uint32_t> memory = *device_memory<std::uint32_t>::create(gpu, 0, 60);
-    pinned_memory<std::uint32_t> pinned = *pinned_memory<std::uint32_t>::create(gpu, 60);
+    device_memory<std::uint32_t> memory = device_memory<std::uint32_t>::create(gpu, 0, 60).or_throw();
+    pinned_memory<std::uint32_t> pinned = pinned_memory<std::uint32_t>::create(gpu, 60).or_throw();
     std::array<std::uint32_t, 60> array = {};
     std::uint32_t plain[60] = {};
     std::vector<std::uint32_t> vector(60);
@@ -250,15 +250,15 @@ TEST_F(cpp, boxes_of_lines_images_and_volumes_arrive_where_they_are_named) {
         for (const volume &source : {volume{9, 1, 1}, volume{9, 7, 1}, volume{9, 7, 5}}) {
             SCOPED_TRACE(::testing::Message() << source.width << " x " << source.height << " x " << source.depth);
             const std::uint64_t w = source.width, h = source.height, d = source.depth;
-            auto line = *device_memory<std::uint32_t>::create(instance, 0, w * h * d);
+            auto line = device_memory<std::uint32_t>::create(instance, 0, w * h * d).or_throw();
             expect_box_arrives(instance, line.view().shaped(w, h, d), source);
-            auto pitched = *pitched_memory<std::uint32_t>::create(instance, 0, w, h, d);
+            auto pitched = pitched_memory<std::uint32_t>::create(instance, 0, w, h, d).or_throw();
             EXPECT_TRUE(h == 1 || pitched.view().row_pitch() > w * 4) << "else this would prove nothing";
             expect_box_arrives(instance, pitched, source);
-            auto pinned = *pinned_memory<std::uint32_t>::create(instance, 2 * w * h * d);
+            auto pinned = pinned_memory<std::uint32_t>::create(instance, 2 * w * h * d).or_throw();
             expect_box_arrives(instance, host_view<std::uint32_t>(pinned.data(), w, h, d, 4 * w + 12, h + 1), source);
             const std::uint64_t height = h == 1 ? 0 : h, depth = d == 1 ? 0 : d;
-            auto texels = *array::create(instance, 0, array_desc(FERRY_FORMAT_UINT32, 1, w, height, depth));
+            auto texels = array::create(instance, 0, array_desc(FERRY_FORMAT_UINT32, 1, w, height, depth)).or_throw();
             expect_box_arrives(instance, texels, source);
         }
 }
@@ -267,7 +267,7 @@ TEST_F(cpp, c_arrays_of_two_and_three_dimensions_are_images_and_volumes) {
     std::uint32_t image[3][4] = {}, cube[2][3][4] = {};
     cube[1][0][0] = 12;
     cube[1][2][3] = 23;
-    auto memory = *pitched_memory<std::uint32_t>::create(gpu, 0, 4, 3, 2);
+    auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 4, 3, 2).or_throw();
     ASSERT_OK(copy(gpu, cube, memory));
     ASSERT_OK(copy(gpu, memory.view().sub(0, 0, 1, 4, 3, 1), image));
     EXPECT_EQ(image[0][0], 12u);
@@ -276,7 +276,7 @@ TEST_F(cpp, c_arrays_of_two_and_three_dimensions_are_images_and_volumes) {
 
 TEST_F(cpp, texels_may_be_wider_than_elements) {
     // Two channels of 16 bits: an element of 32.
-    array texels = *array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT16, 2, 8, 4));
+    array texels = array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT16, 2, 8, 4)).or_throw();
     EXPECT_EQ(texels.view().element_size(), 4u);
     volume source{8, 4, 1};
     ASSERT_OK(copy(gpu, source.view(), texels));
@@ -288,7 +288,7 @@ TEST_F(cpp, texels_may_be_wider_than_elements) {
 }
 
 TEST_F(cpp, elements_of_compressed_arrays_are_blocks) {
-    array blocks = *array::create(gpu, 0, array_desc(FERRY_FORMAT_BC1_UNORM, 4, 18, 8));
+    array blocks = array::create(gpu, 0, array_desc(FERRY_FORMAT_BC1_UNORM, 4, 18, 8)).or_throw();
     EXPECT_EQ(blocks.view().width(), 5u);
     EXPECT_EQ(blocks.view().height(), 2u);
     const std::vector<std::uint64_t> sent = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
@@ -299,11 +299,11 @@ TEST_F(cpp, elements_of_compressed_arrays_are_blocks) {
 }
 
 TEST_F(cpp, copies_and_fills_on_streams_keep_their_order) {
-    const stream upload = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
-    const stream download = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
-    const event start = *event::create(gpu, 0), filled = *event::create(gpu, 0);
-    auto memory = *device_memory<std::uint32_t>::create(gpu, 0, 1000);
-    auto pinned = *pinned_memory<std::uint32_t>::create(gpu, 1000);
+    const stream upload = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const stream download = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const event start = event::create(gpu, 0).or_throw(), filled = event::create(gpu, 0).or_throw();
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
+    auto pinned = pinned_memory<std::uint32_t>::create(gpu, 1000).or_throw();
     std::fill(pinned.begin(), pinned.end(), 5u);
     ASSERT_OK(start.record(upload));
     ASSERT_OK(copy_async(gpu, pinned, memory, upload));
@@ -327,7 +327,7 @@ TEST_F(cpp, copies_and_fills_on_streams_keep_their_order) {
 }
 
 TEST_F(cpp, a_fill_takes_its_pattern_from_the_element) {
-    auto memory = *pitched_memory<float>::create(gpu, 0, 9, 7);
+    auto memory = pitched_memory<float>::create(gpu, 0, 9, 7).or_throw();
     std::vector<float> back(9 * 7);
     ASSERT_OK(fill(gpu, memory, 0));
     ASSERT_OK(fill(gpu, memory.view().sub(2, 1, 4, 3), 1.5f));
@@ -342,9 +342,9 @@ TEST_F(cpp, a_fill_takes_its_pattern_from_the_element) {
 }
 
 TEST_F(cpp, an_explanation_is_of_the_copy_that_would_be_made) {
-    auto memory = *pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7);
-    auto pinned = *pinned_memory<std::uint32_t>::create(gpu, 63);
-    const stream own = *stream::create(gpu, 0);
+    auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
+    auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();
+    const stream own = stream::create(gpu, 0).or_throw();
     const auto explained = explain_async(gpu, pinned.view().shaped(9, 7), memory, own);
     ASSERT_OK(explained);
     EXPECT_EQ(explained->width, 36u);
@@ -361,7 +361,7 @@ TEST_F(cpp, ends_of_different_sizes_are_refused_naming_the_smaller_one) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     volume large{8, 6, 4};
-    auto memory = *device_memory<std::uint32_t>::create(opened.get(), 0, 8 * 6 * 4);
+    auto memory = device_memory<std::uint32_t>::create(opened.get(), 0, 8 * 6 * 4).or_throw();
     const auto whole = memory.view().shaped(8, 6, 4);
     const struct {
         device_view<std::uint32_t> small;
@@ -385,7 +385,7 @@ TEST_F(cpp, ends_of_different_sizes_are_refused_naming_the_smaller_one) {
 
 TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
     volume source{8, 6, 4};
-    auto memory = *device_memory<std::uint32_t>::create(gpu, 0, 8 * 6 * 4);
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 8 * 6 * 4).or_throw();
     const auto whole = memory.view().shaped(8, 6, 4);
     const std::uint64_t far = ~std::uint64_t{0};
     const struct {
@@ -414,7 +414,7 @@ TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
 
 TEST_F(cpp, an_empty_view_copies_and_fills_nothing) {
     volume source{8, 6, 4};
-    auto memory = *device_memory<std::uint32_t>::create(gpu, 0, 8 * 6 * 4);
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 8 * 6 * 4).or_throw();
     ASSERT_OK(fill(gpu, memory, 3u));
     for (const auto &[w, h, d] : {std::array<std::uint64_t, 3>{0, 6, 4}, {8, 0, 4}, {8, 6, 0}}) {
         const auto nowhere = memory.view().shaped(8, 6, 4).sub(0, 0, 0, w, h, d);
