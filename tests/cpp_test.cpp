@@ -287,6 +287,110 @@ TEST_F(cpp, texels_may_be_wider_than_elements) {
                    FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
 }
 
+TEST_F(cpp, layers_and_faces_are_slices) {
+    for (const std::uint32_t flags : {FERRY_ARRAY_LAYERED, FERRY_ARRAY_CUBEMAP}) {
+        const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 8, 8, 6, flags);
+        const array layered = array::create(gpu, 0, shape).or_throw(), other = array::create(gpu, 0, shape).or_throw();
+        EXPECT_EQ(layered.view().depth(), 6u);
+        volume source{8, 8, 6}, back{8, 8, 6};
+        ASSERT_OK(copy(gpu, source.view(), layered));
+        ASSERT_OK(copy(gpu, layered, other));
+        ASSERT_OK(copy(gpu, layered.view().layer(2), other.view().layer(4)));
+        ASSERT_OK(copy(gpu, layered.view().layer(5).sub(2, 1, 4, 2),
+                       other.view().sub(0, 0, 1, 8, 8, 3).layer(2).sub(0, 6, 4, 2)));
+        ASSERT_OK(copy(gpu, other, back.view()));
+        for (std::uint64_t y = 0; y < 8; ++y)
+            for (std::uint64_t x = 0; x < 8; ++x) {
+                source.at(x, y, 4) = source.at(x, y, 2);
+                if (x < 4 && y >= 6) source.at(x, y, 3) = source.at(x + 2, y - 5, 5);
+            }
+        EXPECT_EQ(back.elements, source.elements);
+        expect_refusal(copy(gpu, source.view().sub(0, 0, 0, 8, 8, 1), layered.view().layer(6)),
+                       FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_Z);
+    }
+    const array lines =
+        array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT32, 1, 8, 0, 3, FERRY_ARRAY_LAYERED)).or_throw();
+    EXPECT_EQ(lines.view().height(), 1u);
+    expect_box_arrives(gpu, lines, volume{8, 1, 3});
+}
+
+TEST_F(cpp, levels_of_a_mipmapped_array_are_arrays) {
+    const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 16, 12);
+    const mipmapped_array chain = mipmapped_array::create(gpu, 0, shape).or_throw();
+    const result<array_view> first = chain.level(0), second = chain.level(1), last = chain.level(4);
+    ASSERT_OK(first);
+    ASSERT_OK(second);
+    ASSERT_OK(last);
+    EXPECT_EQ(second->width(), 8u);
+    EXPECT_EQ(second->height(), 6u);
+    EXPECT_EQ(last->width(), 1u);
+    expect_box_arrives(gpu, *first, volume{16, 12, 1});
+    expect_box_arrives(gpu, *second, volume{8, 6, 1});
+    EXPECT_FALSE(chain.level(5));
+    EXPECT_EQ(chain.level(5).why().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_is_no_end_of_a_copy) {
+    const result<array> made = array::create(gpu, 0, array_desc(FERRY_FORMAT_NV12, 3, 64, 32, 0, FERRY_ARRAY_VIDEO));
+    if (!made && !on_software_driver()) GTEST_SKIP() << "no video formats here: " << made.why().line().text;
+    ASSERT_OK(made);
+    const result<array_view> brightness = made->plane(0), colour = made->plane(1);
+    ASSERT_OK(brightness);
+    ASSERT_OK(colour);
+    EXPECT_EQ(brightness->byte_extent().width, 64u);
+    EXPECT_EQ(brightness->height(), 32u);
+    EXPECT_EQ(colour->height(), 16u);
+    std::vector<std::uint8_t> sent(64 * 32, 0x5a), back(64 * 32);
+    ASSERT_OK(copy(gpu, view_of(sent).shaped(64, 32), *brightness));
+    ASSERT_OK(copy(gpu, *brightness, view_of(back).shaped(64, 32)));
+    EXPECT_EQ(back, sent);
+    expect_refusal(copy(gpu, view_of(sent).shaped(64, 32), *made), FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION,
+                   FERRY_FIELD_ARRAY);
+}
+
+TEST_F(cpp, managed_memory_is_the_hosts_and_the_devices) {
+    managed_memory<std::uint32_t> managed = managed_memory<std::uint32_t>::create(gpu, 0, 9 * 7).or_throw();
+    const volume source{9, 7, 1};
+    std::copy(source.elements.begin(), source.elements.end(), managed.begin());
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 9 * 7).or_throw();
+    ASSERT_OK(copy(gpu, managed, memory));
+    ASSERT_OK(fill(gpu, managed, 0u));
+    EXPECT_EQ(managed[10], 0u);
+    ASSERT_OK(copy(gpu, memory, managed));
+    EXPECT_TRUE(std::equal(managed.begin(), managed.end(), source.elements.begin()));
+    expect_box_arrives(gpu, managed.view().shaped(9, 7), source);
+}
+
+TEST_F(cpp, owners_of_levels_and_managed_memory_destroy_once_too) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    ferry_instance *const gpu = opened.get();
+    expect_owner_destroys(driver, "cuMipmappedArrayCreate", "cuMipmappedArrayDestroy",
+                          [=] { return mipmapped_array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 1, 16, 16)); });
+    expect_owner_destroys(driver, "cuMemAllocManaged", "cuMemFree",
+                          [=] { return managed_memory<int>::create(gpu, 0, 100); });
+}
+
+TEST_F(cpp, peers_are_asked_probed_enabled_and_disabled) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const instance opened = instance::open(options_under_test()).or_throw();
+    const result<ferry_peer_info> before = opened.peer_info(0, 1);
+    ASSERT_OK(before);
+    EXPECT_EQ(before->peer, 1);
+    EXPECT_EQ(opened.probe_peer(0, 1).ok(), before->can_access == 1);
+    if (!before->can_access) GTEST_SKIP() << "device 0 cannot reach device 1";
+    ASSERT_OK(opened.enable_peer(0, 1));
+    auto here = device_memory<std::uint32_t>::create(opened, 0, 100).or_throw(),
+         there = device_memory<std::uint32_t>::create(opened, 1, 100).or_throw();
+    std::vector<std::uint32_t> sent = volume::numbers(100), back(100);
+    ASSERT_OK(copy(opened, sent, here));
+    ASSERT_OK(copy(opened, here, there));
+    ASSERT_OK(copy(opened, there, back));
+    EXPECT_EQ(back, sent);
+    ASSERT_OK(opened.disable_peer(0, 1));
+    EXPECT_EQ(opened.peer_info(0, 0).why().code(), FERRY_ERROR_DEVICE);
+}
+
 TEST_F(cpp, elements_of_compressed_arrays_are_blocks) {
     array blocks = array::create(gpu, 0, array_desc(FERRY_FORMAT_BC1_UNORM, 4, 18, 8)).or_throw();
     EXPECT_EQ(blocks.view().width(), 5u);
