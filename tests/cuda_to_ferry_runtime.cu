@@ -442,7 +442,8 @@ constexpr memory volume_ends[][2] = {{memory::pageable, memory::device}, {memory
                                      {memory::volume, memory::pageable}, {memory::device, memory::volume},
                                      {memory::volume, memory::device},   {memory::volume, memory::volume}};
 
-// In the runtime's units: an array's x counts elements, and so does a width as soon as one end is an array.
+// In the runtime's units: as soon as one end is an array, every x and the width count its elements. CUDA's manual says
+// bytes for the x of linear memory; CUDA 13.0 counts elements there too.
 template <class Parameters> Parameters describe_theirs(const place &from, const place &to) {
     Parameters call = {};
     if (from.is_array())
@@ -453,10 +454,10 @@ template <class Parameters> Parameters describe_theirs(const place &from, const 
         call.dstArray = to.array();
     else
         call.dstPtr = to.pitched();
-    call.srcPos = make_cudaPos(from.is_array() ? from_x / element_size : from_x, from_y, from_z);
-    call.dstPos = make_cudaPos(to.is_array() ? to_x / element_size : to_x, to_y, to_z);
-    const bool has_array = from.is_array() || to.is_array();
-    call.extent = make_cudaExtent(has_array ? width / element_size : width, height, depth);
+    const std::size_t unit = from.is_array() || to.is_array() ? element_size : 1;
+    call.srcPos = make_cudaPos(from_x / unit, from_y, from_z);
+    call.dstPos = make_cudaPos(to_x / unit, to_y, to_z);
+    call.extent = make_cudaExtent(width / unit, height, depth);
     return call;
 }
 
