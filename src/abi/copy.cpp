@@ -103,21 +103,6 @@ int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, c
     return report(error, copy(*instance, *desc, form, stream));
 }
 
-std::int32_t public_kind(memory_kind kind) noexcept {
-    switch (kind) {
-    case memory_kind::pinned:
-        return FERRY_MEMORY_PINNED;
-    case memory_kind::device:
-        return FERRY_MEMORY_DEVICE;
-    case memory_kind::managed:
-        return FERRY_MEMORY_MANAGED;
-    case memory_kind::array:
-        return FERRY_MEMORY_ARRAY;
-    default:
-        return FERRY_MEMORY_PAGEABLE;
-    }
-}
-
 // An array whose device was not stated is the context's.
 std::int32_t device_of(const shape_end &end, int context_device) noexcept {
     return end.array && end.device < 0 ? context_device : end.device;

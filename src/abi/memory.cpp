@@ -171,10 +171,7 @@ int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry
     address_facts facts;
     if (failure failed = look_up_address(instance->cu, address, ask::ranges_too, facts)) return failed.status;
     ferry_address_info found = {};
-    found.memory = facts.kind == memory_kind::pinned    ? FERRY_MEMORY_PINNED
-                   : facts.kind == memory_kind::device  ? FERRY_MEMORY_DEVICE
-                   : facts.kind == memory_kind::managed ? FERRY_MEMORY_MANAGED
-                                                        : FERRY_MEMORY_PAGEABLE;
+    found.memory = public_kind(facts.kind);
     found.device = facts.device;
     found.range_start = facts.range_start;
     found.range_size = facts.range_size;

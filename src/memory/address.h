@@ -17,6 +17,22 @@ enum class memory_kind : std::uint8_t {
 
 constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::pinned; }
 
+// FERRY_MEMORY_*.
+constexpr std::int32_t public_kind(memory_kind kind) noexcept {
+    switch (kind) {
+    case memory_kind::pinned:
+        return FERRY_MEMORY_PINNED;
+    case memory_kind::device:
+        return FERRY_MEMORY_DEVICE;
+    case memory_kind::managed:
+        return FERRY_MEMORY_MANAGED;
+    case memory_kind::array:
+        return FERRY_MEMORY_ARRAY;
+    default:
+        return FERRY_MEMORY_PAGEABLE;
+    }
+}
+
 struct address_facts {
     memory_kind kind = memory_kind::pageable;
     int device = -1;               // of device memory
