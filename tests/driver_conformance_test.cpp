@@ -455,8 +455,14 @@ TEST_F(driver_test, nothing_to_copy_is_a_success) {
     CUDA_MEMCPY3D copy{};
     copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = host.data();
     copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = memory;
-    copy.WidthInBytes = 16, copy.Height = 0, copy.Depth = 1;
-    EXPECT_OK(raw().cuMemcpy3D(&copy));
+    EXPECT_OK(raw().cuMemsetD8(memory, 5, 64));
+    for (const auto &[height, depth] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{0, 0}}) {
+        copy.WidthInBytes = 16, copy.Height = height, copy.Depth = depth;
+        EXPECT_OK(raw().cuMemcpy3D(&copy));
+    }
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(raw().cuMemcpyDtoH(host.data(), memory, 64));
+    EXPECT_EQ(host, bytes(64, std::byte{5}));
 }
 
 TEST_F(driver_test, copies_that_leave_their_memory_or_contradict_themselves_are_refused) {

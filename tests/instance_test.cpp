@@ -476,6 +476,120 @@ TEST_F(memory, block_compressed_arrays_are_copied_by_blocks) {
     }
 }
 
+struct named_format {
+    std::int32_t format;
+    std::uint32_t channels, flags, element; // element 0: planar
+};
+constexpr named_format named_formats[] = {
+    {FERRY_FORMAT_UNORM_INT8X1, 1, 0, 1},
+    {FERRY_FORMAT_UNORM_INT8X2, 2, 0, 2},
+    {FERRY_FORMAT_UNORM_INT8X4, 4, 0, 4},
+    {FERRY_FORMAT_UNORM_INT16X1, 1, 0, 2},
+    {FERRY_FORMAT_UNORM_INT16X2, 2, 0, 4},
+    {FERRY_FORMAT_UNORM_INT16X4, 4, 0, 8},
+    {FERRY_FORMAT_SNORM_INT8X1, 1, 0, 1},
+    {FERRY_FORMAT_SNORM_INT8X2, 2, 0, 2},
+    {FERRY_FORMAT_SNORM_INT8X4, 4, 0, 4},
+    {FERRY_FORMAT_SNORM_INT16X1, 1, 0, 2},
+    {FERRY_FORMAT_SNORM_INT16X2, 2, 0, 4},
+    {FERRY_FORMAT_SNORM_INT16X4, 4, 0, 8},
+    {FERRY_FORMAT_UNORM_INT_101010_2, 4, 0, 4},
+    {FERRY_FORMAT_BC1_UNORM, 4, 0, 8},
+    {FERRY_FORMAT_BC1_UNORM_SRGB, 4, 0, 8},
+    {FERRY_FORMAT_BC2_UNORM, 4, 0, 16},
+    {FERRY_FORMAT_BC2_UNORM_SRGB, 4, 0, 16},
+    {FERRY_FORMAT_BC3_UNORM, 4, 0, 16},
+    {FERRY_FORMAT_BC3_UNORM_SRGB, 4, 0, 16},
+    {FERRY_FORMAT_BC4_UNORM, 1, 0, 8},
+    {FERRY_FORMAT_BC4_SNORM, 1, 0, 8},
+    {FERRY_FORMAT_BC5_UNORM, 2, 0, 16},
+    {FERRY_FORMAT_BC5_SNORM, 2, 0, 16},
+    {FERRY_FORMAT_BC6H_UF16, 3, 0, 16},
+    {FERRY_FORMAT_BC6H_SF16, 3, 0, 16},
+    {FERRY_FORMAT_BC7_UNORM, 4, 0, 16},
+    {FERRY_FORMAT_BC7_UNORM_SRGB, 4, 0, 16},
+    {FERRY_FORMAT_YUY2, 4, FERRY_ARRAY_VIDEO, 4},
+    {FERRY_FORMAT_Y210, 2, FERRY_ARRAY_VIDEO, 4},
+    {FERRY_FORMAT_Y216, 2, FERRY_ARRAY_VIDEO, 4},
+    {FERRY_FORMAT_AYUV, 4, FERRY_ARRAY_VIDEO, 4},
+    {FERRY_FORMAT_Y410, 1, FERRY_ARRAY_VIDEO, 4},
+    {FERRY_FORMAT_Y416, 4, FERRY_ARRAY_VIDEO, 8},
+    {FERRY_FORMAT_NV12, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_P010, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_P016, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_NV16, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_P210, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_P216, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_Y444_PLANAR8, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_Y444_PLANAR10, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_YUV444_8BIT_SEMIPLANAR, 3, FERRY_ARRAY_VIDEO, 0},
+    {FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR, 3, FERRY_ARRAY_VIDEO, 0},
+};
+
+// Of 64 x 32 texels; of planar formats, whose arrays take no copy themselves, each plane.
+TEST_F(memory, arrays_of_every_named_format_take_their_bytes) {
+    const auto describe_as = [&](CUarray array, ferry_array_desc &told) {
+        told.struct_size = sizeof told;
+        std::uint32_t element = 0;
+        EXPECT_OK(ferry_array_describe(basic.get(), array, &told, &element));
+        return element;
+    };
+    const auto expect_through = [&](CUarray array, std::uint64_t width, std::uint64_t height) {
+        const std::vector<std::byte> bytes = random_bytes(width * height, width);
+        EXPECT_EQ(through_array(array, bytes, width, height, 1), bytes);
+    };
+    for (const named_format &each : named_formats) {
+        SCOPED_TRACE(each.format);
+        const ferry_array_desc desc = {sizeof desc, each.format, each.channels, each.flags, 64, 32, 0};
+        CUarray array = nullptr;
+        ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array));
+        ferry_array_desc told = {};
+        ASSERT_EQ(describe_as(array, told), each.element);
+        EXPECT_EQ(std::memcmp(&told, &desc, sizeof desc), 0);
+        const bool is_block = each.format >= FERRY_FORMAT_BC1_UNORM && each.format <= FERRY_FORMAT_BC7_UNORM_SRGB;
+        if (each.element) expect_through(array, (is_block ? 16 : 64) * each.element, is_block ? 8 : 32);
+        CUarray plane = nullptr;
+        std::uint32_t planes = 0;
+        while (ferry_array_get_plane(basic.get(), array, planes, &plane) == FERRY_SUCCESS && ++planes < 9) {
+            const std::uint32_t element = describe_as(plane, told);
+            ASSERT_GT(element, 0u);
+            expect_through(plane, told.width * element, told.height);
+        }
+        EXPECT_EQ(planes > 0, each.element == 0) << "planar formats alone have planes";
+        EXPECT_EQ(plane, nullptr) << "what is not there is not handed out";
+        EXPECT_OK(ferry_array_destroy(basic.get(), array));
+    }
+}
+
+TEST_F(memory, arrays_within_arrays_refuse_what_is_not_there) {
+    const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0, 20, 12, 0};
+    CUmipmappedArray mipmapped = nullptr;
+    CUarray level = nullptr;
+    for (const std::uint32_t levels : {0u, 99u, 5u}) { // 20, 10, 5, 2, 1
+        ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, levels, &mipmapped));
+        ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 4, &level));
+        EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 5, &level),
+                  FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
+        EXPECT_EQ(level, nullptr);
+        EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped));
+    }
+    ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, 2, &mipmapped));
+    EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 2, &level), FERRY_SUCCESS);
+    EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped));
+    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), device_count(), &desc, 1, &mipmapped), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(mipmapped, nullptr);
+    ferry_array_desc bad = desc;
+    bad.flags = 0x80;
+    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, &bad, 1, &mipmapped), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, nullptr, 1, &mipmapped), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), nullptr, 0, &level), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), nullptr));
+    std::uint64_t address = 7;
+    EXPECT_EQ(ferry_managed_alloc(basic.get(), 0, 0, &address), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(address, 0u);
+    EXPECT_EQ(ferry_managed_alloc(basic.get(), -1, 64, &address), FERRY_ERROR_DEVICE);
+}
+
 TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device) {
     test_place array(place_kind::array_2d, {.width = 64, .height = 8}),
         host(place_kind::pageable, {.width = 64, .height = 8});
