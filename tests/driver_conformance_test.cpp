@@ -1,6 +1,7 @@
 // What ferry relies on from a driver, on the raw entry points: the same bodies hold on the software driver and on a
 // real GPU. Where the two differ, the software driver is wrong.
 #include "support/driver_under_test.h"
+#include "support/gate.h"
 
 #include <algorithm>
 #include <cstring>
@@ -67,24 +68,6 @@ struct other_device {
     other_device(const other_device &) = delete;
     operator CUcontext() const { return context; }
     CUcontext context = nullptr;
-};
-
-// Holds a stream by a host function until it is opened. Nothing may wait for the stream before that.
-struct gate {
-    explicit gate(CUstream stream) {
-        EXPECT_OK(raw().cuLaunchHostFunc(
-            stream, [](void *self) { static_cast<gate *>(self)->opened.get_future().wait(); }, this));
-        held = stream;
-    }
-    ~gate() { open(); }
-    void open() {
-        if (std::exchange(is_open, true)) return;
-        opened.set_value();
-        raw().cuStreamSynchronize(held); // the host function has left this object
-    }
-    std::promise<void> opened;
-    CUstream held = nullptr;
-    bool is_open = false;
 };
 
 bytes read_back(CUdeviceptr address, size_t size) {

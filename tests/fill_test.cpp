@@ -277,11 +277,18 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
     ferry_error_info error = new_error();
     expect_refusal(ferry_fill_async(basic.get(), &fill, stream, &error), error, FERRY_ERROR_DEVICE,
                    FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
+    EXPECT_EQ(error.value, 1u);
+    EXPECT_EQ(error.limit, 0u);
     EXPECT_EQ(memory.read(), memory.picture());
     if (ferry_peer_enable(basic.get(), 0, 1) == FERRY_SUCCESS) {
         EXPECT_OK(ferry_fill_async(basic.get(), &fill, stream, &error)) << "with peer access it does";
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(memory.read(), std::vector<std::byte>(4096, std::byte{pattern_bytes[0]}));
+        ferry_fill_desc past_the_end = describe_fill(memory.describe(statement::stated), 64 << 20);
+        past_the_end.destination.row_pitch = 0;
+        EXPECT_EQ(ferry_fill_async(basic.get(), &past_the_end, stream, &error),
+                  FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
+            << "the driver's own number, where the device is not what is wrong";
         EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
     }
     EXPECT_OK(raw().cuStreamDestroy(stream));

@@ -125,7 +125,6 @@ TEST_F(peers, whatever_fails_in_a_probe_nothing_is_left_behind_or_remembered) {
                                    "cuMemcpy3DPeerAsync",   "cuStreamSynchronize",        "cuCtxPushCurrent"};
     for (const char *const entry : entries)
         for (const int nth : {1, 2}) {
-            if (nth == 2 && std::string(entry) == "cuCtxPushCurrent") continue; // the second gives memory back
             SCOPED_TRACE(testing::Message() << entry << " " << nth);
             fault_driver driver(raw_entry_points());
             const instance_owner instance = open_or_fail(driver.options());
@@ -168,6 +167,29 @@ TEST_F(peers, threads_that_enable_at_once_all_succeed) {
     EXPECT_OK(ferry_peer_disable(full.get(), 1, 0));
 }
 
+// A probe that ended by disabling what another instance had been told is enabled would take it away.
+TEST_F(peers, instances_that_enable_at_once_do_not_take_access_from_each_other) {
+    for (int round = 0; round < 100; ++round) {
+        const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
+        std::vector<std::thread> threads;
+        for (ferry_instance *const instance : {first.get(), second.get()})
+            threads.emplace_back([instance] { EXPECT_OK(ferry_peer_enable(instance, 0, 1)); });
+        for (std::thread &thread : threads)
+            thread.join();
+        ASSERT_TRUE(reaches()) << "round " << round;
+        ASSERT_OK(ferry_peer_disable(first.get(), 0, 1));
+    }
+}
+
+TEST_F(peers, what_the_driver_answers_instead_of_yes_or_no_comes_back) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    driver.fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED, 1, true);
+    EXPECT_EQ(ferry_peer_probe(instance.get(), 0, 1), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_EQ(ask(instance.get(), 0, 1).can_access, 0);
+}
+
 TEST_F(peers, a_driver_without_peer_entry_points_says_so) {
     fault_driver driver(raw_entry_points());
     driver.hide("cuDeviceGetP2PAttribute");
@@ -181,6 +203,11 @@ TEST_F(peers, a_driver_without_peer_entry_points_says_so) {
     const instance_owner instance = open_or_fail(driver.options());
     EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
     EXPECT_EQ(ferry_peer_disable(instance.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
+    driver.heal();
+    driver.hide("cuDeviceCanAccessPeer");
+    const instance_owner other = open_or_fail(driver.options());
+    EXPECT_EQ(ferry_peer_probe(other.get(), 0, 1), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ask(other.get(), 0, 1).can_access, 0);
 }
 
 class peer_arguments : public ferry_test {};

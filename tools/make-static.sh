@@ -1,18 +1,20 @@
 #!/bin/sh
 # Makes the static library users link: one object out of the internal archive, in which all but ferry_* is local, and
 # ferry_* is hidden: a program or plug-in that links it neither exports it nor takes that of another ferry in the process.
-# make-static.sh OUTPUT INTERNAL_ARCHIVE COMPILER...
+# make-static.sh OUTPUT INTERNAL_ARCHIVE NM OBJCOPY AR COMPILER...
 set -eu
-output=$1 archive=$2
-shift 2
-object=${output%.a}.o hidden=${output%.a}-hidden.o
+output=$1 archive=$2 nm=$3 objcopy=$4 ar=$5
+shift 5
+object=${output%.a}.o hidden=${output%.a}-hidden.o symbols=${output%.a}-symbols.txt
 # A linker gives a symbol the strictest visibility that any object asks for, and one may ask without defining it. C++
 # around the assembly gives the object the same marks (stack, branch protection) as the others.
-nm -g --defined-only "$archive" | sed -n 's/.* T \(ferry_[a-z0-9_]*\)$/__asm__(".globl \1\\n.hidden \1");/p' |
-    "$@" -fno-lto -w -x c++ -c - -o "$hidden"
+"$nm" -g --defined-only "$archive" >"$symbols"
+sed -n 's/.* T \(ferry_[a-z0-9_]*\)$/__asm__(".globl \1\\n.hidden \1");/p' "$symbols" >"$symbols.cpp"
+[ -s "$symbols.cpp" ] || { echo "no ferry_* function in $archive" >&2 && exit 1; }
+"$@" -fno-lto -w -c "$symbols.cpp" -o "$hidden"
 "$@" -r -nostdlib "$hidden" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -Wl,--force-group-allocation \
     -o "$object"
-objcopy --wildcard --keep-global-symbol='ferry_*' "$object"
+"$objcopy" --wildcard --keep-global-symbol='ferry_*' "$object"
 rm -f "$output"
-ar rcs "$output" "$object"
-rm -f "$object" "$hidden"
+"$ar" rcs "$output" "$object"
+rm -f "$object" "$hidden" "$symbols" "$symbols.cpp"

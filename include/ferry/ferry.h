@@ -9,10 +9,11 @@
  * Conventions
  *   Units     X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
  *   Status    Calls return int32_t: 0 is success, -1 to -999 are ferry's own (FERRY_ERROR_*), and a driver's CUresult r
- *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them.
- *   Errors    A call that fails has done nothing, unless its comment says otherwise; what it would have handed out is 0
- *             or NULL. A pointer to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for
- *             a NULL where none is allowed.
+ *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them. Errors    A call
+ *             that fails has done nothing, unless its comment says otherwise; pointers, handles and numbers that it
+ *             would have handed out are 0 or NULL, structs that it would have filled are left as they were. A pointer
+ *             to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for a NULL where none is
+ *             allowed.
  *   Contexts  Every call leaves the calling thread's current CUDA context as it found it, also when it fails, except
  *             ferry_context_push and ferry_context_pop, whose job it is. A thread without a context may call anything.
  *   Structs   ferry_options, ferry_array_desc, ferry_error_info and what ferry fills (ferry_report, ferry_device_info,
@@ -101,7 +102,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
-#define FERRY_ERROR_PEER_ACCESS (-20)     /* the one device cannot access the other's memory, or data got lost so */
+#define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
@@ -176,15 +177,16 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_PATTERN 20   /* pattern_size */
 
 /*
- * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version). Every call
- * that takes one fills it: after a success all other fields are 0.
+ * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
+ * 40; 1 to 7 is not filled). Every call that takes one fills it: after a success all other fields are 0.
  *
  * `value` is the offending value and `limit` the one it should have kept to, in the field's unit:
  *   PITCH               value: the pitch or slice height given; limit: the least, or the most, that would do
  *   OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address);
  *                       limit: one past the last there is (or the first, if the box begins before it)
  *   ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size to fit
- *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is
+ *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is, or
+ *                       of a fill the one where the stream is
  *   OVERFLOW, FLAGS     value: what was given
  *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
  *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
@@ -283,9 +285,9 @@ typedef struct ferry_options {
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
 
 /*
- * Closes an instance: releases the contexts it retained and frees it. Memory, arrays and contexts made through the
- * instance are the caller's to free before. Harmless at process exit, after the driver has gone, and in the child of a
- * fork. NULL is allowed.
+ * Closes an instance: releases the contexts it retained and frees it. What was made through the instance (memory,
+ * registrations, arrays, streams, events, contexts) is the caller's to free before. Harmless at process exit, after the
+ * driver has gone, and in the child of a fork. NULL is allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      never for ferry's own sake. Where the instance holds the last reference to a primary context, the
@@ -442,27 +444,32 @@ FERRY_API int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, 
 
 /*
  * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
- * Sends 64 KiB each way with access enabled and compares them. It is done once per ordered pair and instance; later
- * calls return what the first one found. Access is afterwards what it was before.
+ * Reads 64 KiB from the peer and writes as much to it, with access enabled, and compares them; that says nothing of
+ * `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first one found.
+ * Access is afterwards what it was before.
  *
- * Thread-safety: safe.
+ * Thread-safety: safe on one instance; the program and other instances must not enable or disable the pair meanwhile.
  * Blocking:      the first time, for some milliseconds and as ferry_context_retain_primary.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_get_peer_info tells which);
  *                _DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then nothing is remembered.
- * Driver:        cuDeviceCanAccessPeer, cuCtxEnablePeerAccess, cuMemAlloc, cuMemcpy3DPeerAsync, cuCtxDisablePeerAccess.
+ * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxEnablePeerAccess,
+ *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
+ *                cuStreamDestroy, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Lets `device` reach the memory of `peer`, in the contexts that ferry uses for the two, until it is disabled or a
- * context ends. Probes the pair first. Access that is enabled already is a success.
+ * Lets `device` reach the memory of `peer`, between the contexts that ferry uses for the two, once data has come
+ * through as for ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it
+ * lasts until anyone in the process disables it or one of them ends, and ferry_close leaves it; after
+ * ferry_context_adopt call again. Access that is enabled already is a success.
  *
  * Thread-safety: safe.
  * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
  * Ownership:     none.
  * Errors:        as ferry_peer_probe.
- * Driver:        as ferry_peer_probe, then cuCtxEnablePeerAccess.
+ * Driver:        cuCtxEnablePeerAccess, then the first time as ferry_peer_probe.
  */
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
 
@@ -596,9 +603,12 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
  * CUevent or cudaEvent_t, serve everywhere as well as those made here.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* These two, cast to a pointer, and NULL stand for the default streams of a context: the calling thread's current one
- * or, if it has none, the one that the call says. NULL is the legacy one also in programs compiled with
- * --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD. */
+/* These two, cast to a pointer, (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL stand for the default
+ * streams of a context, and which one that is depends on the call: of a copy the calling thread's current context, else
+ * that of the destination's device; of a fill the one of the memory's device; of the calls below the current one, else
+ * device 0's. To wait for what was enqueued on a default stream, take ferry_context_synchronize, or a stream of your
+ * own to begin with. NULL is the legacy one also in programs compiled with --default-stream per-thread: those pass
+ * FERRY_STREAM_PER_THREAD. */
 #define FERRY_STREAM_LEGACY 1
 #define FERRY_STREAM_PER_THREAD 2
 
@@ -641,8 +651,8 @@ FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream
 FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream);
 
 /*
- * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. Default streams as for
- * ferry_stream_synchronize.
+ * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0; to 0 also on failure, so a loop must look at
+ * the status. Default streams as for ferry_stream_synchronize.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -681,7 +691,7 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
                                      struct CUevent_st **event);
 
 /*
- * Destroys an event; who waits for it already goes on waiting. NULL is allowed.
+ * Destroys an event; calls and streams that already wait for it are not affected. NULL is allowed.
  *
  * Thread-safety: safe; no other call may be using the event.
  * Blocking:      never.
@@ -715,7 +725,8 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
 FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event);
 
 /*
- * Sets *done to 1 if the work before the event's last record has ended or there was none, else to 0.
+ * Sets *done to 1 if the work before the event's last record has ended or there was none, else to 0; to 0 also on
+ * failure, so a loop must look at the status.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -727,7 +738,7 @@ FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st 
 
 /*
  * The time from `start` to `end`, two events of one context that have both passed, in milliseconds, to about half a
- * microsecond.
+ * microsecond; negative if `end` passed first.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -789,7 +800,7 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  * Blocking:      until running work on the device has ended, as cuMemFree does.
  * Ownership:     the memory is gone.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS if it is neither device nor managed memory; the driver's own.
- * Driver:        cuPointerGetAttribute, cuMemFree.
+ * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
 
@@ -801,7 +812,8 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
  *
  * Thread-safety: safe.
  * Blocking:      yes, for about half a second per GiB.
- * Ownership:     *address is the caller's until ferry_host_free.
+ * Ownership:     *address is the caller's until ferry_host_free, or the end of the context it was made in: the current
+ *                one, else the one that ferry uses for device 0.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS; the driver's own (out of memory: -1002).
  * Driver:        cuMemHostAlloc with PORTABLE and DEVICEMAP.
  */
@@ -826,7 +838,8 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
  *
  * Thread-safety: safe.
  * Blocking:      yes: pages are faulted in and pinned.
- * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister.
+ * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
+ *                with its context, as for ferry_host_alloc.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _FLAGS; the driver's own (already registered: -1712).
  * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP.
  */
@@ -943,8 +956,8 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
 
 /*
- * Creates a mipmapped array: `levels` arrays, each half the width, height and (unless layered) depth of the one before,
- * down to 1. 0: as many as there can be; more than that are not made. Errors and flags as for ferry_array_create.
+ * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
+ * and at least 1; layers and faces are not halved. 0, or more than there can be: as many as there can be.
  *
  * Thread-safety: safe.
  * Blocking:      may wait for the device.
@@ -1133,8 +1146,8 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
  *                _UNSUPPORTED from one layer or face to another of one array, which the driver gets wrong; the
  *                driver's own, which may also report earlier asynchronous work that failed.
- * Driver:        cuMemcpy3D or, between two devices, cuMemcpy3DPeer; then cuStreamSynchronize where those return early
- *                (device to device, pageable host to device).
+ * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
+ *                cuStreamSynchronize where those return early (device to device, pageable host to device).
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
@@ -1145,9 +1158,9 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  * those three it is found as for ferry_copy.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except where ferry_explain_async reports it: the driver's own copies from
- *                and to pageable memory, and from host memory to host memory, wait for earlier work on the stream and
- *                for the copy itself.
+ * Blocking:      does not wait for the GPU, except in the driver's own copies with pageable memory, and from host
+ *                memory to host memory: they wait for earlier work on the stream, and until a pageable source has been
+ *                read or, to a host destination, until the copy is complete. ferry_explain_async tells.
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
  * Errors:        as ferry_copy; nothing was enqueued. What goes wrong later comes back from a later call that
  *                synchronises.
@@ -1200,9 +1213,9 @@ typedef struct ferry_explanation {
     int32_t route;              /* FERRY_ROUTE_* */
     int32_t blocks;             /* FERRY_BLOCKS_* */
     int32_t synchronises;       /* 1: the driver's call returns before the copy is complete, so ferry then waits */
-    const char *driver_call;    /* "cuMemcpy3DAsync" and its like; empty for FERRY_ROUTE_NONE */
+    char driver_call[32];       /* "cuMemcpy3DAsync" and its like; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
-    int32_t source_memory;      /* FERRY_MEMORY_* */
+    int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */
     int32_t source_device;      /* where device or array memory lies; -1 otherwise */
     int32_t destination_memory; /* FERRY_MEMORY_* */
     int32_t destination_device;
@@ -1217,7 +1230,7 @@ typedef struct ferry_explanation {
  *
  * Thread-safety: safe.
  * Blocking:      never, but on first need as ferry_context_retain_primary.
- * Ownership:     the caller's struct; the string is static.
+ * Ownership:     the caller's struct.
  * Errors:        as ferry_copy, and _ABI_MISMATCH.
  * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
  */
@@ -1256,7 +1269,9 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
 /*
  * One fill: a pattern of 1, 2 or 4 bytes, in memory order, repeated over a box of device, managed or pinned host
  * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
- * pitch only where there are rows. Height 0 and depth 0 count as 1; width 0 is a success and fills nothing.
+ * pitch only where there are rows. Height 0 and depth 0 count as 1. With width 0 nothing is filled, and that is a
+ * success, once kind,
+ * device, pattern_size, flags and reserved fields are right.
  */
 typedef struct ferry_fill_desc {
     ferry_place destination;
@@ -1264,14 +1279,14 @@ typedef struct ferry_fill_desc {
     uint64_t height;
     uint64_t depth;        /* of slices that lie tight: slice_height 0 or `height` */
     uint8_t pattern[16];   /* its first pattern_size bytes are read */
-    uint32_t pattern_size; /* 1, 2 or 4 */
+    uint32_t pattern_size; /* 1, 2 or 4; 8 and 16 are for later: FERRY_ERROR_UNSUPPORTED */
     uint32_t flags;        /* must be zero */
     uint64_t reserved[6];  /* must be zero */
 } ferry_fill_desc;
 
 /*
- * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken); a NULL place
- * leaves the destination all zero, a NULL pattern the pattern.
+ * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken). A NULL place
+ * leaves the destination all zero, a NULL pattern means bytes of zero.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1300,7 +1315,8 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
 
 /*
  * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the device of the memory, or on
- * one with peer access to it; the NULL, legacy and per-thread streams are those of the context found as for ferry_fill.
+ * one with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
+ * are those of the context found as for ferry_fill.
  *
  * Thread-safety: safe.
  * Blocking:      does not wait for the GPU.

@@ -103,9 +103,10 @@ int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, c
     return report(error, copy(*instance, *desc, form, stream));
 }
 
-// An array whose device was not stated is the context's.
-std::int32_t device_of(const shape_end &end, int context_device) noexcept {
-    return end.array && end.device < 0 ? context_device : end.device;
+// An array whose device was not stated is the context's; managed and host memory are no device's.
+std::int32_t device_of(const shape_end &end, memory_kind kind, int context_device) noexcept {
+    if (kind == memory_kind::array) return end.device < 0 ? context_device : end.device;
+    return kind == memory_kind::device ? end.device : -1;
 }
 
 [[gnu::cold, gnu::noinline]] failure explain(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
@@ -114,12 +115,11 @@ std::int32_t device_of(const shape_end &end, int context_device) noexcept {
                   static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
                   static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
     ferry_explanation found = {};
-    found.driver_call = "";
     found.context_device = found.source_device = found.destination_device = -1;
     const failure failed =
         prepare(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
             const auto &[shape, facts, plan, choice] = prepared;
-            found.route = FERRY_ROUTE_DRIVER;
+            found.route = static_cast<std::int32_t>(plan.route);
             // What a copy takes at the caller's word is looked up here: pageable or pinned, device or managed.
             const auto known_kind = [&](const shape_end &end, memory_kind &kind) noexcept -> failure {
                 kind = end.kind;
@@ -134,12 +134,12 @@ std::int32_t device_of(const shape_end &end, int context_device) noexcept {
             if (failure failed = known_kind(shape.destination, destination)) return failed;
             found.blocks = static_cast<std::int32_t>(blocking_of(source, destination, form));
             found.synchronises = plan.synchronise_after;
-            found.driver_call = driver_call_name(plan, form);
+            std::snprintf(found.driver_call, sizeof found.driver_call, "%s", driver_call_name(plan, form));
             found.context_device = facts.context_device;
             found.source_memory = public_kind(source);
-            found.source_device = device_of(shape.source, facts.context_device);
+            found.source_device = device_of(shape.source, source, facts.context_device);
             found.destination_memory = public_kind(destination);
-            found.destination_device = device_of(shape.destination, facts.context_device);
+            found.destination_device = device_of(shape.destination, destination, facts.context_device);
             found.width = shape.width;
             found.height = shape.height;
             found.depth = shape.depth;
@@ -234,11 +234,11 @@ int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *cop
 }
 
 uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size) {
-    if (!explanation) return 0;
+    if (!buffer) size = 0;
+    if (size) buffer[0] = '\0';
     ferry_explanation known = {};
-    known.driver_call = "";
-    if (read_sized(explanation, known)) return 0;
-    if (!known.driver_call) known.driver_call = "";
+    if (!explanation || read_sized(explanation, known)) return 0;
+    known.driver_call[sizeof known.driver_call - 1] = '\0'; // the caller's bytes
     return format(known, buffer, size);
 }
 

@@ -12,11 +12,6 @@
 namespace ferry {
 namespace {
 
-constexpr failure wrong_device(int memory_device, int context_device) noexcept {
-    return {FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(context_device),
-            static_cast<std::uint64_t>(memory_device)};
-}
-
 // A fill reaches the memory of its context's device: for the default streams that decides, not what is current.
 failure choose(ferry_instance &instance, CUstream stream, int device, context_choice &choice) noexcept {
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, device, -1, choice)) return failed;
@@ -42,11 +37,20 @@ failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form fo
     if (failure failed = choose(instance, stream, device, choice)) return failed;
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
+        address_facts facts;
+        if (failure failed = look_up_address(instance.cu, shape.destination.span.first, ask::ranges_too, facts))
+            return failed;
+        if (facts.device_address) shape.destination.span.first = facts.device_address;
+    }
     const failure result = run_driver_fill(instance.cu, shape, stream);
-    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && device >= 0) {
+    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && device >= 0 &&
+        !is_within_reach(instance.cu, shape.destination.span.first)) {
         int context_device = -1;
         if (failure failed = instance.contexts.device_of_current(choice.wanted, context_device)) return failed;
-        if (context_device != device) return wrong_device(device, context_device);
+        if (context_device != device) // the memory is another device's than the stream
+            return {FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE,
+                    static_cast<std::uint64_t>(context_device), static_cast<std::uint64_t>(device)};
     }
     if (result || form == copy_form::asynchronous) return result;
     return wait_for_legacy_stream(instance.cu);

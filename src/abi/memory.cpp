@@ -155,6 +155,7 @@ int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint3
 
 int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
                              uint32_t *element_size) {
+    if (element_size) *element_size = 0;
     if (!instance || !array || !desc) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;

@@ -39,8 +39,9 @@ int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer)
 }
 
 int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer) {
-    if (const int32_t status = ferry_peer_probe(instance, device, peer)) return status;
-    return instance->peers.enable(device, peer).status;
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    return instance->peers.enable(device, peer, instance->allocator, instance->log).status;
 }
 
 int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer) {

@@ -14,6 +14,8 @@ const char *ferry_status_text(int32_t status) { return status_text(status); }
 uint32_t ferry_status_traits(int32_t status) { return status_traits(status); }
 
 uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size) {
+    if (!buffer) size = 0;
+    if (size) buffer[0] = '\0';
     if (!error) return 0;
     return format_error(*error, status_name(error->status), status_text(error->status), buffer, size);
 }

@@ -41,7 +41,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_RESERVED", "a reserved field is not zero"},
     {"FERRY_ERROR_FLAGS", "an unknown flag is set"},
     {"FERRY_ERROR_KIND", "an unknown kind, or the memory is not of the kind stated"},
-    {"FERRY_ERROR_DEVICE", "there is no such device, or the memory is on another one than stated"},
+    {"FERRY_ERROR_DEVICE", "there is no such device, or the memory is on another one than stated or than the stream"},
     {"FERRY_ERROR_ADDRESS", "the address is null, freed or foreign, or there is no array"},
     {"FERRY_ERROR_PITCH", "the pitch is below the width or above the device's limit, or the slice height is too small"},
     {"FERRY_ERROR_OVERFLOW", "offsets and extent do not fit 64 bits"},

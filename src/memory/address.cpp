@@ -35,6 +35,13 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     return {};
 }
 
+bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+    CUdeviceptr seen = 0;
+    void *value = &seen;
+    return cu.cuPointerGetAttributes(1, &attribute, &value, address) == CUDA_SUCCESS && seen != 0;
+}
+
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept {
 #if defined(__linux__)
     // Reads one byte from each end through the kernel, which answers EFAULT where a plain read would kill the process.

@@ -46,6 +46,9 @@ enum class ask { kind_only, ranges_too };
 // Unknown addresses are pageable. Needs no current context.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
 
+// Whether the current context reaches device memory at `address`: its own, managed or pinned memory, a peer's with access.
+bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
+
 // Whether the process itself may read the first and the last byte of a host range. True where the system does not tell.
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;
 

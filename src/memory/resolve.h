@@ -10,8 +10,8 @@ struct array_facts {
     std::uint64_t width;        // bytes
     std::uint64_t height;       // rows
     std::uint64_t depth;        // slices or layers
-    bool is_layered;            // layers or faces, of which a copy sees slices
-    bool has_rows;              // not so 1D arrays and layers of them
+    bool is_layered;            // layers or faces, of which a copy sees slices; filled for every array
+    bool has_rows;              // not so 1D arrays and layers of them; likewise
 };
 
 // Filled by resolve_place and look_up_array.
@@ -20,7 +20,7 @@ struct resolved_place {
     int device;                // -1: host memory, or not known
     std::uint64_t range_start; // read only if there is a size
     std::uint64_t range_size;  // 0: not known
-    array_facts array;         // read only if there is an element size
+    array_facts array;         // of an array; its extent is read only if there is an element size
 };
 
 struct resolve_options {

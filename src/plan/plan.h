@@ -7,7 +7,7 @@ namespace ferry {
 
 enum class copy_form { synchronous, asynchronous };
 
-enum class route_kind { driver };
+enum class route_kind { driver = FERRY_ROUTE_DRIVER };
 
 struct plan_facts {
     int context_device = -1; // the device of the context the copy runs in

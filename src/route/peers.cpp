@@ -20,10 +20,7 @@ public:
     ~probe_run() {
         if (stream_) cu_.cuStreamDestroy(stream_);
         if (near_memory_) cu_.cuMemFree(near_memory_);
-        if (far_memory_) {
-            context_scope scope(cu_);
-            if (!scope.enter(far_)) cu_.cuMemFree(far_memory_);
-        }
+        if (far_memory_) cu_.cuMemFree(far_memory_); // which needs no current context
         if (enabled_here_) cu_.cuCtxDisablePeerAccess(far_);
     }
     probe_run(const probe_run &) = delete;
@@ -97,11 +94,15 @@ private:
 
 } // namespace
 
-bool peer_access::reported(int device, int peer) const noexcept {
+failure peer_access::ask(int device, int peer) const noexcept {
     int can = 0;
-    if (!cu_.cuDeviceCanAccessPeer) return false;
-    return cu_.cuDeviceCanAccessPeer(&can, devices_[device].handle, devices_[peer].handle) == CUDA_SUCCESS && can;
+    const std::int32_t status =
+        call_optional(cu_.cuDeviceCanAccessPeer, &can, devices_[device].handle, devices_[peer].handle);
+    if (status) return {.status = status};
+    return can ? failure{} : no_access;
 }
+
+bool peer_access::reported(int device, int peer) const noexcept { return !ask(device, peer); }
 
 std::int32_t peer_access::attribute(CUdevice_P2PAttribute which, int device, int peer,
                                     std::int32_t unknown) const noexcept {
@@ -112,25 +113,18 @@ std::int32_t peer_access::attribute(CUdevice_P2PAttribute which, int device, int
 }
 
 failure peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {
-    if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess || !cu_.cuStreamCreateWithPriority ||
-        !cu_.cuStreamDestroy)
-        return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (failure failed = contexts_.get(device, near)) return failed;
     if (failure failed = contexts_.get(peer, far)) return failed;
     return scope.enter(near); // also how the child of a fork learns that it has no driver, before any lock
 }
 
-failure peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+failure peer_access::probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
+                                   const log_sink &log) noexcept {
     std::atomic<std::uint8_t> &found = found_[device][peer];
-    const auto answer = [&]() noexcept { return found == FERRY_PROBE_PASSED ? failure{} : no_access; };
-    if (found != FERRY_PROBE_NOT_RUN) return answer();
-    if (!reported(device, peer)) return no_access;
-    context_scope scope(cu_);
-    CUcontext near = nullptr, far = nullptr;
-    if (failure failed = enter(device, peer, scope, near, far)) return failed;
-    const std::lock_guard lock(mutex_);
-    if (found != FERRY_PROBE_NOT_RUN) return answer();
-
+    if (found == FERRY_PROBE_PASSED) return {};
+    if (found == FERRY_PROBE_FAILED) return no_access;
+    if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
     auto *const host = static_cast<std::byte *>(memory.allocate(2 * probe_size, alignof(std::max_align_t)));
     if (!host) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
     bool passed = false;
@@ -142,27 +136,45 @@ failure peer_access::probe(int device, int peer, const allocator &memory, const 
     memory.deallocate(host, 2 * probe_size);
     if (failed) return failed;
     found = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
-    if (!passed) {
-        ++failed_count_;
-        log.write(FERRY_LOG_WARNING,
-                  "device %d is said to reach the memory of device %d, but bytes got lost on the way", device, peer);
-    }
-    return answer();
+    if (passed) return {};
+    ++failed_count_;
+    log.write(FERRY_LOG_WARNING, "device %d is said to reach the memory of device %d, but bytes got lost on the way",
+              device, peer);
+    return no_access;
 }
 
-failure peer_access::enable(int device, int peer) noexcept {
+failure peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+    if (probe_result(device, peer) == FERRY_PROBE_PASSED) return {};
+    if (failure failed = ask(device, peer)) return failed;
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const std::lock_guard lock(mutex_);
+    return probe_between(device, peer, near, far, memory, log);
+}
+
+// Enables first and probes then: a probe leaves access that it finds enabled, so that of two who enable at once, through
+// instances of their own, neither takes it from the other.
+failure peer_access::enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access;
+    if (failure failed = ask(device, peer)) return failed;
+    context_scope scope(cu_);
+    CUcontext near = nullptr, far = nullptr;
+    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const std::lock_guard lock(mutex_);
     const CUresult result = cu_.cuCtxEnablePeerAccess(far, 0);
-    if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return {};
-    return result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED ? no_access : to_failure(result);
+    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
+    if (result && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return to_failure(result);
+    const failure failed = probe_between(device, peer, near, far, memory, log);
+    if (failed && result == CUDA_SUCCESS) cu_.cuCtxDisablePeerAccess(far);
+    return failed;
 }
 
 failure peer_access::disable(int device, int peer) noexcept {
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const std::lock_guard lock(mutex_);
     const CUresult result = cu_.cuCtxDisablePeerAccess(far);
     return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? failure{} : to_failure(result);
 }

@@ -26,17 +26,21 @@ public:
 
     // Success if the pair has access and data comes through; probes it unless that was done before.
     failure probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
-    // In the contexts in use for the two. Access that is enabled, or disabled, already is a success.
-    failure enable(int device, int peer) noexcept;
+    // Probes too. In the contexts in use for the two. Access that is enabled, or disabled, already is a success.
+    failure enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
     failure disable(int device, int peer) noexcept;
 
 private:
+    failure ask(int device, int peer) const noexcept; // the driver
     failure enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
+    // Between the contexts, of which `near` is current; mutex_ is held.
+    failure probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
+                          const log_sink &log) noexcept;
 
     const driver_table &cu_;
     const device_facts *devices_;
     device_contexts &contexts_;
-    std::mutex mutex_; // one probe at a time
+    std::mutex mutex_; // one probe at a time, and nobody enables what it disables
     std::atomic<std::uint32_t> failed_count_ = 0;
     std::atomic<std::uint8_t> found_[device_contexts::most_devices][device_contexts::most_devices] = {};
 };

@@ -92,7 +92,8 @@ machine look_around(ferry_instance *instance, bool probe) {
     for (std::int32_t from = 0; from < count; ++from)
         for (std::int32_t to = 0; to < count; ++to) {
             if (from == to) continue;
-            if (probe) ferry_peer_probe(instance, from, to); // what came of it is in the info
+            const std::int32_t status = probe ? ferry_peer_probe(instance, from, to) : FERRY_SUCCESS;
+            if (status != FERRY_ERROR_PEER_ACCESS) check(status, "ferry_peer_probe"); // that one is in the info
             auto info = sized<ferry_peer_info>();
             check(ferry_get_peer_info(instance, from, to, &info), "ferry_get_peer_info");
             found.peers.push_back(info);
