@@ -35,7 +35,7 @@ def check(status):
 instance, device_memory = c_void_p(), c_uint64()
 check(ferry.ferry_open(None, byref(instance), byref(error)))
 try:
-    sent = create_string_buffer(bytes(range(256)) * 4096)
+    sent = create_string_buffer(bytes(range(256)) * 4096, 256 * 4096)
     received = create_string_buffer(len(sent))
     check(ferry.ferry_device_alloc(instance, 0, len(sent), byref(device_memory)))
     check(ferry.ferry_copy_bytes(instance, device_memory, ctypes.addressof(sent), len(sent), byref(error)))

@@ -1,10 +1,29 @@
 // ferry.hpp in every language that it is for: built as C++17, 20 and 23, with and without exceptions and run-time
 // types, and run. What a copy may be made of is decided by the compiler, so most of this is asserted while it compiles.
+
+// A program's own names, which would fit better than ferry's if ferry.hpp left the compiler a choice.
+template <class... Any> void fetch(Any &&...) = delete;
+template <class... Any> void as_view(Any &&...) = delete;
+template <class... Any> void view_of(Any &&...) = delete;
+template <class... Any> void describe(Any &&...) = delete;
+template <class... Any> void set_extent(Any &&...) = delete;
+template <class... Any> void told_by(Any &&...) = delete;
+template <class... Any> void own(Any &&...) = delete;
+template <class... Any> void is_done(Any &&...) = delete;
+template <class... Any> void line_of(Any &&...) = delete;
+template <class... Any> void at_side(Any &&...) = delete;
+template <class... Any> void check_same(Any &&...) = delete;
+template <class... Any> void refusal(Any &&...) = delete;
+struct pixel {
+    unsigned char red, green, blue, alpha;
+};
+
 #include <ferry/ferry.hpp>
 
 #include <array>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #if __cplusplus >= 202002L
@@ -35,6 +54,18 @@ template <class T, std::size_t dimensions> struct strided_span {
 };
 struct made_up_span : strided_span<int, 1> {
     using reference = int;
+};
+// And like a container too.
+template <class Span> struct sized_span : Span {
+    int *data() const { return Span::first; }
+    std::size_t size() const { return 1; }
+};
+
+// Bytes in itself, read through a const data(): a copy of it goes with its bytes.
+struct packet {
+    char bytes[16];
+    const char *data() const { return bytes; }
+    std::size_t size() const { return sizeof bytes; }
 };
 
 // A copy's ends, a fill's end.
@@ -93,6 +124,23 @@ static_assert(can_copy<vector, memory &> && !can_copy<memory &, vector> && !can_
 static_assert(can_enqueue<vector &, memory &> && !can_enqueue<vector, memory &>);
 static_assert(can_enqueue<host_view<int>, device_view<int>> && !can_enqueue<memory, vector &>);
 static_assert(can_enqueue<strided_span<int, 2>, strided_span<int, 2>>);
+static_assert(can_copy<std::array<const int, 4>, memory &> && !can_enqueue<std::array<const int, 4>, memory &>);
+static_assert(can_enqueue<std::array<const int, 4> &, memory &> && !can_enqueue<std::array<int, 4>, memory &>);
+static_assert(can_enqueue<packet &, ferry::array &> && !can_enqueue<packet, ferry::array &>);
+static_assert(can_enqueue<std::string_view, device_view<char>> && !can_enqueue<std::string, device_view<char>>);
+
+// What is shaped like an mdspan is one, or nothing.
+static_assert(can_enqueue<sized_span<strided_span<int, 2>>, sized_span<strided_span<int, 2>> &>);
+static_assert(!can_copy<sized_span<made_up_span>, memory &> && !can_copy<sized_span<strided_span<int, 4>> &, memory &>);
+
+// Nor does such a temporary hand its memory out.
+template <class, class Owner> inline constexpr bool is_viewed = false;
+template <class Owner> inline constexpr bool is_viewed<decltype(void(std::declval<Owner>().view())), Owner> = true;
+template <class, class Owner> inline constexpr bool is_range = false;
+template <class Owner> inline constexpr bool is_range<decltype(void(std::declval<Owner>().data())), Owner> = true;
+static_assert(is_viewed<void, memory &> && !is_viewed<void, memory> && !is_viewed<void, const memory>);
+static_assert(is_viewed<void, const ferry::array &> && !is_viewed<void, ferry::array>);
+static_assert(is_range<void, const pinned_memory<int> &> && !is_range<void, pinned_memory<int>>);
 
 static_assert(can_fill<memory &, int> && can_fill<device_view<float>, int> && can_fill<pinned_memory<char> &, char>);
 static_assert(!can_fill<const memory &, int> && !can_fill<device_view<const int>, int>);
@@ -111,6 +159,23 @@ static_assert(std::is_convertible_v<ferry::stream &, CUstream_st *> &&
 static_assert(std::is_convertible_v<ferry::array &, CUarray_st *> &&
               std::is_convertible_v<ferry::instance &, ferry_instance *>);
 static_assert(!std::is_copy_constructible_v<ferry::instance> && std::is_nothrow_move_constructible_v<ferry::instance>);
+
+// They are taken over with what has to be known of them.
+template <class Owner, class... Known>
+inline constexpr bool can_take_over =
+    std::is_constructible_v<Owner, gpu, decltype(std::declval<Owner>().handle()), Known...>;
+static_assert(can_take_over<ferry::stream> && can_take_over<ferry::event> && can_take_over<ferry::registration>);
+static_assert(can_take_over<memory, device_view<int>> && !can_take_over<memory> && !can_take_over<pinned_memory<int>>);
+static_assert(can_take_over<ferry::array, ferry::array_view> && !can_take_over<ferry::array>);
+static_assert(can_take_over<ferry::mipmapped_array, int> && !can_take_over<ferry::mipmapped_array>);
+
+// An assignment would begin a scope before it ended the other.
+static_assert(std::is_nothrow_move_constructible_v<ferry::context_scope>);
+static_assert(!std::is_move_assignable_v<ferry::context_scope> && !std::is_copy_constructible_v<ferry::context_scope>);
+
+// `if (event.is_done())` would be true as long as nothing failed.
+static_assert(!std::is_constructible_v<bool, ferry::result<bool>>);
+static_assert(std::is_constructible_v<bool, ferry::result<float>> && std::is_constructible_v<bool, ferry::stream>);
 
 // What has to be run.
 
@@ -149,9 +214,41 @@ void copy_strided(const ferry::instance &ferry) {
     for (const auto &each : cases) {
         const auto view = ferry::view_of(each.span);
         expect(view.mistake().field() == each.field, "a layout is taken or refused for the right reason");
-        const ferry::status done = ferry::copy(ferry, view, ferry::view_of(back).shaped(view.width(), view.height()));
-        expect(each.field == FERRY_FIELD_NONE || done.side() == FERRY_SIDE_SOURCE, "and so by a copy");
+        const std::size_t w = view.width(), h = view.height(), d = view.depth();
+        const ferry::status done = ferry::copy(ferry, view, ferry::view_of(back).shaped(w, h, d));
+        expect(each.field ? done.side() == FERRY_SIDE_SOURCE : done.ok(), "and so by a copy");
+        for (std::size_t i = 0; done.ok() && i < w * h * d; ++i) {
+            const std::size_t at[] = {i / (w * h), i / w % h, i % w};
+            std::size_t from = 0;
+            for (std::size_t axis = 0; axis < 3; ++axis)
+                from += at[axis] * static_cast<std::size_t>(each.span.stride(axis));
+            expect(back[i] == numbers[from], "which moves its elements");
+        }
     }
+}
+
+void copy_what_is_the_programs_own(const ferry::instance &ferry) {
+    std::vector<pixel> pixels(12, pixel{1, 2, 3, 4}), back(12);
+    auto device = *device_memory<pixel>::create(ferry, 0, pixels.size());
+    const auto stream = *ferry::stream::create(ferry, 0);
+    expect(ferry::fill(ferry, device, pixel{}), "pixels are filled");
+    expect(ferry::copy_async(ferry, pixels, device, stream), "pixels go up");
+    expect(stream.synchronize(), "they are there");
+    const ferry::result<bool> done = stream.is_done();
+    expect(done.ok() && *done, "and nothing is left to do");
+    expect(ferry::copy(ferry, device, back), "they come back");
+    expect(back[11].alpha == 4, "they are the same");
+    expect(ferry::explain(ferry, device, back).why(), "it can be explained");
+    expect(ferry::describe_copy(device, back).why(), "and described");
+}
+
+void name_addresses() {
+    int number = 0;
+    expect(device_view<int>(0, 0, 7).width() == 7, "a literal 0 is an address");
+    expect(device_view<int>(0, &number, 1).pointer() == &number, "a pointer is one");
+    expect(device_view<const int>(0, &number, 1).pointer() == &number, "also of what may be written");
+    static_assert(!std::is_constructible_v<device_view<int>, int, const int *, int>);
+    static_assert(!std::is_constructible_v<device_view<int>, int, float *, int>);
 }
 
 #ifdef __cpp_lib_mdspan
@@ -180,6 +277,8 @@ int main() {
     const ferry::instance ferry = *std::move(opened);
     copy_strided(ferry);
     copy_mdspans(ferry);
+    copy_what_is_the_programs_own(ferry);
+    name_addresses();
 
 #ifdef FERRY_HAS_EXCEPTIONS
     try {

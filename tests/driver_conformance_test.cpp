@@ -687,6 +687,17 @@ TEST_F(driver_test, a_fill_on_a_named_stream_needs_no_current_context) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
+TEST_F(driver_test, a_fill_reaches_memory_of_another_context_of_its_device) {
+    device_memory memory(64);
+    CUcontext other = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&other, 0, 0)); // current now
+    EXPECT_OK(raw().cuMemsetD8(memory, 7, 64));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(raw().cuCtxDestroy(other));
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    EXPECT_EQ(read_back(memory, 64), bytes(64, std::byte{7}));
+}
+
 TEST_F(driver_test, a_fill_of_pinned_memory_is_done_when_the_call_returns) {
     pinned_memory memory(1 << 20);
     std::memset(memory.data(), 0, memory.size);
@@ -1268,12 +1279,13 @@ TEST_F(driver_test, what_a_context_may_reach_of_its_peer_depends_on_access) {
         EXPECT_EQ(0, ordinal);
         EXPECT_RESULT(has_access ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND,
                       raw().cuMemGetAddressRange(&start, nullptr, here + 5));
+        // Three streams that nothing orders: each fills bytes of its own.
         EXPECT_RESULT(refused, raw().cuMemsetD8(here, 9, 16));
-        EXPECT_RESULT(refused, raw().cuMemsetD8Async(here, 9, 16, stream_there));
-        EXPECT_OK(raw().cuMemsetD8Async(here, 9, 16, stream_here));
+        EXPECT_RESULT(refused, raw().cuMemsetD8Async(here + 16, 9, 16, stream_there));
+        EXPECT_OK(raw().cuMemsetD8Async(here + 32, 9, 16, stream_here));
         {
             const made_current back(context); // the stream's context decides, not the current one
-            EXPECT_RESULT(refused, raw().cuMemsetD8Async(here, 9, 16, stream_there));
+            EXPECT_RESULT(refused, raw().cuMemsetD8Async(here + 16, 9, 16, stream_there));
             EXPECT_OK(raw().cuCtxSynchronize());
         }
         EXPECT_OK(raw().cuCtxSynchronize());

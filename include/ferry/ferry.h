@@ -87,9 +87,9 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
 #define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
 #define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
-#define FERRY_ERROR_KIND (-6)             /* an unknown kind; full checks: the memory is not of the kind stated */
-#define FERRY_ERROR_DEVICE (-7)           /* no such device; full checks: the memory is on another one than stated */
-#define FERRY_ERROR_ADDRESS (-8)          /* a null address, no array; full checks: an address freed or foreign */
+#define FERRY_ERROR_KIND (-6)    /* an unknown kind; not the kind stated (full checks); a fill of pageable memory */
+#define FERRY_ERROR_DEVICE (-7)  /* no such device; full checks: the memory is on another one than stated */
+#define FERRY_ERROR_ADDRESS (-8) /* a null address, no array; full checks: an address freed or foreign */
 #define FERRY_ERROR_PITCH                                                                                              \
     (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
 #define FERRY_ERROR_OVERFLOW (-10)        /* offsets and extent do not fit 64 bits */
@@ -452,7 +452,8 @@ FERRY_API int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, 
  * Blocking:      the first time, for some milliseconds and as ferry_context_retain_primary.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_get_peer_info tells which);
- *                _DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then nothing is remembered.
+ *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
+ *                remembered.
  * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxEnablePeerAccess,
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
  *                cuStreamDestroy, cuCtxDisablePeerAccess.
@@ -1269,7 +1270,7 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
 /*
  * One fill: a pattern of 1, 2 or 4 bytes, in memory order, repeated over a box of device, managed or pinned host
  * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
- * pitch only where there are rows. Height 0 and depth 0 count as 1. With width 0 nothing is filled, and that is a
+ * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With width 0 nothing is filled, and that is a
  * success, once kind,
  * device, pattern_size, flags and reserved fields are right.
  */

@@ -11,7 +11,8 @@
  *              either into an exception and exists only where exceptions are enabled. Nothing else throws.
  *   Ownership  Owners move and do not copy, are empty after a move, and destroy on their way out. They keep the
  *              ferry_instance they were made with: it must outlive them. What fails while one is destroyed is lost; to
- *              see it, pass release() to the C function.
+ *              see it, pass release() to the C function. An empty stream refuses its own calls, but passed on, as to
+ *              copy_async(), it is NULL: the legacy default stream.
  *   Views      A view names memory and owns none: the memory must outlive it, and the copies that are enqueued. Extents
  *              and origins are elements, rows and slices; row pitches bytes; slice heights rows. A view with a mistake
  *              in it, such as a box past its edge, is refused, the field named, by the call that gets it.
@@ -37,8 +38,9 @@
 #endif
 
 namespace ferry {
-// Programs built with headers of two versions do not mix their inline functions up.
-inline namespace v0 {
+// Parts of a program built with headers of two minor versions do not mix their inline functions up.
+static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 2, "this namespace is named after the version");
+inline namespace v0_2 {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Status
@@ -108,7 +110,11 @@ public:
     result(const status &failure) noexcept : why_(failure) {}
 
     bool ok() const noexcept { return why_.ok(); }
-    explicit operator bool() const noexcept { return ok(); }
+    // A result<bool> is no condition: it would not be clear of what. It has ok() and, once that is true, operator*.
+    template <class U = T, std::enable_if_t<!std::is_same_v<U, bool>, int> = 0>
+    explicit operator bool() const noexcept {
+        return ok();
+    }
     const status &why() const noexcept { return why_; }
 
     T &operator*() &noexcept { return value_; }
@@ -239,9 +245,10 @@ public:
     linear_view(std::int32_t device, std::uint64_t address, std::uint64_t width, std::uint64_t height = 1,
                 std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
         : linear_view(extent{width, height, depth}, device, address, row_pitch, slice_height) {}
-    template <bool is_device = on_device, std::enable_if_t<is_device, int> = 0>
-    linear_view(std::int32_t device, T *address, std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1,
-                std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
+    template <class Pointer, bool is_device = on_device,
+              std::enable_if_t<is_device && std::is_pointer_v<Pointer> && std::is_convertible_v<Pointer, T *>, int> = 0>
+    linear_view(std::int32_t device, Pointer address, std::uint64_t width, std::uint64_t height = 1,
+                std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
         : linear_view(extent{width, height, depth}, device, number_of(address), row_pitch, slice_height) {}
 
     // What may be written may be read.
@@ -424,7 +431,11 @@ host_view<T> as_view(T (&array)[depth][height][width], as_c_array) noexcept {
     return {array[0][0], width, height, depth};
 }
 
-// What is shaped like std::mdspan, unless its accessor makes elements up: those have no address to copy from.
+// What is shaped like std::mdspan is never taken for a container, also if it has data() and size().
+template <class M, class = void> inline constexpr bool is_mdspan = false;
+template <class M> inline constexpr bool is_mdspan<M, std::void_t<typename M::data_handle_type>> = true;
+
+// It can be copied unless its accessor makes elements up: those have no address to copy from.
 template <class M, class T = typename M::element_type>
 using mdspan_element =
     std::enable_if_t<std::is_same_v<typename M::reference, T &> && std::is_same_v<typename M::data_handle_type, T *> &&
@@ -459,26 +470,32 @@ template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &sp
 template <class C, class T = std::remove_pointer_t<decltype(std::declval<C &>().data())>,
           class Size = decltype(std::declval<C &>().size()),
           std::enable_if_t<is_element<T> && std::is_same_v<decltype(std::declval<C &>().data()), T *> &&
-                               std::is_convertible_v<Size, std::uint64_t>,
+                               std::is_convertible_v<Size, std::uint64_t> && !is_mdspan<C>,
                            int> = 0>
 host_view<T> as_view(C &container, as_container) noexcept {
     return {container.data(), static_cast<std::uint64_t>(container.size())};
 }
 
-template <class R> using view_type = decltype(as_view(std::declval<std::remove_reference_t<R> &>(), as_itself{}));
+template <class R>
+using view_type = decltype(detail::as_view(std::declval<std::remove_reference_t<R> &>(), as_itself{}));
 
-// Whether the memory stays when a temporary R goes: that of views, of mdspans, and of spans, which hand out the same
-// pointer when they are const.
-template <class R, class = void> inline constexpr bool is_span = is_view<R>;
-template <class R> inline constexpr bool is_span<R, std::enable_if_t<std::is_object_v<mdspan_element<R>>>> = true;
+// Whether the memory stays when a temporary R goes: that of views, mdspans, spans and string views, known by the types
+// that they name. What data() returns tells nothing: std::array<const int, 4> owns what it points at.
+template <class R, class = void> inline constexpr bool is_span = false;
 template <class R>
 inline constexpr bool is_span<
-    R, std::enable_if_t<std::is_trivially_copyable_v<R> && std::is_same_v<decltype(std::declval<const R &>().data()),
-                                                                          decltype(std::declval<R &>().data())>>> =
-    true;
+    R, std::enable_if_t<std::is_same_v<decltype(std::declval<const R &>().data()), typename R::element_type *>>> =
+    std::is_trivially_copyable_v<R>;
+template <class R, class = void> inline constexpr bool is_string_view = false;
+template <class R>
+inline constexpr bool is_string_view<
+    R, std::enable_if_t<std::is_class_v<typename R::traits_type> &&
+                        std::is_same_v<decltype(std::declval<R &>().data()), const typename R::value_type *>>> =
+    std::is_trivially_copyable_v<R>;
+template <class R> inline constexpr bool stays = is_view<R> || is_mdspan<R> || is_span<R> || is_string_view<R>;
 template <class R>
 inline constexpr bool outlives_call =
-    std::is_lvalue_reference_v<R> || is_span<std::remove_cv_t<std::remove_reference_t<R>>>;
+    std::is_lvalue_reference_v<R> || stays<std::remove_cv_t<std::remove_reference_t<R>>>;
 
 template <class From, class To>
 using if_copyable =
@@ -532,9 +549,11 @@ struct nothing {};
 template <class Handle, std::int32_t (*destroy)(ferry_instance *, Handle), class Known = nothing> class owner {
 public:
     owner() noexcept = default;
-    // Takes over what a call of ferry.h created.
-    owner(ferry_instance *instance, Handle handle, const Known &known = {}) noexcept
+    // Takes over what a call of ferry.h created. `known`: its view or, of a mipmapped array, its device.
+    owner(ferry_instance *instance, Handle handle, const Known &known) noexcept
         : instance_(instance), handle_(handle), known_(known) {}
+    template <class K = Known, std::enable_if_t<std::is_same_v<K, nothing>, int> = 0>
+    owner(ferry_instance *instance, Handle handle) noexcept : owner(instance, handle, nothing()) {}
     owner(owner &&other) noexcept
         : instance_(other.instance_), handle_(other.handle_), known_(std::exchange(other.known_, {})) {
         other.handle_ = {};
@@ -637,8 +656,9 @@ class memory : public owner<Handle, destroy, linear_view<T, kind>> {
 
 public:
     using memory::owner::owner;
-    linear_view<T, kind> view() noexcept { return this->known_; }
-    linear_view<const T, kind> view() const noexcept { return this->known_; }
+    linear_view<T, kind> view() &noexcept { return this->known_; }
+    linear_view<const T, kind> view() const &noexcept { return this->known_; }
+    void view() const && = delete; // the memory would be gone before the view
     std::uint64_t address() const noexcept { return this->known_.address(); }
 };
 
@@ -647,13 +667,16 @@ template <class T, std::int32_t kind, class Handle, std::int32_t (*destroy)(ferr
 class host_memory : public memory<T, kind, Handle, destroy> {
 public:
     using host_memory::memory::memory;
-    T *data() noexcept { return this->known_.pointer(); }
-    const T *data() const noexcept { return this->known_.pointer(); }
+    T *data() &noexcept { return this->known_.pointer(); }
+    const T *data() const &noexcept { return this->known_.pointer(); }
+    void data() const && = delete;
     std::size_t size() const noexcept { return static_cast<std::size_t>(this->known_.width()); } // elements
-    T *begin() noexcept { return data(); }
-    T *end() noexcept { return data() + size(); }
-    const T *begin() const noexcept { return data(); }
-    const T *end() const noexcept { return data() + size(); }
+    T *begin() &noexcept { return data(); }
+    T *end() &noexcept { return data() + size(); }
+    const T *begin() const &noexcept { return data(); }
+    const T *end() const &noexcept { return data() + size(); }
+    void begin() const && = delete;
+    void end() const && = delete;
     T &operator[](std::size_t index) noexcept { return data()[index]; }
     const T &operator[](std::size_t index) const noexcept { return data()[index]; }
 };
@@ -720,7 +743,7 @@ public:
     using owner::owner;
     template <class R, detail::if_outlives_call<R> = 0>
     static result<registration> create(ferry_instance *instance, R &&range, std::uint32_t flags = 0) noexcept {
-        const host_view<const typename detail::view_type<R>::value_type> view = view_of(range);
+        const host_view<const typename detail::view_type<R>::value_type> view = ferry::view_of(range);
         if (!view.mistake().ok()) return view.mistake();
         void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
         if (const std::int32_t code = ferry_host_register(instance, first, view.reach(), flags)) return status(code);
@@ -752,7 +775,8 @@ public:
     using owner::owner;
     static result<array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc) noexcept {
         CUarray_st *const none = nullptr;
-        auto made = detail::own<array>(instance, detail::fetch(none, ferry_array_create, instance, device, &desc));
+        const auto handle = detail::fetch(none, ferry_array_create, instance, device, &desc);
+        auto made = detail::own<array>(instance, handle, array_view());
         if (!made) return made;
         const auto view = array_view::of(instance, device, *made);
         if (!view) return view.why();
@@ -760,19 +784,21 @@ public:
         return made;
     }
     operator CUarray_st *() const noexcept { return handle_; }
-    array_view view() const noexcept { return known_; }
+    array_view view() const &noexcept { return known_; }
+    void view() const && = delete; // the array would be gone before the view
     // Of planar video formats; it ends with the array.
-    result<array_view> plane(std::uint32_t number) const noexcept {
+    result<array_view> plane(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
         const auto plane = detail::fetch(none, ferry_array_get_plane, instance_, handle_, number);
         return plane ? array_view::of(instance_, known_.device(), *plane) : plane.why();
     }
+    void plane(std::uint32_t) const && = delete;
 };
 
 // ferry_mipmapped_array_create. `levels` 0: as many as there can be.
 class mipmapped_array : public detail::owner<CUmipmappedArray_st *, ferry_mipmapped_array_destroy, std::int32_t> {
 public:
-    using owner::owner; // its device is to be known
+    using owner::owner;
     static result<mipmapped_array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc,
                                           std::uint32_t levels = 0) noexcept {
         CUmipmappedArray_st *const none = nullptr;
@@ -781,11 +807,12 @@ public:
     }
     operator CUmipmappedArray_st *() const noexcept { return handle_; }
     // 0 is the largest; it ends with the mipmapped array.
-    result<array_view> level(std::uint32_t number) const noexcept {
+    result<array_view> level(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
         const auto level = detail::fetch(none, ferry_mipmapped_array_get_level, instance_, handle_, number);
         return level ? array_view::of(instance_, known_, *level) : level.why();
     }
+    void level(std::uint32_t) const && = delete;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -795,7 +822,7 @@ public:
 namespace detail {
 
 template <class Call, class... Arguments> result<bool> is_done(Call call, Arguments... arguments) noexcept {
-    const auto done = fetch(std::int32_t{0}, call, arguments...);
+    const auto done = detail::fetch(std::int32_t{0}, call, arguments...);
     if (!done) return done.why();
     return *done != 0;
 }
@@ -818,10 +845,19 @@ public:
     }
     operator CUstream_st *() const noexcept { return handle_; }
 
-    status synchronize() const noexcept { return status(ferry_stream_synchronize(instance_, handle_)); }
-    result<bool> is_done() const noexcept { return detail::is_done(ferry_stream_query, instance_, handle_); }
+    status synchronize() const noexcept { return told(ferry_stream_synchronize); }
+    result<bool> is_done() const noexcept {
+        if (!handle_) return status(FERRY_ERROR_INVALID_ARGUMENT);
+        return detail::is_done(ferry_stream_query, instance_, handle_);
+    }
     // What is enqueued from now on waits for the work before the event's last record.
-    status wait(CUevent_st *event) const noexcept { return status(ferry_stream_wait_event(instance_, handle_, event)); }
+    status wait(CUevent_st *event) const noexcept { return told(ferry_stream_wait_event, event); }
+
+private:
+    // NULL would be another stream.
+    template <class Call, class... Arguments> status told(Call call, Arguments... arguments) const noexcept {
+        return status(handle_ ? call(instance_, handle_, arguments...) : FERRY_ERROR_INVALID_ARGUMENT);
+    }
 };
 
 // ferry_event_create. `flags`: 0 or FERRY_EVENT_* bits.
@@ -844,10 +880,12 @@ public:
 };
 
 // ferry_context_push: a context is current on the thread for as long as this lives. Scopes end on the thread where they
-// began, the last one first.
+// began, the last one first; so they are not assigned to, which would begin one before it ended the other.
 class context_scope : public detail::owner<bool, detail::pop_context> {
 public:
     using owner::owner;
+    context_scope() noexcept = default;
+    context_scope(context_scope &&) noexcept = default;
     // The context that ferry uses for `device`.
     static result<context_scope> enter(ferry_instance *instance, std::int32_t device) noexcept {
         return enter(instance, device, nullptr);
@@ -868,8 +906,8 @@ private:
 // Copies, explanations and fills
 //
 // Both ends of a copy have the same width, height and depth: elements of one type or, with an array at either end, the
-// same bytes. Ends that differ are refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller one. A destination is
-// not const, and nothing is enqueued from or to a temporary that owns its memory.
+// same bytes. Ends that differ are refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller one. A destination
+// is not const, and nothing is enqueued from or to a temporary that owns its memory.
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -906,7 +944,7 @@ template <class From, class To> status describe(const From &from, const To &to, 
     if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
     copy.source = from.place();
     copy.destination = to.place();
-    set_extent(copy, from.byte_extent());
+    detail::set_extent(copy, from.byte_extent());
     return check_same(from.byte_extent(), to.byte_extent());
 }
 
@@ -916,7 +954,7 @@ status describe(const To &to, const typename To::value_type &value, ferry_fill_d
     if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
     const ferry_place place = to.place();
     ferry_fill_desc_init(&fill, &place, 0, 1, 1, &value, sizeof value);
-    set_extent(fill, to.byte_extent());
+    detail::set_extent(fill, to.byte_extent());
     return {};
 }
 
@@ -926,7 +964,7 @@ status describe(const To &to, const typename To::value_type &value, ferry_fill_d
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 result<ferry_copy_desc> describe_copy(From &&from, To &&to) noexcept {
     ferry_copy_desc desc = {};
-    const status done = detail::describe(view_of(from), view_of(to), desc);
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
     return done.ok() ? result<ferry_copy_desc>(desc) : done;
 }
 
@@ -934,7 +972,7 @@ result<ferry_copy_desc> describe_copy(From &&from, To &&to) noexcept {
 template <class From, class To, detail::if_copyable<From, To> = 0>
 status copy(ferry_instance *instance, From &&from, To &&to) noexcept {
     ferry_copy_desc desc = {};
-    const status done = detail::describe(view_of(from), view_of(to), desc);
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
     return done.ok() ? detail::told_by(ferry_copy, instance, &desc) : done;
 }
 
@@ -942,7 +980,7 @@ status copy(ferry_instance *instance, From &&from, To &&to) noexcept {
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream) noexcept {
     ferry_copy_desc desc = {};
-    const status done = detail::describe(view_of(from), view_of(to), desc);
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
     return done.ok() ? detail::told_by(ferry_copy_async, instance, &desc, stream) : done;
 }
 
@@ -951,7 +989,7 @@ template <class From, class To, detail::if_copyable<From, To> = 0>
 result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to) noexcept {
     ferry_copy_desc desc = {};
     ferry_explanation found = detail::sized<ferry_explanation>();
-    status done = detail::describe(view_of(from), view_of(to), desc);
+    status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
     if (done.ok()) done = detail::told_by(ferry_explain, instance, &desc, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
@@ -961,7 +999,7 @@ template <class From, class To, detail::if_copyable<From, To> = 0>
 result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream) noexcept {
     ferry_copy_desc desc = {};
     ferry_explanation found = detail::sized<ferry_explanation>();
-    status done = detail::describe(view_of(from), view_of(to), desc);
+    status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
     if (done.ok()) done = detail::told_by(ferry_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
@@ -975,7 +1013,7 @@ inline line line_of(const ferry_explanation &explanation) noexcept {
 // ferry_fill: every element becomes `value`; returns when the bytes are there.
 template <class To> status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value) noexcept {
     ferry_fill_desc desc = {};
-    const status done = detail::describe(view_of(to), value, desc);
+    const status done = detail::describe(ferry::view_of(to), value, desc);
     return done.ok() ? detail::told_by(ferry_fill, instance, &desc) : done;
 }
 
@@ -984,11 +1022,11 @@ template <class To>
 status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
                   CUstream_st *stream) noexcept {
     ferry_fill_desc desc = {};
-    const status done = detail::describe(view_of(to), value, desc);
+    const status done = detail::describe(ferry::view_of(to), value, desc);
     return done.ok() ? detail::told_by(ferry_fill_async, instance, &desc, stream) : done;
 }
 
-} // namespace v0
+} // namespace v0_2
 } // namespace ferry
 
 #endif

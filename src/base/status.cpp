@@ -40,7 +40,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_ABI_MISMATCH", "struct_size does not fit this library, or it names unknown bytes that are not zero"},
     {"FERRY_ERROR_RESERVED", "a reserved field is not zero"},
     {"FERRY_ERROR_FLAGS", "an unknown flag is set"},
-    {"FERRY_ERROR_KIND", "an unknown kind, or the memory is not of the kind stated"},
+    {"FERRY_ERROR_KIND", "an unknown kind, not the kind stated, or pageable memory where a device must reach it"},
     {"FERRY_ERROR_DEVICE", "there is no such device, or the memory is on another one than stated or than the stream"},
     {"FERRY_ERROR_ADDRESS", "the address is null, freed or foreign, or there is no array"},
     {"FERRY_ERROR_PITCH", "the pitch is below the width or above the device's limit, or the slice height is too small"},

@@ -54,8 +54,8 @@ failure check_formats(const resolved_ends &ends) noexcept {
     return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination);
 }
 
-// Between two layers of one array of 2D layers the driver reads the layer that it writes (cuMemcpy3D, its peer, async
-// and batch forms; CUDA 13.0, H200): never silently wrong, so refused until there is another way.
+// Between two layers of one array of 2D layers the driver reads the layer that it writes, and reports success
+// (cuMemcpy3D, its peer, async and batch forms; CUDA 13.0, H200). So it is refused until there is another way.
 [[gnu::noinline]] failure check_layers(const shape &shape, const array_facts &array) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     if (source.array != destination.array || !array.is_layered || !array.has_rows || source.z == destination.z)

@@ -16,7 +16,7 @@ if not shutil.which("cmake"):
 with staged(*installation) as stage:
     moved, build = stage.folder / "elsewhere", stage.folder / "build"
     stage.root.rename(moved)
-    run("cmake", "-S", consumer, "-B", str(build), f"-DCMAKE_PREFIX_PATH={moved}", f"-DPROGRAM={program}",
+    run("cmake", "-G", "Ninja", "-S", consumer, "-B", str(build), f"-DCMAKE_PREFIX_PATH={moved}", f"-DPROGRAM={program}",
         f"-DVERSION={version}", f"-DOLDEST={oldest}", f"-DCMAKE_C_COMPILER={cc}", f"-DCMAKE_CXX_COMPILER={cxx}")
     run("cmake", "--build", str(build))
     for library in "shared", "static":
