@@ -9,20 +9,24 @@
  * Conventions
  *   Units     X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
  *   Status    Calls return int32_t: 0 is success, -1 to -999 are ferry's own (FERRY_ERROR_*), and a driver's CUresult r
- *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them. Errors    A call
- *             that fails has done nothing, unless its comment says otherwise; pointers, handles and numbers that it
- *             would have handed out are 0 or NULL, structs that it would have filled are left as they were. A pointer
- *             to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for a NULL where none is
- *             allowed.
+ *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them.
+ *   Errors    A call that fails has done nothing, unless its comment says otherwise; pointers, handles and numbers that
+ *             it would have handed out are 0 or NULL, structs that it would have filled are left as they were. A
+ *             pointer to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for a NULL where
+ *             none is allowed.
  *   Contexts  Every call leaves the calling thread's current CUDA context as it found it, also when it fails, except
  *             ferry_context_push and ferry_context_pop, whose job it is. A thread without a context may call anything.
+ *             What is given a device works in the context that ferry uses for it (see Contexts), and the first such
+ *             call may take as long as ferry_context_retain_primary. What is not works in the current one, else in
+ *             device 0's. Memory, arrays, streams and events end with the context they were made in, if nobody ends
+ *             them before.
  *   Structs   ferry_options, ferry_array_desc, ferry_error_info and what ferry fills (ferry_report, ferry_device_info,
  *             ferry_peer_info, ferry_address_info, ferry_explanation) begin with struct_size: set it to sizeof the
  *             struct. Programs built against an older header, with smaller structs, are served. Of larger ones, the
  *             bytes that this library does not know must be zero in what it reads, and are zeroed in what it fills
- *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info below 8 is
- *             not filled. ferry_place, ferry_copy_desc and ferry_fill_desc never change; their reserved fields must be
- *             zero.
+ *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info of 1 to 7
+ *             is not filled. ferry_place, ferry_copy_desc and ferry_fill_desc never change; their reserved fields must
+ *             be zero.
  *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
  *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close.
  *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
@@ -189,6 +193,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *                       of a fill the one where the stream is
  *   OVERFLOW, FLAGS     value: what was given
  *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
+ *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
  *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
  *   ABI_MISMATCH        value: the size given; limit: this library's
  * Both are 0 where a number says nothing. For a driver's status side and field are 0.
@@ -704,7 +709,7 @@ FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_s
 
 /*
  * Records `event` after the work enqueued on `stream` so far, which must be a stream of the event's own context.
- * Default streams as for ferry_stream_synchronize.
+ * Default streams as for ferry_stream_synchronize: for an event of another device, name a stream.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1062,11 +1067,14 @@ FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t addr
 /*
  * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
  *
- * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, which leaves
- *               no room for an x if the copy has rows or begins at one. Not read for arrays.
+ * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, and then x
+ *               must be 0 unless the copy is one row of the first slice. Not read for arrays.
  * slice_height  rows from one slice to the next, at least y + height: the allocation's height, not the copy's; 0:
- *               slices lie tight, height rows apart, which leaves no room for a y likewise. Not read for arrays.
+ *               slices lie tight, height rows apart, and then y must be 0 unless the copy is in the first slice. Not
+ *               read for arrays.
  * device        not read for ANY and HOST. Managed memory may be described as HOST, as DEVICE on any device, or as ANY.
+ * array         rows and bytes of block-compressed arrays are those of blocks of 4 x 4 texels. A planar array itself
+ *               takes no copy (the driver's -1001), its planes do.
  *
  * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
  * as with the driver's own calls.
@@ -1227,7 +1235,8 @@ typedef struct ferry_explanation {
 } ferry_explanation;
 
 /*
- * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size.
+ * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. Whether a copy
+ * between two devices takes the link between them is no part of it: that hangs on peer access.
  *
  * Thread-safety: safe.
  * Blocking:      never, but on first need as ferry_context_retain_primary.
@@ -1270,8 +1279,8 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
 /*
  * One fill: a pattern of 1, 2 or 4 bytes, in memory order, repeated over a box of device, managed or pinned host
  * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
- * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With width 0 nothing is filled, and that is a
- * success, once kind,
+ * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
+ * width 0 nothing is filled, and that is a success, once kind,
  * device, pattern_size, flags and reserved fields are right.
  */
 typedef struct ferry_fill_desc {
@@ -1300,7 +1309,8 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
 
 /*
  * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
- * memory's device, else the one that ferry uses for that device.
+ * memory's device, else the one that ferry uses for that device; for pinned and managed memory the current one, else
+ * device 0's.
  *
  * Thread-safety: safe.
  * Blocking:      until the fill is complete.
