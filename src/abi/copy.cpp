@@ -1,8 +1,8 @@
 // The copies: lay out, resolve, check, choose the context, plan; then run, or tell what would run.
-#include <cinttypes>
 #include <cstdio>
 
 #include "abi/instance.h"
+#include "base/explanation.h"
 #include "base/sized.h"
 #include "copy/shape.h"
 #include "plan/plan.h"
@@ -155,38 +155,6 @@ int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc
     return report(error, explain(*instance, *desc, form, stream, explanation));
 }
 
-struct end_name {
-    char text[32];
-};
-
-end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
-    constexpr const char *names[] = {"pageable", "pinned", "device", "managed", "array"};
-    end_name name;
-    const char *word = memory >= 0 && memory <= FERRY_MEMORY_ARRAY ? names[memory] : "?";
-    if (memory == FERRY_MEMORY_ARRAY)
-        std::snprintf(name.text, sizeof name.text, "array on device %d", device);
-    else if (memory == FERRY_MEMORY_DEVICE)
-        std::snprintf(name.text, sizeof name.text, "device %d", device);
-    else
-        std::snprintf(name.text, sizeof name.text, "%s", word);
-    return name;
-}
-
-std::uint64_t format(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept {
-    constexpr const char *waits[] = {"does not block", "blocks until the source has been read", "blocks until done"};
-    const bool is_known = told.blocks >= 0 && told.blocks <= FERRY_BLOCKS_UNTIL_DONE;
-    const int length =
-        told.route == FERRY_ROUTE_NONE
-            ? std::snprintf(buffer, size, "nothing to copy")
-            : std::snprintf(buffer, size,
-                            "driver route: %s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s",
-                            told.driver_call, told.synchronises ? " and cuStreamSynchronize" : "",
-                            name_of(told.source_memory, told.source_device).text,
-                            name_of(told.destination_memory, told.destination_device).text, told.width, told.height,
-                            told.depth, is_known ? waits[told.blocks] : "");
-    return length < 0 ? 0 : static_cast<std::uint64_t>(length);
-}
-
 ferry_copy_desc describe_bytes(uint64_t destination, uint64_t source, uint64_t size) noexcept {
     ferry_copy_desc desc = {};
     desc.source.address = source;
@@ -239,7 +207,7 @@ uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *bu
     ferry_explanation known = {};
     if (!explanation || read_sized(explanation, known)) return 0;
     known.driver_call[sizeof known.driver_call - 1] = '\0'; // the caller's bytes
-    return format(known, buffer, size);
+    return format_explanation(known, buffer, size);
 }
 
 } // extern "C"

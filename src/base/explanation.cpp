@@ -1,0 +1,44 @@
+#include "base/explanation.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+namespace ferry {
+
+namespace {
+
+struct end_name {
+    char text[32];
+};
+
+end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
+    constexpr const char *names[] = {"pageable", "pinned", "device", "managed", "array"};
+    end_name name;
+    const char *word = memory >= 0 && memory <= FERRY_MEMORY_ARRAY ? names[memory] : "?";
+    if (memory == FERRY_MEMORY_ARRAY)
+        std::snprintf(name.text, sizeof name.text, "array on device %d", device);
+    else if (memory == FERRY_MEMORY_DEVICE)
+        std::snprintf(name.text, sizeof name.text, "device %d", device);
+    else
+        std::snprintf(name.text, sizeof name.text, "%s", word);
+    return name;
+}
+
+} // namespace
+
+std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept {
+    constexpr const char *waits[] = {"does not block", "blocks until the source has been read", "blocks until done"};
+    const bool is_known = told.blocks >= 0 && told.blocks <= FERRY_BLOCKS_UNTIL_DONE;
+    const int length =
+        told.route == FERRY_ROUTE_NONE
+            ? std::snprintf(buffer, size, "nothing to copy")
+            : std::snprintf(buffer, size,
+                            "driver route: %s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s",
+                            told.driver_call, told.synchronises ? " and cuStreamSynchronize" : "",
+                            name_of(told.source_memory, told.source_device).text,
+                            name_of(told.destination_memory, told.destination_device).text, told.width, told.height,
+                            told.depth, is_known ? waits[told.blocks] : "");
+    return length < 0 ? 0 : static_cast<std::uint64_t>(length);
+}
+
+} // namespace ferry
