@@ -11,12 +11,6 @@
 namespace ferry {
 namespace {
 
-// Errors of the memory layer know the field; which side it is about is known here.
-failure on_side(failure failed, std::int32_t side) noexcept {
-    if (failed.field != FERRY_FIELD_NONE) failed.side = side;
-    return failed;
-}
-
 failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy, const shape &shape, copy_form form,
                      resolved_ends &ends) noexcept {
     // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.

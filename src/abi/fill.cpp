@@ -12,29 +12,18 @@
 namespace ferry {
 namespace {
 
-// A fill reaches the memory of its context's device: for the default streams that decides, not what is current.
-failure choose(ferry_instance &instance, CUstream stream, int device, context_choice &choice) noexcept {
-    if (failure failed = choose_context(instance.cu, instance.contexts, stream, device, -1, choice)) return failed;
-    if (!belongs_to_current_context(stream) || device < 0 || choice.wanted != choice.current) return {};
-    int current_device = -1;
-    if (failure failed = instance.contexts.device_of_current(choice.current, current_device)) return failed;
-    return current_device == device ? failure{} : instance.contexts.get(device, choice.wanted);
-}
-
 failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
     fill_shape shape;
     if (failure failed = lay_out_fill(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
     resolved_place resolved;
     if (failure failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
-                                       {instance.full_checks, true}, resolved)) {
-        if (failed.field != FERRY_FIELD_NONE) failed.side = FERRY_SIDE_DESTINATION;
-        return failed;
-    }
+                                       {instance.full_checks, true}, resolved))
+        return on_side(failed, FERRY_SIDE_DESTINATION);
     if (failure failed = settle_fill(resolved, shape)) return failed;
     const int device = shape.destination.device;
     context_choice choice;
-    if (failure failed = choose(instance, stream, device, choice)) return failed;
+    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, device, choice)) return failed;
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device

@@ -18,6 +18,12 @@ struct failure {
     explicit operator bool() const noexcept { return __builtin_expect(status != FERRY_SUCCESS, false); }
 };
 
+// Errors of the memory layer know the field; which side it is about its caller knows.
+inline failure on_side(failure failed, std::int32_t side) noexcept {
+    if (failed.field != FERRY_FIELD_NONE) failed.side = side;
+    return failed;
+}
+
 // Out of the way of what succeeds: what leads to a call of a cold function is laid out elsewhere.
 [[gnu::cold, gnu::noinline]] failure refuse(std::int32_t status, std::int32_t side, std::int32_t field,
                                             std::uint64_t limit = 0, std::uint64_t value = 0) noexcept;

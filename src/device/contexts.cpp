@@ -76,4 +76,13 @@ failure context_scope::push(CUcontext wanted) noexcept {
     return {};
 }
 
+failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
+                          context_choice &choice) noexcept {
+    if (failure failed = choose_context(cu, contexts, stream, device, -1, choice)) return failed;
+    if (!belongs_to_current_context(stream) || device < 0 || choice.wanted != choice.current) return {};
+    int current_device = -1;
+    if (failure failed = contexts.device_of_current(choice.current, current_device)) return failed;
+    return current_device == device ? failure{} : contexts.get(device, choice.wanted);
+}
+
 } // namespace ferry

@@ -94,4 +94,9 @@ inline failure choose_context(const driver_table &cu, device_contexts &contexts,
     return contexts.get(device, choice.wanted);
 }
 
+// For work that reaches the memory of its context's device alone: the default streams are those of the current context
+// only if it is of `device`. -1: any device will do.
+failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
+                          context_choice &choice) noexcept;
+
 } // namespace ferry
