@@ -114,18 +114,9 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
         prepare(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
             const auto &[shape, facts, plan, choice] = prepared;
             found.route = static_cast<std::int32_t>(plan.route);
-            // What a copy takes at the caller's word is looked up here: pageable or pinned, device or managed.
-            const auto known_kind = [&](const shape_end &end, memory_kind &kind) noexcept -> failure {
-                kind = end.kind;
-                if (end.array) return {};
-                address_facts facts;
-                if (failure failed = look_up_address(instance.cu, end.span.first, ask::kind_only, facts)) return failed;
-                if (is_host(kind) || facts.kind == memory_kind::managed) kind = facts.kind;
-                return {};
-            };
-            memory_kind source = {}, destination = {};
-            if (failure failed = known_kind(shape.source, source)) return failed;
-            if (failure failed = known_kind(shape.destination, destination)) return failed;
+            memory_kind source = shape.source.kind, destination = shape.destination.kind;
+            if (failure failed = look_up_kind(instance.cu, shape.source.span.first, source)) return failed;
+            if (failure failed = look_up_kind(instance.cu, shape.destination.span.first, destination)) return failed;
             found.blocks = static_cast<std::int32_t>(blocking_of(source, destination, form));
             found.synchronises = plan.synchronise_after;
             std::snprintf(found.driver_call, sizeof found.driver_call, "%s", driver_call_name(plan, form));

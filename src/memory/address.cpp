@@ -35,6 +35,14 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     return {};
 }
 
+failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept {
+    if (kind == memory_kind::array) return {};
+    address_facts facts;
+    if (failure failed = look_up_address(cu, address, ask::kind_only, facts)) return failed;
+    if (is_host(kind) || facts.kind == memory_kind::managed) kind = facts.kind;
+    return {};
+}
+
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
     CUdeviceptr seen = 0;

@@ -46,6 +46,10 @@ enum class ask { kind_only, ranges_too };
 // Unknown addresses are pageable. Needs no current context.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
 
+// What the driver says of memory that was taken at the caller's word: pageable or pinned, device or managed. Arrays stay
+// arrays.
+failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept;
+
 // Whether the current context reaches device memory at `address`: its own, managed or pinned memory, a peer's with access.
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
 
