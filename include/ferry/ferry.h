@@ -50,16 +50,17 @@
 extern "C" {
 #endif
 
-/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray and CUmipmappedArray are pointers to these, and so
- * are cudaStream_t and cudaEvent_t. The runtime's cudaArray_t and cudaMipmappedArray_t are the same handles under other
- * tags and take a cast. */
+/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray, CUmipmappedArray and CUmemoryPool are pointers to
+ * these, and so are cudaStream_t, cudaEvent_t and cudaMemPool_t. The runtime's cudaArray_t and cudaMipmappedArray_t are
+ * the same handles under other tags and take a cast. */
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
 struct CUarray_st;
 struct CUmipmappedArray_st;
+struct CUmemPoolHandle_st;
 
-/* One opened library. The only type of ferry's own that is opaque. */
+/* One opened library. Opaque, as are ferry_pinned_pool and the bytes of ferry_ipc_handle; no other type of ferry is. */
 typedef struct ferry_instance ferry_instance;
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ typedef struct ferry_instance ferry_instance;
  * ------------------------------------------------------------------------------------------------------------ */
 
 #define FERRY_VERSION_MAJOR 0
-#define FERRY_VERSION_MINOR 2
+#define FERRY_VERSION_MINOR 3
 #define FERRY_VERSION_PATCH 0
 
 /*
@@ -108,6 +109,14 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
+#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and this cannot be part of a graph */
+#define FERRY_ERROR_LIMIT (-23)           /* the pinned pool is at its limit */
+#define FERRY_ERROR_IN_USE (-24)          /* something of it is still allocated or imported */
+#define FERRY_ERROR_HANDLE (-25)          /* no handle of ferry's, one that was damaged, or what it names is gone */
+#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before this one was started */
+#define FERRY_ERROR_POOL (-27)            /* the pool of this memory has not been imported; no imported pool */
+#define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, allocated from or exported */
+#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* such memory, such a pool or such an event cannot be shared */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -155,7 +164,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_SIDE_DESTINATION 2
 #define FERRY_SIDE_EXTENT 3
 #define FERRY_SIDE_DESCRIPTOR 4 /* the descriptor's own flags and reserved fields */
-#define FERRY_SIDE_OPTIONS 5    /* the options of ferry_open */
+#define FERRY_SIDE_OPTIONS 5    /* the options or the description that a call was given */
 
 /* Which field. */
 #define FERRY_FIELD_NONE 0
@@ -179,6 +188,18 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
 #define FERRY_FIELD_SOFTWARE 19  /* software_devices, software_queues or software_memory */
 #define FERRY_FIELD_PATTERN 20   /* pattern_size */
+#define FERRY_FIELD_NUMA 21
+#define FERRY_FIELD_NUMA_NODE 22
+#define FERRY_FIELD_THREADS 23
+#define FERRY_FIELD_SIZE 24
+#define FERRY_FIELD_LOCATION 25
+#define FERRY_FIELD_INDEX 26
+#define FERRY_FIELD_HANDLE_TYPES 27
+#define FERRY_FIELD_HANDLE 28 /* the bytes of a ferry_ipc_handle */
+#define FERRY_FIELD_OS_HANDLE 29
+#define FERRY_FIELD_POOL 30
+#define FERRY_FIELD_EVENT 31
+#define FERRY_FIELD_REGISTER_CHUNK 32
 
 /*
  * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
@@ -251,6 +272,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
  *             the size back. Both or neither. Never called by a copy. The software driver, being a driver,
  *             does not use them.
+ * register_chunk  the most that ferry_host_register gives the driver in one piece: a multiple of 4096. Drivers refuse
+ *             pieces of 512 GiB.
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
  *
  * All callbacks are called from within calls of this instance (ferry_open and ferry_close too), on the calling thread,
@@ -271,6 +294,7 @@ typedef struct ferry_options {
     void *allocate_user;
     void (*log)(void *user, int32_t level, const char *message);
     void *log_user;
+    uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
 } ferry_options;
 
 /*
@@ -397,6 +421,10 @@ typedef struct ferry_device_info {
     int32_t numa_node;               /* of the host memory nearest to it; -1 where the driver does not tell */
     int32_t integrated;              /* shares the host's physical memory */
     int32_t texture_pitch_alignment; /* bytes */
+    int32_t host_memory_pools;       /* pools of FERRY_LOCATION_HOST work */
+    int32_t host_numa_memory_pools;  /* pools of FERRY_LOCATION_HOST_NUMA work */
+    int32_t ipc_events;              /* events can be shared between processes */
+    uint32_t reserved;
 } ferry_device_info;
 
 /*
@@ -683,6 +711,7 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
 
 #define FERRY_EVENT_BLOCKING_SYNC 1u  /* ferry_event_synchronize sleeps instead of spinning */
 #define FERRY_EVENT_DISABLE_TIMING 2u /* cheaper; ferry_event_elapsed_time does not take it */
+#define FERRY_EVENT_INTERPROCESS 4u   /* for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well */
 
 /*
  * Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_* bits.
@@ -810,44 +839,108 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
 
-#define FERRY_HOST_WRITE_COMBINED 1u /* fast to write, very slow to read for the CPU */
+#define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
+#define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to get, and cuMemFreeHost takes it too */
+#define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing it is anyway */
+#define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing it is anyway */
+#define FERRY_HOST_ALLOW_SMALLER 16u  /* rather less than nothing: see least_size */
+#define FERRY_HOST_ALLOW_PAGEABLE 32u /* rather pageable memory than none */
 
 /*
- * Allocates `size` bytes of pinned host memory, usable and mapped on every device.
- * `flags`: 0 or FERRY_HOST_WRITE_COMBINED.
+ * Allocates `size` bytes of pinned host memory, zeroed or not, usable and mapped on every device, aligned to a page.
+ * `flags`: 0 or FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED.
+ * It is mapped in huge pages where the system gives them, touched by several threads and registered with the driver,
+ * several times as fast as the driver's own allocation; where that fails, and for the flags _WRITE_COMBINED and
+ * _BY_DRIVER, the driver allocates it.
  *
  * Thread-safety: safe.
- * Blocking:      yes, for about half a second per GiB.
- * Ownership:     *address is the caller's until ferry_host_free, or the end of the context it was made in: the current
- *                one, else the one that ferry uses for device 0.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS; the driver's own (out of memory: -1002).
- * Driver:        cuMemHostAlloc with PORTABLE and DEVICEMAP.
+ * Blocking:      yes: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
+ *                threads.
+ * Ownership:     *address is the caller's until ferry_host_free on the same instance. Its being pinned ends with the
+ *                context it was made in: the current one, else the one that ferry uses for device 0. After a fork the
+ *                child does not have it.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS, _OUT_OF_MEMORY; the driver's own (out of memory:
+ *                -1002).
+ * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
  */
 FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address);
 
+/* Where host memory is to lie. */
+#define FERRY_NUMA_ANY 0    /* where the system puts it */
+#define FERRY_NUMA_DEVICE 1 /* near `device`: on the node that ferry_device_info tells; as ANY where it tells none */
+#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
+
+/* How to allocate host memory. All zero but struct_size means: as ferry_host_alloc without flags. */
+typedef struct ferry_host_options {
+    uint32_t struct_size;
+    uint32_t flags;      /* FERRY_HOST_* */
+    int32_t numa;        /* FERRY_NUMA_*: a preference; a node that is full does not make it fail */
+    int32_t device;      /* of FERRY_NUMA_DEVICE */
+    int32_t numa_node;   /* of FERRY_NUMA_NODE */
+    uint32_t threads;    /* that touch it first, the caller's among them, 1 to 64; 0: as many as help */
+    uint64_t least_size; /* of FERRY_HOST_ALLOW_SMALLER: bytes; less than this is none. 0: any size */
+} ferry_host_options;
+
+/* Where a block of host memory came from. */
+#define FERRY_HOST_FROM_MAPPING 1 /* mapped by ferry, registered with the driver */
+#define FERRY_HOST_FROM_DRIVER 2  /* cuMemHostAlloc */
+#define FERRY_HOST_FROM_SYSTEM 3  /* mapped by ferry and pageable: FERRY_HOST_ALLOW_PAGEABLE */
+
+/* What was allocated. */
+typedef struct ferry_host_block {
+    uint32_t struct_size;
+    int32_t memory; /* FERRY_MEMORY_PINNED, or FERRY_MEMORY_PAGEABLE where that was allowed */
+    void *address;
+    uint64_t size;     /* bytes; less than asked for only where that was allowed */
+    int32_t origin;    /* FERRY_HOST_FROM_* */
+    int32_t numa_node; /* where its first page lies; -1 where the system does not tell */
+} ferry_host_block;
+
 /*
- * Frees what ferry_host_alloc gave. NULL is allowed.
+ * ferry_host_alloc with a choice of place and of what to do where there is too little: after the driver's own
+ * allocation has failed too, first, with FERRY_HOST_ALLOW_SMALLER, half as much, and half of that, down to least_size;
+ * then, with FERRY_HOST_ALLOW_PAGEABLE, the whole size unpinned. `options` may be NULL. Fills `block` up to
+ * block->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_host_alloc.
+ * Ownership:     block->address is the caller's, as for ferry_host_alloc.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
+ *                there is not: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own.
+ * Driver:        as ferry_host_alloc.
+ */
+FERRY_API int32_t ferry_host_alloc_with_options(ferry_instance *instance, uint64_t size,
+                                                const ferry_host_options *options, ferry_host_block *block,
+                                                ferry_error_info *error);
+
+/*
+ * Frees what ferry_host_alloc or ferry_host_alloc_with_options of the same instance gave. NULL is allowed.
  *
  * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
- * Driver:        cuMemFreeHost.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for memory of a pinned pool and for registered memory; the
+ *                driver's own for what is not known (freed twice, for one).
+ * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
 
 #define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for memory the process itself may only read */
 
 /*
- * Pins `size` bytes of the caller's own memory where they lie, for every device.
- * `flags`: 0 or FERRY_REGISTER_READ_ONLY.
+ * Pins `size` bytes of the caller's own memory where they lie, for every device. What is larger than the
+ * register_chunk of ferry_options is registered in pieces of that size: all of them or, on failure, none. Copies and
+ * fills on the same instance may cross from one piece or registration into the next, and copies may leave them for
+ * pageable memory: the driver refuses that, ferry then runs one call for each part (see ferry_copy).
+ * `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
  *
  * Thread-safety: safe.
  * Blocking:      yes: pages are faulted in and pinned.
  * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
  *                with its context, as for ferry_host_alloc.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _FLAGS; the driver's own (already registered: -1712).
- * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's own (already registered,
+ *                in part even: -1712). Nothing is registered then.
+ * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
  */
 FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags);
 
@@ -857,8 +950,9 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
  * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is the caller's as before.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own (not registered: -1713).
- * Driver:        cuMemHostUnregister.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what ferry itself registered (ferry_host_free takes that);
+ *                the driver's own (not registered: -1713). All pieces are given up, and the first error is returned.
+ * Driver:        cuMemHostUnregister, once for each piece.
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
 
@@ -1036,9 +1130,10 @@ typedef struct ferry_address_info {
     int32_t memory; /* FERRY_MEMORY_* */
     int32_t device; /* where device memory lies; -1 otherwise */
     uint32_t reserved;
-    uint64_t range_start;    /* the allocation or registration around the address; 0 where the driver does not tell */
+    uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
     uint64_t range_size;     /* bytes */
     uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
+    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
 } ferry_address_info;
 
 /*
@@ -1051,6 +1146,592 @@ typedef struct ferry_address_info {
  * Driver:        cuPointerGetAttributes.
  */
 FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Pinned pools
+ *
+ * Pinned host memory in blocks that come and go: an allocation from a pool takes well below a microsecond. Blocks are
+ * freed in the order of a stream, and an event keeps them from being given out before the stream has passed.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* One pool. Opaque, and ferry's own: the driver has none of the kind. */
+typedef struct ferry_pinned_pool ferry_pinned_pool;
+
+/* How to make one. All zero but struct_size means: anywhere, without a limit. A pool's memory lies on one NUMA node, so
+ * a program that cares makes one pool for each. */
+typedef struct ferry_pinned_pool_options {
+    uint32_t struct_size;
+    uint32_t flags;    /* FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED */
+    int32_t numa;      /* FERRY_NUMA_* */
+    int32_t device;    /* of FERRY_NUMA_DEVICE */
+    int32_t numa_node; /* of FERRY_NUMA_NODE */
+    uint32_t reserved;
+    uint64_t limit; /* bytes that the pool may hold; 0: no limit */
+} ferry_pinned_pool_options;
+
+/*
+ * Makes a pool. It takes memory from the system as it is needed, and keeps it until ferry_pinned_pool_trim or _destroy.
+ * `options` may be NULL.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
+ *                _OUT_OF_MEMORY.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
+                                           ferry_pinned_pool **pool, ferry_error_info *error);
+
+/*
+ * Destroys a pool and gives its memory back. NULL is allowed.
+ *
+ * Thread-safety: no other call on this pool may be running or come later.
+ * Blocking:      until the streams have passed the frees, as ferry_host_free.
+ * Ownership:     the pool is gone.
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then.
+ * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
+ */
+FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
+
+/*
+ * Allocates `size` bytes that the host may use at once: no stream has to do with them any more. Aligned to 256 bytes,
+ * or to a page from one page on. Sizes are rounded up to classes, eight to each power of two from 2 KiB on: at most an
+ * eighth of a block is wasted, below 2 KiB at most 255 bytes.
+ *
+ * Thread-safety: safe.
+ * Blocking:      only where the pool has to grow, as ferry_host_alloc.
+ * Ownership:     *address is the caller's until it is freed.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT where neither what is free nor the pool's limit
+ *                serves: a later call may succeed, when streams have passed their frees; as ferry_host_alloc.
+ * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
+ */
+FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address);
+
+/*
+ * Allocates `size` bytes for work on `stream`: what is enqueued there from now on may use them. The host may touch them
+ * only as that work does, after the stream has come so far. A block that was freed on the same stream is given out at
+ * once; where the pool is at its limit, `stream` is made to wait for a block that was freed on another one.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
+ * Ownership:     as ferry_pinned_pool_alloc.
+ * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
+ * Driver:        cuEventQuery, cuStreamWaitEvent; as ferry_host_alloc.
+ */
+FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
+                                                void **address);
+
+/*
+ * Gives a block back that nothing uses any more. NULL is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the block is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is no block of this pool, or was freed already.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address);
+
+/*
+ * Gives a block back as soon as `stream` has passed what is enqueued on it now. NULL for `address` is allowed. Default
+ * streams as for ferry_stream_synchronize.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the block is gone; the stream may be destroyed at once.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
+ *                being captured; the driver's own. The block is still the caller's then.
+ * Driver:        cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
+ */
+FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
+
+/*
+ * Gives memory back to the system, as far as no block in it is allocated or waits for its stream, until the pool holds
+ * no more than `keep` bytes.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_host_free, if there is something to give back.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Driver:        cuEventQuery; as ferry_host_free.
+ */
+FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep);
+
+/* Bytes of a pool, now and at most since it was made or since the last reset. */
+typedef struct ferry_pool_stats {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t reserved_current; /* held by the pool */
+    uint64_t reserved_high;
+    uint64_t used_current; /* allocated from it, as the pool rounds; of a pinned pool also what waits for streams */
+    uint64_t used_high;
+} ferry_pool_stats;
+
+/*
+ * Fills `stats` up to stats->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
+ * Driver:        cuEventQuery.
+ */
+FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats);
+
+/*
+ * Lets both high-water marks begin anew at what is current.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT.
+ * Driver:        cuEventQuery.
+ */
+FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Stream-ordered memory
+ *
+ * Memory that is allocated and freed as work of a stream, out of the driver's pools. ferry_device_info.memory_pools
+ * says whether a device has it, and its host_memory_pools and host_numa_memory_pools whether there are such pools;
+ * without it these calls answer FERRY_ERROR_UNSUPPORTED. Pools are the driver's own handles: a CUmemoryPool or
+ * cudaMemPool_t of the program's serves everywhere, and copies and fills take memory of pools like any other.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Allocates `size` bytes in the order of `stream`, from the current pool of `device`: usable for what is enqueued there
+ * from now on, elsewhere after an event. `device` is FERRY_DEVICE_UNKNOWN for the stream's own; with a default stream
+ * it must be named, and the stream is that of the context that ferry uses for it or, if that one is of the device, of
+ * the current one. The current context never decides where memory lies. Size 0 gives an address of no bytes.
+ * Under capture the allocation becomes part of the graph, and only a place that states its device is known to ferry
+ * until the graph is launched.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
+ * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own (out of memory: -1002).
+ * Driver:        cuMemAllocAsync; cuDeviceGetMemPool and cuMemAllocFromPoolAsync for another device than the stream's.
+ */
+FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size,
+                                           struct CUstream_st *stream, uint64_t *address);
+
+/*
+ * Frees in the order of `stream` what ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc gave. The
+ * stream must come after all work that uses it. 0 is allowed. Default streams are those of the memory's device.
+ * ferry_device_free takes stream-ordered memory too, and waits.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU; memory of ferry_device_alloc may, as the driver pleases.
+ * Ownership:     the memory is gone: to ferry_get_address_info and to full checks from this call on.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for memory of another process
+ *                (ferry_ipc_close_memory); _ADDRESS for what is not the beginning of an allocation or was freed
+ *                already; the driver's own.
+ * Driver:        cuMemFreeAsync.
+ */
+FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+
+/* Where a pool's memory lies. */
+#define FERRY_LOCATION_DEVICE 0    /* on a device */
+#define FERRY_LOCATION_HOST 1      /* in host memory */
+#define FERRY_LOCATION_HOST_NUMA 2 /* in host memory on a NUMA node */
+
+/* A pool to be made. */
+typedef struct ferry_pool_desc {
+    uint32_t struct_size;
+    int32_t location;      /* FERRY_LOCATION_* */
+    int32_t index;         /* ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST */
+    uint32_t handle_types; /* FERRY_HANDLE_*: how it may be shared, of ferry_device_info.pool_handle_types; 0: not */
+    uint64_t max_size;     /* bytes; 0: no limit of its own */
+} ferry_pool_desc;
+
+/*
+ * Makes a pool. The devices have no access to a pool in host memory before ferry_pool_set_access; copies work without,
+ * slowly, as with pageable memory. A pool in host memory without a node cannot be shared.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
+ *                that there is not: _INVALID_ARGUMENT, index); the driver's own.
+ * Driver:        cuMemPoolCreate.
+ */
+FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
+                                    struct CUmemPoolHandle_st **pool, ferry_error_info *error);
+
+/*
+ * Destroys a pool once all that was allocated from it has been freed: until then the memory can be used and freed, but
+ * the pool itself is gone at once. Where it was its device's current pool, the default one is current again. NULL is
+ * allowed.
+ *
+ * Thread-safety: safe; no other call may be using the pool.
+ * Blocking:      may wait for the device.
+ * Ownership:     the pool is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (the default pool too), _IMPORTED for a pool of another process
+ *                (ferry_ipc_close_pool), _UNSUPPORTED; the driver's own.
+ * Driver:        cuMemPoolDestroy.
+ */
+FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+
+/*
+ * The default pool of a location: the driver's own, which can be neither destroyed nor shared. `index` as in
+ * ferry_pool_desc.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *pool is the driver's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED (locations other than devices need CUDA 13.0); the
+ *                driver's own.
+ * Driver:        cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
+ */
+FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
+                                         struct CUmemPoolHandle_st **pool);
+
+/*
+ * The current pool of a location, from which ferry_device_alloc_async takes memory: the default one until another is
+ * set. For the whole process.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *pool is whose it was.
+ * Errors:        as ferry_pool_get_default.
+ * Driver:        cuDeviceGetMemPool, cuMemGetMemPool.
+ */
+FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index,
+                                         struct CUmemPoolHandle_st **pool);
+
+/*
+ * Makes `pool` the current one of a location, for the whole process. It must be of that location.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the pool stays the caller's.
+ * Errors:        as ferry_pool_get_default; _IMPORTED for a pool of another process.
+ * Driver:        cuDeviceSetMemPool, cuMemSetMemPool.
+ */
+FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index,
+                                         struct CUmemPoolHandle_st *pool);
+
+/*
+ * Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default
+ * streams are those of the pool's device, and of the current context, else device 0's, for pools in host memory. The
+ * address of a pool in host memory is one that the host may use, too.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_device_alloc_async.
+ * Ownership:     as ferry_device_alloc_async.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED, _IMPORTED for a pool of another process, which cannot
+ *                allocate; the driver's own (out of memory, or the pool's max_size: -1002).
+ * Driver:        cuMemAllocFromPoolAsync.
+ */
+FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size,
+                                         struct CUstream_st *stream, uint64_t *address);
+
+/* What a pool is. */
+typedef struct ferry_pool_info {
+    uint32_t struct_size;
+    int32_t location;      /* FERRY_LOCATION_* */
+    int32_t index;         /* ordinal of the device, number of the NUMA node, or 0 */
+    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not make: the driver does not tell */
+    uint64_t max_size;     /* bytes; 0: no limit of its own, or not made by ferry */
+    int32_t is_default;
+    int32_t is_imported; /* from another process: it gives memory that is imported, and neither allocates nor trims nor
+                            tells statistics or attributes nor becomes current */
+    int32_t can_share;   /* ferry_ipc_export_pool may succeed */
+    uint32_t reserved;
+} ferry_pool_info;
+
+/*
+ * Fills `info` up to info->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but for a pool that ferry did not make and that is no current one: there it allocates a byte.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _UNSUPPORTED; the driver's own.
+ * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
+ *                cuPointerGetAttributes, cuMemFreeAsync.
+ */
+FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info);
+
+/* How a pool holds on to memory and gives it out again. Flags are 0 or 1. */
+typedef struct ferry_pool_attributes {
+    uint32_t struct_size;
+    int32_t reuse_follow_event_dependencies; /* what another stream freed, where an event orders the two streams */
+    int32_t reuse_opportunistic;             /* what another stream freed, if it happens to be done */
+    int32_t reuse_internal_dependencies;     /* what another stream freed, by making this one wait for it */
+    uint64_t release_threshold; /* kept when a stream, event or context is waited for; the driver's default: 0 */
+} ferry_pool_attributes;
+
+/*
+ * Fills `attributes` up to attributes->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _IMPORTED, _UNSUPPORTED; the driver's own.
+ * Driver:        cuMemPoolGetAttribute.
+ */
+FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                            ferry_pool_attributes *attributes);
+
+/*
+ * Sets all of them: get them, change some, set them. What a shorter struct does not have stays as it is.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     `attributes` is read before return.
+ * Errors:        as ferry_pool_get_attributes; _INVALID_ARGUMENT for flags that are neither 0 nor 1. Some may have been
+ *                set when the driver refuses another.
+ * Driver:        cuMemPoolSetAttribute.
+ */
+FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                            const ferry_pool_attributes *attributes);
+
+/*
+ * Fills `stats` up to stats->struct_size: this process's share.
+ *
+ * Thread-safety: safe; the numbers are read one after the other.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        as ferry_pool_get_attributes.
+ * Driver:        cuMemPoolGetAttribute.
+ */
+FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                       ferry_pool_stats *stats);
+
+/*
+ * Lets both high-water marks begin anew at what is current.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        as ferry_pool_get_attributes.
+ * Driver:        cuMemPoolSetAttribute.
+ */
+FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+
+/*
+ * Gives memory back that is not allocated, until the pool holds no more than `keep` bytes or nothing is left to give.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     none.
+ * Errors:        as ferry_pool_get_attributes.
+ * Driver:        cuMemPoolTrimTo.
+ */
+FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep);
+
+#define FERRY_ACCESS_NONE 0
+#define FERRY_ACCESS_READ_WRITE 3
+
+/*
+ * Lets `device` reach all memory of `pool`, or takes that away. Peer access between contexts does not do it. It is
+ * asked first whether `device` can; after setting it the driver is asked again, and once for each pool and device data
+ * is sent there and back: some machines have lost it without an error. Not for imported pools, from which nothing can
+ * be allocated: there the importer's first copy tells.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver maps the memory, milliseconds; may wait for the device.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_PEER_ACCESS: `device` cannot reach the pool's, or the data was lost, and access is as it
+ *                was before; _DEVICE for no such device, and for NONE on the pool's own (READ_WRITE there is a
+ *                success); _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
+ *                cuMemAllocFromPoolAsync, cuMemAlloc, cuMemcpy3DAsync, cuStreamSynchronize, cuMemFree.
+ */
+FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
+                                        int32_t access);
+
+/*
+ * Sets *access to FERRY_ACCESS_*: what `device` may do with memory of `pool`.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own.
+ * Driver:        cuMemPoolGetAccess.
+ */
+FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
+                                        int32_t *access);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Sharing between processes
+ *
+ * One process exports, which gives 256 bytes that travel to the other in any way: a pipe, a socket, shared memory. The
+ * other imports. Two processes of one machine, with the same driver. The order of their work is theirs to keep, by
+ * events that are shared in the same way: the importer waits for the exporter's event before it uses memory, and the
+ * exporter for the importer's before it frees it. So the importer closes first: memory that the exporter has freed
+ * meanwhile may be given out anew and change under the importer, and nobody is told.
+ * What can be shared: memory of ferry_device_alloc (legacy IPC); pools made with a handle type, and memory from them;
+ * events made with FERRY_EVENT_INTERPROCESS. Not: default pools, managed, pinned and array memory. Host memory is
+ * shared by the system's own means, and registered by each process.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What travels. Opaque, without pointers or alignment; it names process, machine, device, offset and size, and a sum
+ * over it. It proves nothing: whoever can write one can forge one. */
+#define FERRY_IPC_HANDLE_SIZE 256
+typedef struct ferry_ipc_handle {
+    uint8_t bytes[FERRY_IPC_HANDLE_SIZE];
+} ferry_ipc_handle;
+
+/* What a handle is of. */
+#define FERRY_IPC_MEMORY 1      /* device memory allocated the classic way */
+#define FERRY_IPC_POOL 2        /* a pool */
+#define FERRY_IPC_POOL_MEMORY 3 /* an allocation from a pool */
+#define FERRY_IPC_EVENT 4       /* an event */
+
+/* What a handle says. */
+typedef struct ferry_ipc_info {
+    uint32_t struct_size;
+    int32_t kind;          /* FERRY_IPC_* */
+    int32_t device;        /* its ordinal in this process; -1: not visible here, or no device's */
+    uint32_t handle_types; /* of a pool: FERRY_HANDLE_*, the one it was exported by */
+    uint64_t size;         /* of memory: bytes from the imported address on */
+    uint64_t process;      /* the exporter's process number, in its own namespace */
+    uint8_t device_uuid[16];
+    int32_t is_own; /* 1: this process made it */
+    uint32_t reserved;
+} ferry_ipc_info;
+
+/*
+ * Fills `info` up to info->struct_size from a handle, without importing it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; _HANDLE for bytes that are no handle, are cut off or have
+ *                changed, and for one of a later version.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info);
+
+/*
+ * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer sees the whole
+ * allocation mapped. Memory from a pool needs that pool exported before, through the same instance.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the memory stays the caller's and must live until the importer has closed it.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS;
+ *                _NOT_SHAREABLE for other kinds of memory, for memory of a pool that was not exported, and for what was
+ *                imported itself; _UNSUPPORTED; the driver's own.
+ * Driver:        cuPointerGetAttributes, cuIpcGetMemHandle or cuMemPoolExportPointer.
+ */
+FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size,
+                                          ferry_ipc_handle *handle, ferry_error_info *error);
+
+/*
+ * Makes a handle for a pool, by one of the handle types it was made with. With FERRY_HANDLE_POSIX_FD, *os_handle is a
+ * file descriptor that has to travel too, over a Unix socket, and with FERRY_HANDLE_WIN32 a HANDLE; with
+ * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _NOT_SHAREABLE for the default pool, for one without that handle type
+ *                and for one that was imported itself; _UNSUPPORTED; the driver's own.
+ * Driver:        cuMemPoolExportToShareableHandle.
+ */
+FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint32_t handle_type,
+                                        ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error);
+
+/*
+ * Makes a handle for an event made with FERRY_EVENT_INTERPROCESS.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the event stays the caller's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _NOT_SHAREABLE for other events, and for what was imported itself;
+ *                _UNSUPPORTED; the driver's own.
+ * Driver:        cuIpcGetEventHandle.
+ */
+FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUevent_st *event, ferry_ipc_handle *handle,
+                                         ferry_error_info *error);
+
+/*
+ * Opens memory of another process: *address is where the exported bytes begin here, on the device that the handle
+ * names, in the context that ferry uses for it. Handles into one allocation share one mapping, and an allocation
+ * imported twice is the same address; each import needs a close of its own. Memory from a pool needs its pool imported
+ * before, through the same instance. A handle that this process itself made opens nothing: *address is the exported
+ * one.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver maps the memory, tens of microseconds.
+ * Ownership:     *address is to be given to ferry_ipc_close_memory, never freed.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _KIND for a pool's or an event's handle; _HANDLE for bytes that are no
+ *                handle, for one of a later version and where what it names is gone, as far as this can be told: memory
+ *                from a pool is known only by its exporter; _MACHINE for a handle made on another machine; _DEVICE for
+ *                a device that this process does not see; _POOL where the pool was not imported; _UNSUPPORTED; the
+ *                driver's own. Nothing has been mapped.
+ * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer.
+ */
+FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
+                                          ferry_error_info *error);
+
+/*
+ * Opens a pool of another process, from its handle and what was passed beside it. Through it memory is imported; it can
+ * do nothing else (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
+ * ferry_pool_set_access. Imported twice it is the same pool, and needs two closes.
+ *
+ * Thread-safety: safe.
+ * Blocking:      milliseconds.
+ * Ownership:     os_handle stays the caller's, who may close it at once. *pool is to be given to ferry_ipc_close_pool.
+ * Errors:        as ferry_ipc_import_memory; _HANDLE also where os_handle is no pool's.
+ * Driver:        cuMemPoolImportFromShareableHandle.
+ */
+FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
+                                        struct CUmemPoolHandle_st **pool, ferry_error_info *error);
+
+/*
+ * Opens an event of another process: it can be waited for, asked after and recorded like any other, but tells no time.
+ * Where the exporter dies before its stream has reached the record, the event never comes: a program that must not hang
+ * asks with ferry_event_query.
+ *
+ * Thread-safety: safe.
+ * Blocking:      on first need as ferry_context_retain_primary.
+ * Ownership:     *event is to be given to ferry_ipc_close_event.
+ * Errors:        as ferry_ipc_import_memory; an event that its living exporter has destroyed cannot be told.
+ * Driver:        cuIpcOpenEventHandle.
+ */
+FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle,
+                                         struct CUevent_st **event, ferry_error_info *error);
+
+/*
+ * Ends one import of memory; `address` is the one that was given, or any within. With the last one the mapping goes:
+ * memory of a pool in the order of `stream`, other memory when running work on the device has ended; `stream` is not
+ * read for that. 0 is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work has ended, but for memory of a pool.
+ * Ownership:     the import is gone; the memory is still the exporter's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; the driver's own.
+ * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
+ */
+FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+
+/*
+ * Ends one import of a pool. With the last one the pool goes. NULL is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     the import is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _POOL for what this instance has not imported; _IN_USE while memory from
+ *                it is imported; the driver's own.
+ * Driver:        cuMemPoolDestroy.
+ */
+FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+
+/*
+ * Ends one import of an event. NULL is allowed.
+ *
+ * Thread-safety: safe; no other call may be using the event.
+ * Blocking:      never.
+ * Ownership:     the import is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (what this instance has not imported, too), _UNSUPPORTED; the driver's
+ *                own.
+ * Driver:        cuEventDestroy.
+ */
+FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Copies
@@ -1228,7 +1909,7 @@ typedef struct ferry_explanation {
     int32_t source_device;      /* where device or array memory lies; -1 otherwise */
     int32_t destination_memory; /* FERRY_MEMORY_* */
     int32_t destination_device;
-    uint32_t reserved;
+    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
     uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
     uint64_t height;
     uint64_t depth;

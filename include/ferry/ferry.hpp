@@ -39,8 +39,8 @@
 
 namespace ferry {
 // Parts of a program built with headers of two minor versions do not mix their inline functions up.
-static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 2, "this namespace is named after the version");
-inline namespace v0_2 {
+static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 3, "this namespace is named after the version");
+inline namespace v0_3 {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Status

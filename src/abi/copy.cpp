@@ -128,6 +128,7 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
             found.width = shape.width;
             found.height = shape.height;
             found.depth = shape.depth;
+            found.calls = 1;
             return {};
         });
     if (failed) return failed;

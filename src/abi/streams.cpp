@@ -61,9 +61,12 @@ int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, C
 int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags, CUevent_st **event) {
     if (event) *event = nullptr;
     if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (flags & ~(FERRY_EVENT_BLOCKING_SYNC | FERRY_EVENT_DISABLE_TIMING)) return FERRY_ERROR_FLAGS;
+    if (flags & ~(FERRY_EVENT_BLOCKING_SYNC | FERRY_EVENT_DISABLE_TIMING | FERRY_EVENT_INTERPROCESS))
+        return FERRY_ERROR_FLAGS;
+    if (flags & FERRY_EVENT_INTERPROCESS && !(flags & FERRY_EVENT_DISABLE_TIMING)) return FERRY_ERROR_FLAGS;
     static_assert(FERRY_EVENT_BLOCKING_SYNC == CU_EVENT_BLOCKING_SYNC);
     static_assert(FERRY_EVENT_DISABLE_TIMING == CU_EVENT_DISABLE_TIMING);
+    static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
     return call_optional(instance->cu.cuEventCreate, event, flags);

@@ -56,17 +56,27 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_NO_CONTEXT", "there is no context that the call could use"},
     {"FERRY_ERROR_PEER_ACCESS", "the one device cannot access the other's memory, or data got lost on the way"},
     {"FERRY_ERROR_ALIGNMENT", "an address, pitch or width is no multiple of the pattern's size"},
+    {"FERRY_ERROR_CAPTURE", "the stream is being captured, and this cannot be part of a graph"},
+    {"FERRY_ERROR_LIMIT", "the pinned pool is at its limit"},
+    {"FERRY_ERROR_IN_USE", "something of it is still allocated or imported"},
+    {"FERRY_ERROR_HANDLE", "no handle of this library's, one that was damaged, or what it names is gone"},
+    {"FERRY_ERROR_MACHINE", "the handle was made on another machine, or before this one was started"},
+    {"FERRY_ERROR_POOL", "the pool of this memory has not been imported, or this is no imported pool"},
+    {"FERRY_ERROR_IMPORTED", "it is another process's: not to be freed, allocated from or exported"},
+    {"FERRY_ERROR_NOT_SHAREABLE", "such memory, such a pool or such an event cannot be shared"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_ALIGNMENT);
+static_assert(own_status_count == 1 - FERRY_ERROR_NOT_SHAREABLE);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
 constexpr const char *field_names[] = {
-    "",         "kind",        "device", "address", "array",     "row_pitch", "slice_height",
-    "x",        "y",           "z",      "width",   "height",    "depth",     "flags",
-    "reserved", "struct_size", "driver", "checks",  "callbacks", "software",  "pattern"};
+    "",         "kind",        "device",  "address", "array",         "row_pitch", "slice_height",
+    "x",        "y",           "z",       "width",   "height",        "depth",     "flags",
+    "reserved", "struct_size", "driver",  "checks",  "callbacks",     "software",  "pattern",
+    "numa",     "numa_node",   "threads", "size",    "location",      "index",     "handle_types",
+    "handle",   "os_handle",   "pool",    "event",   "register_chunk"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_PATTERN + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_REGISTER_CHUNK + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";

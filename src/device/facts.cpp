@@ -34,6 +34,9 @@ constexpr attribute_row attribute_rows[] = {
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, &ferry_device_info::numa_node, -1},
     {CU_DEVICE_ATTRIBUTE_INTEGRATED, &ferry_device_info::integrated, 0},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, &ferry_device_info::texture_pitch_alignment, 0},
+    {CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, &ferry_device_info::host_memory_pools, 0},
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, &ferry_device_info::host_numa_memory_pools, 0},
+    {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &ferry_device_info::ipc_events, 0},
 };
 
 std::int32_t attribute(const driver_table &cu, CUdevice device, CUdevice_attribute which,

@@ -44,7 +44,8 @@ const char *status_text(std::int32_t status) noexcept {
 }
 
 std::uint32_t status_traits(std::int32_t status) noexcept {
-    if (status == FERRY_ERROR_OUT_OF_MEMORY) return FERRY_STATUS_RETRY;
+    if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_LIMIT || status == FERRY_ERROR_IN_USE)
+        return FERRY_STATUS_RETRY;
     const driver_result *row = is_driver_status(status) ? find_status(status) : nullptr;
     return row ? row->traits : 0;
 }

@@ -75,7 +75,8 @@ NEXT(ferry_options, allocate, deallocate, 56);
 NEXT(ferry_options, deallocate, allocate_user, 64);
 NEXT(ferry_options, allocate_user, log, 72);
 NEXT(ferry_options, log, log_user, 80);
-LAST(ferry_options, log_user, 88);
+NEXT(ferry_options, log_user, register_chunk, 88);
+LAST(ferry_options, register_chunk, 96);
 
 FIRST(ferry_report, struct_size);
 NEXT(ferry_report, struct_size, driver, 4);
@@ -114,7 +115,11 @@ NEXT(ferry_device_info, memory_pools, pool_handle_types, 264);
 NEXT(ferry_device_info, pool_handle_types, numa_node, 268);
 NEXT(ferry_device_info, numa_node, integrated, 272);
 NEXT(ferry_device_info, integrated, texture_pitch_alignment, 276);
-LAST(ferry_device_info, texture_pitch_alignment, 280);
+NEXT(ferry_device_info, texture_pitch_alignment, host_memory_pools, 280);
+NEXT(ferry_device_info, host_memory_pools, host_numa_memory_pools, 284);
+NEXT(ferry_device_info, host_numa_memory_pools, ipc_events, 288);
+NEXT(ferry_device_info, ipc_events, reserved, 292);
+LAST(ferry_device_info, reserved, 296);
 
 FIRST(ferry_peer_info, struct_size);
 NEXT(ferry_peer_info, struct_size, device, 4);
@@ -144,7 +149,8 @@ NEXT(ferry_address_info, device, reserved, 12);
 NEXT(ferry_address_info, reserved, range_start, 16);
 NEXT(ferry_address_info, range_start, range_size, 24);
 NEXT(ferry_address_info, range_size, device_address, 32);
-LAST(ferry_address_info, device_address, 40);
+NEXT(ferry_address_info, device_address, pool, 40);
+LAST(ferry_address_info, pool, 48);
 
 FIRST(ferry_explanation, struct_size);
 NEXT(ferry_explanation, struct_size, route, 4);
@@ -156,8 +162,80 @@ NEXT(ferry_explanation, context_device, source_memory, 52);
 NEXT(ferry_explanation, source_memory, source_device, 56);
 NEXT(ferry_explanation, source_device, destination_memory, 60);
 NEXT(ferry_explanation, destination_memory, destination_device, 64);
-NEXT(ferry_explanation, destination_device, reserved, 68);
-NEXT(ferry_explanation, reserved, width, 72);
+NEXT(ferry_explanation, destination_device, calls, 68);
+NEXT(ferry_explanation, calls, width, 72);
 NEXT(ferry_explanation, width, height, 80);
 NEXT(ferry_explanation, height, depth, 88);
 LAST(ferry_explanation, depth, 96);
+
+FIRST(ferry_host_options, struct_size);
+NEXT(ferry_host_options, struct_size, flags, 4);
+NEXT(ferry_host_options, flags, numa, 8);
+NEXT(ferry_host_options, numa, device, 12);
+NEXT(ferry_host_options, device, numa_node, 16);
+NEXT(ferry_host_options, numa_node, threads, 20);
+NEXT(ferry_host_options, threads, least_size, 24);
+LAST(ferry_host_options, least_size, 32);
+
+FIRST(ferry_host_block, struct_size);
+NEXT(ferry_host_block, struct_size, memory, 4);
+NEXT(ferry_host_block, memory, address, 8);
+NEXT(ferry_host_block, address, size, 16);
+NEXT(ferry_host_block, size, origin, 24);
+NEXT(ferry_host_block, origin, numa_node, 28);
+LAST(ferry_host_block, numa_node, 32);
+
+FIRST(ferry_pinned_pool_options, struct_size);
+NEXT(ferry_pinned_pool_options, struct_size, flags, 4);
+NEXT(ferry_pinned_pool_options, flags, numa, 8);
+NEXT(ferry_pinned_pool_options, numa, device, 12);
+NEXT(ferry_pinned_pool_options, device, numa_node, 16);
+NEXT(ferry_pinned_pool_options, numa_node, reserved, 20);
+NEXT(ferry_pinned_pool_options, reserved, limit, 24);
+LAST(ferry_pinned_pool_options, limit, 32);
+
+FIRST(ferry_pool_stats, struct_size);
+NEXT(ferry_pool_stats, struct_size, reserved, 4);
+NEXT(ferry_pool_stats, reserved, reserved_current, 8);
+NEXT(ferry_pool_stats, reserved_current, reserved_high, 16);
+NEXT(ferry_pool_stats, reserved_high, used_current, 24);
+NEXT(ferry_pool_stats, used_current, used_high, 32);
+LAST(ferry_pool_stats, used_high, 40);
+
+FIRST(ferry_pool_desc, struct_size);
+NEXT(ferry_pool_desc, struct_size, location, 4);
+NEXT(ferry_pool_desc, location, index, 8);
+NEXT(ferry_pool_desc, index, handle_types, 12);
+NEXT(ferry_pool_desc, handle_types, max_size, 16);
+LAST(ferry_pool_desc, max_size, 24);
+
+FIRST(ferry_pool_info, struct_size);
+NEXT(ferry_pool_info, struct_size, location, 4);
+NEXT(ferry_pool_info, location, index, 8);
+NEXT(ferry_pool_info, index, handle_types, 12);
+NEXT(ferry_pool_info, handle_types, max_size, 16);
+NEXT(ferry_pool_info, max_size, is_default, 24);
+NEXT(ferry_pool_info, is_default, is_imported, 28);
+NEXT(ferry_pool_info, is_imported, can_share, 32);
+NEXT(ferry_pool_info, can_share, reserved, 36);
+LAST(ferry_pool_info, reserved, 40);
+
+FIRST(ferry_pool_attributes, struct_size);
+NEXT(ferry_pool_attributes, struct_size, reuse_follow_event_dependencies, 4);
+NEXT(ferry_pool_attributes, reuse_follow_event_dependencies, reuse_opportunistic, 8);
+NEXT(ferry_pool_attributes, reuse_opportunistic, reuse_internal_dependencies, 12);
+NEXT(ferry_pool_attributes, reuse_internal_dependencies, release_threshold, 16);
+LAST(ferry_pool_attributes, release_threshold, 24);
+
+FIRST(ferry_ipc_info, struct_size);
+NEXT(ferry_ipc_info, struct_size, kind, 4);
+NEXT(ferry_ipc_info, kind, device, 8);
+NEXT(ferry_ipc_info, device, handle_types, 12);
+NEXT(ferry_ipc_info, handle_types, size, 16);
+NEXT(ferry_ipc_info, size, process, 24);
+NEXT(ferry_ipc_info, process, device_uuid, 32);
+NEXT(ferry_ipc_info, device_uuid, is_own, 48);
+NEXT(ferry_ipc_info, is_own, reserved, 52);
+LAST(ferry_ipc_info, reserved, 56);
+
+ASSERT(sizeof(ferry_ipc_handle) == 256);

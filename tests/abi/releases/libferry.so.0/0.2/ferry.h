@@ -1228,7 +1228,7 @@ typedef struct ferry_explanation {
     int32_t source_device;      /* where device or array memory lies; -1 otherwise */
     int32_t destination_memory; /* FERRY_MEMORY_* */
     int32_t destination_device;
-    uint32_t reserved;
+    uint32_t calls;
     uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
     uint64_t height;
     uint64_t depth;
