@@ -1026,7 +1026,7 @@ status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<
     return done.ok() ? detail::told_by(ferry_fill_async, instance, &desc, stream) : done;
 }
 
-} // namespace v0_2
+} // namespace v0_3
 } // namespace ferry
 
 #endif
