@@ -1,0 +1,79 @@
+// Owners of what raw driver calls make, for tests that speak to the driver itself.
+#pragma once
+
+#include "support/driver_under_test.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace ferry::test {
+
+#define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(expected), static_cast<int>(call))
+
+using bytes = std::vector<std::byte>;
+
+struct device_memory {
+    explicit device_memory(size_t size) { EXPECT_OK(raw().cuMemAlloc(&address, size)); }
+    ~device_memory() { raw().cuMemFree(address); }
+    device_memory(const device_memory &) = delete;
+    operator CUdeviceptr() const { return address; }
+    CUdeviceptr address = 0;
+};
+
+struct pinned_memory {
+    explicit pinned_memory(size_t size) : size(size) { EXPECT_OK(raw().cuMemHostAlloc(&address, size, 0)); }
+    ~pinned_memory() { raw().cuMemFreeHost(address); }
+    pinned_memory(const pinned_memory &) = delete;
+    std::byte *data() const { return static_cast<std::byte *>(address); }
+    bytes copy() const { return bytes(data(), data() + size); }
+    void *address = nullptr;
+    size_t size;
+};
+
+struct test_stream {
+    explicit test_stream(unsigned flags = CU_STREAM_NON_BLOCKING) { EXPECT_OK(raw().cuStreamCreate(&handle, flags)); }
+    ~test_stream() { raw().cuStreamDestroy(handle); }
+    test_stream(const test_stream &) = delete;
+    operator CUstream() const { return handle; }
+    CUstream handle = nullptr;
+};
+
+struct test_event {
+    explicit test_event(unsigned flags = 0) { EXPECT_OK(raw().cuEventCreate(&handle, flags)); }
+    ~test_event() { raw().cuEventDestroy(handle); }
+    test_event(const test_event &) = delete;
+    operator CUevent() const { return handle; }
+    CUevent handle = nullptr;
+};
+
+// Makes a context current, or none at all, and the one before again at the end.
+struct made_current {
+    explicit made_current(CUcontext wanted) {
+        EXPECT_OK(raw().cuCtxGetCurrent(&before));
+        EXPECT_OK(raw().cuCtxSetCurrent(wanted));
+    }
+    ~made_current() { EXPECT_OK(raw().cuCtxSetCurrent(before)); }
+    made_current(const made_current &) = delete;
+    CUcontext before = nullptr;
+};
+
+// The primary context of another device than the one under test.
+struct other_device {
+    other_device() { EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context, 1)); }
+    ~other_device() { EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1)); }
+    other_device(const other_device &) = delete;
+    operator CUcontext() const { return context; }
+    CUcontext context = nullptr;
+};
+
+inline bytes read_back(CUdeviceptr address, size_t size) {
+    bytes out(size);
+    EXPECT_OK(raw().cuMemcpyDtoH(out.data(), address, size));
+    return out;
+}
+
+inline void write(CUdeviceptr address, const bytes &data) {
+    EXPECT_OK(raw().cuMemcpyHtoD(address, data.data(), data.size()));
+}
+
+} // namespace ferry::test
