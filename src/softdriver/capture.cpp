@@ -117,10 +117,12 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *captured) {
         end_capture(cu, *over);
         require(!over->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         require(joined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-        auto nodes = std::make_shared<graph>();
+        auto made = std::make_shared<graph>();
         for (capture::node &one : over->nodes)
-            nodes->push_back(std::move(one.what));
-        *captured = cu.graphs.add(std::make_unique<graph_ptr>(std::move(nodes)));
+            made->nodes.push_back(std::move(one.what));
+        made->allocates = std::move(over->allocates);
+        made->frees = std::move(over->frees);
+        *captured = cu.graphs.add(std::make_unique<graph_ptr>(std::move(made)));
     });
 }
 
@@ -145,33 +147,43 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, 
     });
 }
 
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph handle, unsigned long long flags) {
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph handle, unsigned long long flags) {
     return enter([&](driver &cu) {
         constexpr unsigned long long known =
             CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-        require(executable && !(flags & ~known));
+        require(made && !(flags & ~known));
         const graph_ptr *const of = cu.graphs.find(handle);
         require(of);
-        *executable = cu.executables.add(std::make_unique<graph_ptr>(*of));
+        const bool frees_on_launch = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        *made = cu.executables.add(std::make_unique<executable>(*of, frees_on_launch));
     });
 }
 
 CUresult cuGraphLaunch(CUgraphExec handle, CUstream on_handle) {
     return enter_context([&](driver &cu, context &) {
-        const graph_ptr *const found = cu.executables.find(handle);
+        const executable *const found = cu.executables.find(handle);
         require(found);
+        const graph &runs = *found->runs;
         stream &on = find_stream(cu, on_handle);
-        for (const work &node : **found)
+        require_launchable(runs, on, found->frees_on_launch);
+        for (const work &node : runs.nodes)
             enqueue(cu, on, node);
+        note_memory_of_launch(cu, runs, on);
     });
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec handle) {
-    return enter([&](driver &cu) { require(cu.executables.remove(handle)); });
+    return enter([&](driver &cu) {
+        require(cu.executables.remove(handle));
+        collect_graph_memory(cu);
+    });
 }
 
 CUresult cuGraphDestroy(CUgraph handle) {
-    return enter([&](driver &cu) { require(cu.graphs.remove(handle)); });
+    return enter([&](driver &cu) {
+        require(cu.graphs.remove(handle));
+        collect_graph_memory(cu);
+    });
 }
 
 } // namespace ferry::softdriver

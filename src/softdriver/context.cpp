@@ -171,7 +171,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 }
 
 CUresult cuCtxSynchronize() {
-    return enter_context([&](driver &cu, context &current) {
+    return enter_to_synchronise([&](driver &cu) {
+        const context &current = current_context(cu);
         for (const stream *one : current.streams)
             if (one->capturing) invalidate(*one->capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         refuse_if_capture_forbids(cu);

@@ -57,8 +57,15 @@ side resolve_linear(driver &cu, const place &at, const extent &size) {
                    : memory->kind == allocation_kind::managed ? side::kind::managed
                                                               : side::kind::device;
     found.device = memory->device;
-    found.owner = memory->owner;
+    found.stream_ordered = memory->is_stream_ordered();
     return found;
+}
+
+// Memory from cuMemAlloc and arrays are found on whichever device they are, whatever context is current. Memory of pools
+// is checked against the current context, whichever stream the copy is on (both seen on CUDA 13.0 with two H200), and
+// the driver crashes where there is none.
+void require_access(driver &cu, const side &end) {
+    if (end.stream_ordered) require(can_reach(current_context(cu), *find_allocation(cu, end.start)));
 }
 
 struct run_of_bytes {
@@ -184,6 +191,10 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
     side source = resolve(cu, asked.source, asked.size, asked.peer);
     side destination = resolve(cu, asked.destination, asked.size, asked.peer);
+    if (!asked.peer) {
+        require_access(cu, source);
+        require_access(cu, destination);
+    }
     imitate_faults_of_layers(cu, asked, source, destination);
     stream &on = asynchronous ? find_stream(cu, handle) : current_context(cu).legacy;
 
@@ -244,8 +255,6 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
 
 } // namespace
 
-// Memory from cuMemAlloc and arrays are found on whichever device they are, whatever context is current (seen on
-// CUDA 13.0 with two H200). Memory of pools is not: that is checked against the current context (docs/driver.md).
 side resolve(driver &cu, const place &at, const extent &size, bool peer) {
     if (peer && at.type != CU_MEMORYTYPE_HOST) require(cu.contexts.find(at.context), CUDA_ERROR_INVALID_CONTEXT);
     switch (at.type) {

@@ -59,8 +59,10 @@ CUresult cuEventRecord(CUevent handle, CUstream on_handle) {
             require(!on.capturing->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
             recorded.captured_after = on.captured_after;
             recorded.recorded = nullptr;
+            recorded.after.clear();
         } else {
             recorded.recorded = enqueue(cu, on, {});
+            recorded.after = on.after;
         }
         recorded.captured = on.capturing;
     });
@@ -72,6 +74,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent awaited_handle, unsigned fla
         const event &awaited = find(cu, awaited_handle);
         stream &on = find_stream(cu, handle);
         if (on.capturing || awaited.captured) return wait_in_capture(on, awaited);
+        merge(on.after, awaited.after);
         if (!cu.engine.finished(awaited.recorded)) enqueue(cu, on, {}, {awaited.recorded});
     });
 }
@@ -85,7 +88,7 @@ CUresult cuEventQuery(CUevent handle) {
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
-    return enter([&](driver &cu) {
+    return enter_to_synchronise([&](driver &cu) {
         const event &awaited = find_outside_capture(cu, handle);
         refuse_if_capture_forbids(cu);
         return operations{awaited.recorded};

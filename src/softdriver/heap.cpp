@@ -1,6 +1,8 @@
 // First fit with immediate coalescing: slow in theory, dull in practice, and a freed range is always whole again.
 #include "softdriver/heap.h"
 
+#include <algorithm>
+
 namespace ferry::softdriver {
 
 bool heap::round_up(std::size_t &bytes) {
@@ -21,6 +23,13 @@ std::optional<std::uintptr_t> heap::take(std::size_t bytes) {
         return address;
     }
     return std::nullopt;
+}
+
+std::size_t heap::largest_free() const {
+    std::size_t largest = 0;
+    for (const auto &[address, bytes] : free_)
+        largest = std::max(largest, bytes);
+    return largest;
 }
 
 void heap::give_back(std::uintptr_t address, std::size_t bytes) {

@@ -17,14 +17,15 @@ public:
     heap(std::uintptr_t begin, std::size_t size) : size_(size), free_bytes_(size) { free_.emplace(begin, size); }
 
     std::optional<std::uintptr_t> take(std::size_t bytes);
-    void give_back(std::uintptr_t address, std::size_t bytes);
+    void give_back(std::uintptr_t address, std::size_t bytes); // or adds what it never had
 
     std::size_t size() const { return size_; }
     std::size_t free_bytes() const { return free_bytes_; }
+    std::size_t largest_free() const;
+
+    static bool round_up(std::size_t &bytes); // to what take() takes; false where that does not exist
 
 private:
-    static bool round_up(std::size_t &bytes);
-
     std::size_t size_ = 0;
     std::size_t free_bytes_ = 0;
     std::map<std::uintptr_t, std::size_t> free_; // address → bytes, neighbours always merged

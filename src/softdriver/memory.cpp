@@ -3,7 +3,6 @@
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
-#include <algorithm>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,14 +18,24 @@ constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGI
 
 void record(driver &cu, const context &owner, allocation_kind kind, std::uintptr_t address, std::size_t size,
             unsigned flags) {
-    cu.allocations[address] = {address, size, kind, owner.device, owner.handle, flags, cu.next_id++};
+    cu.allocations[address] = {.address = address,
+                               .size = size,
+                               .kind = kind,
+                               .device = owner.device,
+                               .owner = owner.handle,
+                               .flags = flags,
+                               .buffer_id = cu.next_id++};
 }
 
 std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
     refuse_if_capture_forbids(cu);
     require(bytes != 0);
     heap &memory = cu.devices[current.device].memory;
-    const auto address = memory.take(bytes);
+    auto address = memory.take(bytes);
+    if (!address) {
+        release_unused_memory(cu);
+        address = memory.take(bytes);
+    }
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
     try {
         record(cu, current, allocation_kind::device, *address, bytes, 0);
@@ -59,15 +68,14 @@ CUresult allocate_host(void **address, std::size_t bytes, unsigned flags) {
     });
 }
 
-// Frees `address` if it is the base of an allocation of one of these kinds. All but device memory may be in use on any
-// device.
-void free_exactly(driver &cu, std::uintptr_t address, std::initializer_list<allocation_kind> kinds,
+// Frees `address` if it is the base of an allocation that `may_be`. All but device memory may be in use on any device.
+template <class Condition>
+void free_exactly(driver &cu, std::uintptr_t address, Condition &&may_be,
                   CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
     refuse_if_capture_forbids(cu);
     const auto found = cu.allocations.find(address);
-    require(found != cu.allocations.end(), otherwise);
+    require(found != cu.allocations.end() && may_be(found->second), otherwise);
     const allocation &memory = found->second;
-    require(std::find(kinds.begin(), kinds.end(), memory.kind) != kinds.end(), otherwise);
     const bool on_device = memory.kind == allocation_kind::device;
     cu.engine.wait_idle(on_device ? std::uint64_t{1} << memory.device : ~std::uint64_t{0});
     release(cu, found);
@@ -82,7 +90,7 @@ bool is_mapped(std::uintptr_t address, std::size_t bytes) {
 
 const allocation &find_host(driver &cu, const void *address) {
     const allocation *const found = find_allocation(cu, reinterpret_cast<std::uintptr_t>(address));
-    require(found && found->on_host());
+    require(found && found->on_host() && !found->is_stream_ordered());
     return *found;
 }
 
@@ -105,6 +113,15 @@ const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
     const allocation memory = gone->second;
     cu.allocations.erase(gone);
+    if (memory.pool) return free_to_pool(cu, memory);
+    if (memory.graph) { // it stays the graph's
+        memory.graph->live = false;
+        return collect_graph_memory(cu);
+    }
+    give_back(cu, memory);
+}
+
+void give_back(driver &cu, const allocation &memory) {
     switch (memory.kind) {
     case allocation_kind::device:
         if (memory.size >= worth_discarding) cu.discard_pages(memory.address, memory.size);
@@ -144,7 +161,12 @@ CUresult cuMemAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, size
 
 CUresult cuMemFree(CUdeviceptr address) {
     return enter([&](driver &cu) {
-        if (address) free_exactly(cu, address, {allocation_kind::device, allocation_kind::managed});
+        if (!address) return;
+        free_exactly(cu, address, [](const allocation &memory) {
+            return memory.kind == allocation_kind::device || memory.kind == allocation_kind::managed ||
+                   memory.is_stream_ordered();
+        });
+        after_synchronising(cu);
     });
 }
 
@@ -165,8 +187,11 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) { return a
 CUresult cuMemAllocHost(void **address, size_t bytes) { return allocate_host(address, bytes, 0); }
 
 CUresult cuMemFreeHost(void *address) {
-    return enter(
-        [&](driver &cu) { free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), {allocation_kind::host}); });
+    return enter([&](driver &cu) {
+        free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), [](const allocation &memory) {
+            return memory.kind == allocation_kind::host && !memory.is_stream_ordered();
+        });
+    });
 }
 
 CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
@@ -187,8 +212,10 @@ CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
 CUresult cuMemHostUnregister(void *address) {
     return enter_context([&](driver &cu, context &) {
         require(address);
-        free_exactly(cu, reinterpret_cast<std::uintptr_t>(address), {allocation_kind::registered},
-                     CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+        free_exactly(
+            cu, reinterpret_cast<std::uintptr_t>(address),
+            [](const allocation &memory) { return memory.kind == allocation_kind::registered; },
+            CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     });
 }
 

@@ -24,7 +24,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
         const side target = resolve(cu, at, size, false);
         // Unlike a copy, a fill needs access from its stream's context (seen on CUDA 13.0 with two H200).
-        require(target.memory != side::kind::device || can_reach(*on.owner, target.device, target.owner));
+        require(can_reach(*on.owner, *find_allocation(cu, target.start)));
 
         work what;
         what.devices = target.device_bit();

@@ -33,8 +33,10 @@ bool has_access(const context &from, CUcontext to) {
 
 } // namespace
 
-bool can_reach(const context &from, int device, CUcontext owner) {
-    return from.device == device || has_access(from, owner);
+// Memory of pools is reached through their own access, not through that of contexts (seen on CUDA 13.0 with two H200).
+bool can_reach(const context &from, const allocation &memory) {
+    if (memory.is_stream_ordered()) return memory.accessible_from() >> from.device & 1;
+    return memory.kind != allocation_kind::device || from.device == memory.device || has_access(from, memory.owner);
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer) {

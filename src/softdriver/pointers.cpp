@@ -16,7 +16,7 @@ template <class Value> bool put(void *out, Value value) {
 // By the current context, if there is one (seen on CUDA 13.0 with two H200).
 bool is_reached(driver &cu, const allocation &memory) {
     const context *const current = find_current_context(cu);
-    return !current || can_reach(*current, memory.device, memory.owner);
+    return !current || can_reach(*current, memory);
 }
 
 // False where the attribute says nothing about this memory; `memory` is null for an address the driver does not know.
@@ -36,7 +36,7 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         return known;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
         // Where kernels of the current context find it: not on another device, unless access was enabled.
-        const bool is_there = known && (!on_device || is_reached(cu, of));
+        const bool is_there = known && is_reached(cu, of);
         put(out, CUdeviceptr{is_there ? address : 0});
         return is_there;
     }
@@ -56,23 +56,27 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
     case CU_POINTER_ATTRIBUTE_MAPPED:
         put(out, int{known});
         return known;
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        put(out, known ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
+        const bool has_access = known && (!of.is_stream_ordered() || is_reached(cu, of));
+        put(out, has_access ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
         return known;
+    }
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         put(out, int{is_managed});
         return known;
-    // What this driver has none of: pools, IPC, exported handles, RDMA.
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-        put(out, 0);
+        put(out, int{on_device && !of.is_stream_ordered()});
         return known;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        put(out, std::uint64_t{0});
+        put(out, std::uint64_t{of.pool ? of.pool->handle_types : CU_MEM_HANDLE_TYPE_NONE});
         return known;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        put(out, CUmemoryPool{});
+        put(out, of.pool ? of.pool->handle : nullptr);
+        return known;
+    // What this driver has none of.
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        put(out, 0);
         return known;
     default:
         throw refusal{CUDA_ERROR_INVALID_VALUE};
@@ -105,8 +109,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
 CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr address) {
     return enter([&](driver &cu) {
         const allocation *const memory = find_allocation(cu, address);
-        const bool is_known = memory && (memory->kind != allocation_kind::device || is_reached(cu, *memory));
-        require(is_known, CUDA_ERROR_NOT_FOUND);
+        require(memory && is_reached(cu, *memory), CUDA_ERROR_NOT_FOUND);
         if (base) *base = memory->address;
         if (size) *size = memory->size;
     });

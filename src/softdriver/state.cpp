@@ -73,6 +73,7 @@ thread_local bool inside_host_function = false;
 driver::driver(const config &asked)
     : settings(with_defaults(asked)), engine(settings.devices, settings.hardware_queues) {
     devices.resize(settings.devices); // what can throw comes before what would have to be undone
+    create_default_pools(*this);
     const std::size_t all = settings.devices * settings.device_memory;
     reserved_size_ = all + placement;
     pages_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
@@ -98,7 +99,8 @@ driver::driver(const config &asked)
 driver::~driver() {
     engine.wait_idle(~std::uint64_t{0});
     for (const auto &[address, memory] : allocations)
-        if (memory.kind == allocation_kind::host || memory.kind == allocation_kind::managed)
+        if ((memory.kind == allocation_kind::host && !memory.is_stream_ordered()) ||
+            memory.kind == allocation_kind::managed)
             munmap(reinterpret_cast<void *>(address), memory.size);
     unmap();
     device_window = {};
@@ -107,12 +109,29 @@ driver::~driver() {
 void driver::unmap() {
     if (reserved_ != MAP_FAILED) munmap(reserved_, reserved_size_);
     if (backing_ != MAP_FAILED) munmap(backing_, settings.devices * settings.device_memory);
+    if (host_pages_) munmap(host_pages_, settings.device_memory);
     if (pages_ >= 0) ::close(pages_);
 }
 
+void driver::reserve_host_memory() {
+    if (host_pages_) return;
+    void *const pages = mmap(nullptr, settings.device_memory, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+    host_pages_ = pages;
+    host_memory = heap(reinterpret_cast<std::uintptr_t>(pages), settings.device_memory);
+}
+
 void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {
-    fallocate(pages_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - device_window.begin),
-              static_cast<off_t>(bytes));
+    if (is_device_address(address)) {
+        fallocate(pages_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address - device_window.begin),
+                  static_cast<off_t>(bytes));
+        return;
+    }
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::uintptr_t begin = (address + page - 1) & ~(page - 1);
+    const std::uintptr_t end = (address + bytes) & ~(page - 1);
+    if (begin < end) madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
 }
 
 open_result open(const config &asked) noexcept {

@@ -8,6 +8,7 @@
 #include "softdriver/engine.h"
 #include "softdriver/handles.h"
 #include "softdriver/heap.h"
+#include "softdriver/pool.h"
 #include "softdriver/softdriver.h"
 
 #include <atomic>
@@ -39,8 +40,28 @@ struct work {
     std::function<void()> body{};
 };
 
-using graph = std::vector<work>;
+// Memory that a graph allocates: its address is known from the capture on and the same at every launch.
+struct graph_memory {
+    std::uintptr_t address = 0;
+    std::size_t size = 0;
+    CUmemLocation location{};
+    std::uint64_t accessible_from = 0; // as the pool it would have come from
+    bool live = false;                 // a launch has allocated it, and nothing has freed it since
+    operation_ptr last_use;
+};
+using graph_memory_ptr = std::shared_ptr<graph_memory>;
+
+struct graph {
+    std::vector<work> nodes;
+    std::vector<graph_memory_ptr> allocates;
+    std::vector<graph_memory_ptr> frees;
+};
 using graph_ptr = std::shared_ptr<graph>;
+
+struct executable {
+    graph_ptr runs;
+    bool frees_on_launch = false;
+};
 
 struct capture {
     struct node {
@@ -54,6 +75,8 @@ struct capture {
     bool invalidated = false;
     bool ended = false;
     std::vector<node> nodes;
+    std::vector<graph_memory_ptr> allocates;
+    std::vector<graph_memory_ptr> frees;
 };
 using capture_ptr = std::shared_ptr<capture>;
 
@@ -64,8 +87,10 @@ struct stream {
     int priority = 0;
     unsigned queue = 0;
     operation_ptr last;
+    frees_before after; // what the last operation comes after
     capture_ptr capturing;
     std::vector<std::size_t> captured_after; // the nodes the next captured operation comes after
+    std::uint64_t id = next_handle();        // never another's, not even after its end
 
     bool synchronises_with_legacy() const { return !(flags & CU_STREAM_NON_BLOCKING); }
 };
@@ -75,6 +100,7 @@ struct event {
     context *owner = nullptr;
     unsigned flags = 0;
     operation_ptr recorded;
+    frees_before after;   // of `recorded`
     capture_ptr captured; // set while the last record was inside a capture
     std::vector<std::size_t> captured_after;
 };
@@ -88,7 +114,8 @@ struct context {
     stream legacy;
     std::unordered_map<std::uint64_t, std::unique_ptr<stream>> per_thread; // by thread serial
     std::vector<stream *> streams;                                         // all but legacy
-    operations of_destroyed_streams[2]; // what they left running; [1]: of those that synchronise with legacy
+    operations of_destroyed_streams[2];   // what they left running; [1]: of those that synchronise with legacy
+    frees_before after_destroyed_streams; // of [1]
 };
 
 enum class allocation_kind { device, managed, host, registered };
@@ -98,11 +125,21 @@ struct allocation {
     std::size_t size = 0; // as asked for
     allocation_kind kind = allocation_kind::device;
     int device = 0;
-    CUcontext owner = nullptr;
+    CUcontext owner = nullptr; // null where it is of a pool or a graph
     unsigned flags = 0;
     std::uint64_t buffer_id = 0;
+    struct pool *pool = nullptr;
+    graph_memory *graph = nullptr;
 
     bool on_host() const { return kind == allocation_kind::host || kind == allocation_kind::registered; }
+    bool is_stream_ordered() const { return pool || graph; }
+    std::uint64_t accessible_from() const { return pool ? pool->accessible_from : graph->accessible_from; }
+};
+
+// An allocation of cuMemAlloc that cuMemFreeAsync has taken: its addresses are free once the stream has come to that.
+struct late_free {
+    operation_ptr freed;
+    allocation memory;
 };
 
 struct device {
@@ -110,6 +147,7 @@ struct device {
     CUcontext primary = nullptr; // the handle; a context stands behind it while it is retained
     unsigned primary_retained = 0;
     unsigned next_queue = 0;
+    pool_place pools;
 };
 
 struct driver {
@@ -127,13 +165,20 @@ struct driver {
     handle_table<CUarray, array> arrays; // levels and planes, too
     handle_table<CUmipmappedArray, mipmapped_array> mipmapped_arrays;
     handle_table<CUgraph, graph_ptr> graphs;
-    handle_table<CUgraphExec, graph_ptr> executables;
+    handle_table<CUgraphExec, executable> executables;
+    handle_table<CUmemoryPool, pool> pools; // destroyed ones, too, while memory of theirs is in use
+    pool_place host_pools;
+    pool_place numa_pools;                   // of node 0
+    heap host_memory;                        // addresses for pools on the host; empty until one is used
+    std::vector<graph_memory_ptr> of_graphs; // and of captures under way
+    std::vector<late_free> late_frees;
     std::vector<capture_ptr> captures; // under way
     std::uint64_t managed_bytes = 0;
     std::uint64_t next_id = 1;
     class engine engine;
 
     void discard_pages(std::uintptr_t address, std::size_t bytes); // gives the system back what is whole pages
+    void reserve_host_memory();                                    // for pools; once
 
 private:
     void unmap();
@@ -142,6 +187,7 @@ private:
     void *reserved_ = nullptr;
     std::size_t reserved_size_ = 0;
     void *backing_ = nullptr;
+    void *host_pages_ = nullptr;
 };
 
 // The running driver, or null: not open, not initialised where that matters, or in a forked child.
@@ -169,6 +215,7 @@ void retire_streams_of_thread(driver &cu, std::uint64_t thread);
 operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after = {}); // null when captured
 operations work_of(const context &all);
 operations work_before(const stream &next); // what an operation enqueued now on this stream would come after
+void note_frees_before(stream &next);       // as work_before, for frees
 
 // capture.cpp
 void refuse_if_capture_forbids(driver &cu); // for what may not happen beside a capture: allocating, freeing, waiting
@@ -178,12 +225,30 @@ void end_capture(driver &cu, capture &over);
 [[noreturn]] void invalidate(capture &broken, CUresult result);
 
 // peers.cpp
-bool can_reach(const context &from, int device, CUcontext owner); // memory of this device and context
+bool can_reach(const context &from, const allocation &memory);
 
 // memory.cpp
 const allocation *find_allocation(const driver &cu, std::uintptr_t address);
 const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size);
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone);
+void give_back(driver &cu, const allocation &memory); // of no pool and no graph
+
+// pools.cpp
+void create_default_pools(driver &cu);
+pool &find_pool(driver &cu, CUmemoryPool handle);
+
+// pool_memory.cpp
+heap &memory_below(driver &cu, const CUmemLocation &at); // what pools and graphs take theirs from
+void free_to_pool(driver &cu, const allocation &memory); // what no work uses any more
+void collect_frees(driver &cu);                          // looks which frees the devices have passed
+void release_unused_memory(driver &cu);                  // of all pools, whatever they would hold onto
+
+// graph_memory.cpp
+std::uintptr_t allocate_in_capture(driver &cu, stream &on, const pool &like, std::size_t bytes);
+void free_in_capture(driver &cu, stream &on, const allocation &memory);
+void require_launchable(const graph &runs, const stream &on, bool frees_on_launch);
+void note_memory_of_launch(driver &cu, const graph &launched, const stream &on);
+void collect_graph_memory(driver &cu); // what no graph and no program knows any more
 
 // Runs `body` with the submission lock held. It returns nothing, a CUresult, or work to wait for once the lock is free.
 template <class Body> CUresult enter(Body &&body) noexcept {
@@ -212,6 +277,13 @@ template <class Body> CUresult enter(Body &&body) noexcept {
     } catch (...) {
         return CUDA_ERROR_UNKNOWN;
     }
+}
+
+// The same for calls that wait for a stream, an event or a context: pools give memory back to the system then.
+void after_synchronising(driver &cu);
+template <class Body> CUresult enter_to_synchronise(Body &&body) noexcept {
+    const CUresult result = enter(body);
+    return result == CUDA_SUCCESS ? enter([](driver &cu) { after_synchronising(cu); }) : result;
 }
 
 // The same for calls that need a current context.

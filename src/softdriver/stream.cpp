@@ -31,6 +31,7 @@ void retire(driver &cu, stream &gone) {
     operations &left = gone.owner->of_destroyed_streams[gone.synchronises_with_legacy()];
     cu.engine.forget_finished(left);
     left.push_back(gone.last);
+    if (gone.synchronises_with_legacy()) merge(gone.owner->after_destroyed_streams, gone.after);
     std::erase(gone.owner->streams, &gone);
 }
 
@@ -81,6 +82,17 @@ operations work_before(const stream &next) {
     return before;
 }
 
+void note_frees_before(stream &next) {
+    const context &owner = *next.owner;
+    if (&next == &owner.legacy) {
+        for (const stream *other : owner.streams)
+            if (other->synchronises_with_legacy()) merge(next.after, other->after);
+        merge(next.after, owner.after_destroyed_streams);
+    } else if (next.synchronises_with_legacy()) {
+        merge(next.after, owner.legacy.after);
+    }
+}
+
 operations work_of(const context &all) {
     operations work = {all.legacy.last};
     for (const stream *one : all.streams)
@@ -99,6 +111,7 @@ operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after) 
     if (&on == &owner.legacy) refuse_if_legacy_would_join_capture(owner);
     const operations before = work_before(on);
     also_after.insert(also_after.end(), before.begin(), before.end());
+    note_frees_before(on);
 
     const auto device = static_cast<unsigned>(owner.device);
     const bool copies = what.kind == lane_kind::host_to_device || what.kind == lane_kind::device_to_host;
@@ -145,7 +158,7 @@ CUresult cuStreamQuery(CUstream handle) {
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
-    return enter([&](driver &cu) {
+    return enter_to_synchronise([&](driver &cu) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
         return work_before(on);

@@ -1,0 +1,256 @@
+// Stream-ordered allocation: an address is given at the call, and what is freed goes to whoever comes after the free.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+#include <algorithm>
+
+namespace ferry::softdriver {
+
+namespace {
+
+constexpr std::size_t granularity = std::size_t{2} << 20; // of device memory, where a step is more than there is
+
+std::optional<std::size_t> rounded_up(std::size_t bytes, std::size_t to) {
+    if (__builtin_add_overflow(bytes, to - 1, &bytes)) return std::nullopt;
+    return bytes / to * to;
+}
+
+// Takes more memory from the pool's place, so that `bytes` lie in one piece.
+bool grow(driver &cu, pool &of, std::size_t bytes) {
+    const std::size_t left = of.largest ? of.largest - of.reserved.now : ~std::size_t{0};
+    for (const std::size_t unit : {pool::step, granularity, heap::alignment}) {
+        const auto wanted = rounded_up(bytes, unit);
+        if (!wanted || *wanted > left) continue;
+        heap &below = memory_below(cu, of.location);
+        const auto address = below.take(*wanted);
+        if (!address) continue;
+        try {
+            of.memory.give_back(*address, *wanted);
+        } catch (...) {
+            below.give_back(*address, *wanted);
+            throw;
+        }
+        of.reserved.add(*wanted);
+        return true;
+    }
+    return false;
+}
+
+// Gives back what is in nobody's use until no more than `kept` is reserved, in the pieces in which it was taken.
+void release_down_to(driver &cu, pool &of, std::size_t kept) {
+    while (of.reserved.now > kept) {
+        const std::size_t largest = of.memory.largest_free();
+        const bool is_unused = of.live == 0 && of.freed.empty();
+        const std::size_t all = is_unused ? largest : largest / pool::step * pool::step;
+        const std::size_t spare = of.reserved.now - kept;
+        const std::size_t bytes = all <= spare ? all : spare / pool::step * pool::step;
+        if (bytes == 0) return;
+        const std::uintptr_t address = *of.memory.take(bytes);
+        cu.discard_pages(address, bytes);
+        memory_below(cu, of.location).give_back(address, bytes);
+        of.reserved.now -= bytes;
+    }
+}
+
+void collect_freed_blocks(driver &cu, pool &of) {
+    std::erase_if(of.freed, [&](const freed_block &block) {
+        if (!cu.engine.finished(block.freed)) return false;
+        of.memory.give_back(block.address, block.size);
+        return true;
+    });
+}
+
+bool comes_after(const stream &next, const freed_block &block) {
+    const auto known = next.after.find(block.stream);
+    return known != next.after.end() && known->second >= block.number;
+}
+
+// The smallest freed block that is large enough and `may_be` used; what is left of it stays freed.
+template <class Condition> std::optional<freed_block> take_freed(pool &from, std::size_t bytes, Condition &&may_be) {
+    auto best = from.freed.end();
+    for (auto block = from.freed.begin(); block != from.freed.end(); ++block)
+        if (block->size >= bytes && (best == from.freed.end() || block->size < best->size) && may_be(*block))
+            best = block;
+    if (best == from.freed.end()) return std::nullopt;
+    freed_block taken = *best;
+    taken.size = bytes;
+    best->address += bytes;
+    best->size -= bytes;
+    if (best->size == 0) from.freed.erase(best);
+    return taken;
+}
+
+// In the order of the manual: memory that the stream comes after anyway, memory that the device has passed, new memory,
+// and at last memory for which the stream has to wait.
+std::uintptr_t take(driver &cu, pool &from, stream &on, std::size_t bytes) {
+    const auto ordered = take_freed(from, bytes, [&](const freed_block &block) {
+        return block.stream == on.id || (from.follow_event_dependencies && comes_after(on, block));
+    });
+    if (ordered) return ordered->address;
+    if (from.allow_opportunistic) collect_freed_blocks(cu, from);
+    if (const auto address = from.memory.take(bytes)) return *address;
+    if (grow(cu, from, bytes)) return *from.memory.take(bytes);
+    release_unused_memory(cu);
+    if (grow(cu, from, bytes)) return *from.memory.take(bytes);
+    require(from.allow_internal_dependencies, CUDA_ERROR_OUT_OF_MEMORY);
+    from.freed.reserve(from.freed.size() + 1);
+    const auto waited_for = take_freed(from, bytes, [](const freed_block &) { return true; });
+    require(waited_for.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
+    try {
+        enqueue(cu, on, {}, {waited_for->freed});
+        merge(on.after, {{waited_for->stream, waited_for->number}});
+    } catch (...) {
+        from.freed.push_back(*waited_for);
+        throw;
+    }
+    return waited_for->address;
+}
+
+CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &from, stream &on) {
+    require(address);
+    if (bytes == 0) {
+        *address = 0;
+        return CUDA_SUCCESS;
+    }
+    if (on.capturing) {
+        *address = allocate_in_capture(cu, on, from, bytes);
+        return CUDA_SUCCESS;
+    }
+    std::size_t rounded = bytes;
+    require(heap::round_up(rounded), CUDA_ERROR_OUT_OF_MEMORY);
+    enqueue(cu, on, {}); // what comes after the allocation comes after what the stream has waited for
+    const std::uintptr_t taken = take(cu, from, on, rounded);
+    try {
+        cu.allocations[taken] = {.address = taken,
+                                 .size = bytes,
+                                 .kind = from.on_device() ? allocation_kind::device : allocation_kind::host,
+                                 .device = from.on_device() ? from.location.id : CU_DEVICE_CPU,
+                                 .buffer_id = cu.next_id++,
+                                 .pool = &from};
+    } catch (...) {
+        from.memory.give_back(taken, rounded);
+        throw;
+    }
+    from.used.add(rounded);
+    ++from.live;
+    *address = taken;
+    return CUDA_SUCCESS;
+}
+
+std::size_t rounded_size(const allocation &memory) {
+    std::size_t size = memory.size;
+    heap::round_up(size);
+    return size;
+}
+
+void no_longer_used(pool &by, std::size_t rounded) {
+    by.used.now -= rounded;
+    --by.live;
+}
+
+// The memory is unknown from the call on, and free when the stream has come to it.
+void free_in_order(driver &cu, stream &on, std::map<std::uintptr_t, allocation>::iterator gone) {
+    const allocation memory = gone->second;
+    std::uint64_t &number = on.after[on.id]; // what can throw comes before the free is enqueued, or with it
+    if (memory.pool)
+        memory.pool->freed.reserve(memory.pool->freed.size() + 1);
+    else
+        cu.late_frees.reserve(cu.late_frees.size() + 1);
+    const operation_ptr freed = enqueue(cu, on, {});
+    ++number;
+    cu.allocations.erase(gone);
+    if (memory.graph) {
+        memory.graph->live = false;
+        memory.graph->last_use = freed;
+    } else if (memory.pool) {
+        const std::size_t size = rounded_size(memory);
+        memory.pool->freed.push_back({memory.address, size, freed, on.id, number});
+        no_longer_used(*memory.pool, size);
+    } else {
+        cu.late_frees.push_back({freed, memory});
+    }
+}
+
+} // namespace
+
+heap &memory_below(driver &cu, const CUmemLocation &at) {
+    if (at.type == CU_MEM_LOCATION_TYPE_DEVICE) return cu.devices[at.id].memory;
+    cu.reserve_host_memory();
+    return cu.host_memory;
+}
+
+void merge(frees_before &into, const frees_before &more) {
+    for (const auto &[stream, number] : more) {
+        std::uint64_t &known = into[stream];
+        known = std::max(known, number);
+    }
+}
+
+void free_to_pool(driver &, const allocation &memory) {
+    const std::size_t size = rounded_size(memory);
+    memory.pool->memory.give_back(memory.address, size);
+    no_longer_used(*memory.pool, size);
+}
+
+void collect_frees(driver &cu) {
+    std::erase_if(cu.late_frees, [&](const late_free &one) {
+        if (!cu.engine.finished(one.freed)) return false;
+        give_back(cu, one.memory);
+        return true;
+    });
+    collect_graph_memory(cu);
+    cu.pools.each([&](pool &one) {
+        collect_freed_blocks(cu, one);
+        if (one.destroyed) release_down_to(cu, one, 0);
+    });
+    cu.pools.remove_if([](const pool &one) { return one.destroyed && one.live == 0 && one.reserved.now == 0; });
+}
+
+void release_unused_memory(driver &cu) {
+    collect_frees(cu);
+    cu.pools.each([&](pool &one) { release_down_to(cu, one, 0); });
+}
+
+void after_synchronising(driver &cu) {
+    collect_frees(cu);
+    cu.pools.each([&](pool &one) { release_down_to(cu, one, one.release_threshold); });
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t kept) {
+    return enter([&](driver &cu) {
+        pool &of = find_pool(cu, handle);
+        collect_freed_blocks(cu, of);
+        release_down_to(cu, of, kept);
+    });
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream handle) {
+    return enter([&](driver &cu) {
+        stream &on = find_stream(cu, handle);
+        return allocate(cu, address, bytes, *cu.devices[on.owner->device].pools.current, on);
+    });
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream handle) {
+    return enter([&](driver &cu) { //
+        return allocate(cu, address, bytes, find_pool(cu, pool), find_stream(cu, handle));
+    });
+}
+
+// It takes memory of cuMemAlloc, too (seen on CUDA 13.0, H200).
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
+    return enter([&](driver &cu) {
+        stream &on = find_stream(cu, handle);
+        if (!address) return;
+        const auto found = cu.allocations.find(address);
+        require(found != cu.allocations.end());
+        const allocation &memory = found->second;
+        require(memory.is_stream_ordered() || memory.kind == allocation_kind::device);
+        if (on.capturing)
+            free_in_capture(cu, on, memory);
+        else
+            free_in_order(cu, on, found);
+    });
+}
+
+} // namespace ferry::softdriver
