@@ -1,5 +1,7 @@
 #include "support/driver_under_test.h"
 
+#include "support/second_process.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -133,7 +135,8 @@ int main(int argc, char **argv) {
     CUcontext context = nullptr;
     for (int device = 0; device < device_count(); ++device)
         raw().cuDevicePrimaryCtxRetain(&context, device);
-    const int result = RUN_ALL_TESTS();
+    int result = 0;
+    if (!play_second_process(argc, argv, result)) result = RUN_ALL_TESTS();
     ferry_close(environment.instance);
     return result;
 }

@@ -1,0 +1,82 @@
+// A second process for tests of sharing: a fresh start of the same program, on the same driver, that plays a role and
+// speaks with its test through a pair of sockets.
+#pragma once
+
+#include "support/driver_under_test.h"
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+#include <sys/types.h>
+
+namespace ferry::test {
+
+// One end of the sockets. Receiving throws where nothing comes: gtest makes a failure of it, and so does a role.
+class channel {
+public:
+    explicit channel(int socket) : socket_(socket) {}
+    ~channel();
+    channel(const channel &) = delete;
+
+    template <class Value> void send(const Value &value) {
+        static_assert(std::is_trivially_copyable_v<Value>);
+        send_bytes(&value, sizeof value);
+    }
+    template <class Value> Value receive() {
+        static_assert(std::is_trivially_copyable_v<Value>);
+        Value value;
+        receive_bytes(&value, sizeof value);
+        return value;
+    }
+    void send_descriptor(int descriptor);
+    int receive_descriptor(); // the caller's, to be closed
+
+    // "I have come here" and "wait until the other has".
+    void arrive() { send('.'); }
+    void await() { receive<char>(); }
+
+private:
+    void send_bytes(const void *data, std::size_t size);
+    void receive_bytes(void *data, std::size_t size);
+    void wait_for_input() const;
+    friend class second_process;
+
+    int socket_;
+};
+
+class second_process {
+public:
+    explicit second_process(const char *role);
+    ~second_process(); // kills it if it still runs
+
+    channel *operator->() { return &channel_; }
+    // Until it ends: 0 where its role returned 0 and all its expectations held. One that does not end is killed.
+    int wait();
+    void kill();
+
+private:
+    second_process(const char *role, const int *sockets);
+
+    channel channel_;
+    pid_t pid_ = -1;
+};
+
+// FERRY_SECOND_PROCESS(reads_what_was_shared) { … use `channel`, the raw driver and expectations …; return 0; }
+// Device 0's primary context is current.
+#define FERRY_SECOND_PROCESS(name)                                                                                     \
+    int name(::ferry::test::channel &channel);                                                                         \
+    const ::ferry::test::registered_role registered_##name(#name, name);                                               \
+    int name([[maybe_unused]] ::ferry::test::channel &channel)
+
+struct registered_role {
+    registered_role(const char *name, int (*play)(channel &));
+    const char *name;
+    int (*play)(channel &);
+    const registered_role *next;
+};
+
+// For main: true where this process was started for a role, which has then been played.
+bool play_second_process(int argc, char **argv, int &status);
+
+} // namespace ferry::test
