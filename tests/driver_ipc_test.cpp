@@ -47,5 +47,390 @@ TEST_F(driver_ipc_test, a_second_process_plays_its_role_and_ends) {
     EXPECT_THROW(killed->receive<int>(), std::runtime_error);
 }
 
+// ---- Memory
+
+bool shares_memory() { return raw().cuIpcGetMemHandle != nullptr; }
+
+CUipcMemHandle handle_of(CUdeviceptr address) {
+    CUipcMemHandle handle{};
+    EXPECT_OK(raw().cuIpcGetMemHandle(&handle, address));
+    return handle;
+}
+
+void fill(CUdeviceptr address, unsigned char value, size_t size) {
+    EXPECT_OK(raw().cuMemsetD8(address, value, size));
+    EXPECT_OK(raw().cuCtxSynchronize());
+}
+
+FERRY_SECOND_PROCESS(reads_and_writes_imported_memory) {
+    const auto handle = channel.receive<CUipcMemHandle>();
+    const auto size = channel.receive<size_t>();
+    CUdeviceptr address = 0;
+    EXPECT_OK(raw().cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    EXPECT_EQ(bytes(size, std::byte{1}), read_back(address, size));
+    unsigned type = 0;
+    EXPECT_OK(raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+    EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_DEVICE), type);
+    fill(address, 2, size);
+    channel.arrive();
+    channel.await(); // written again
+    EXPECT_EQ(bytes(size, std::byte{3}), read_back(address, size));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFree(address));
+    EXPECT_OK(raw().cuIpcCloseMemHandle(address));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcCloseMemHandle(address));
+    channel.arrive();
+    return 0;
+}
+
+TEST_F(driver_ipc_test, both_processes_read_and_write_the_same_memory) {
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    for (const size_t size : {size_t{64} << 10, size_t{5} << 20}) {
+        device_memory before(1000); // so that the shared one begins anywhere
+        device_memory memory(size);
+        fill(memory, 1, size);
+        second_process other("reads_and_writes_imported_memory");
+        other->send(handle_of(memory));
+        other->send(size);
+        other->await();
+        EXPECT_EQ(bytes(size, std::byte{2}), read_back(memory, size));
+        fill(memory, 3, size);
+        other->arrive();
+        other->await();
+        EXPECT_EQ(bytes(size, std::byte{3}), read_back(memory, size));
+        EXPECT_EQ(0, other.wait());
+    }
+}
+
+FERRY_SECOND_PROCESS(sees_what_an_interior_address_names) {
+    const auto handle = channel.receive<CUipcMemHandle>();
+    CUdeviceptr address = 0;
+    EXPECT_OK(raw().cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    EXPECT_EQ(bytes(4096, std::byte{1}), read_back(address, 4096));
+    EXPECT_OK(raw().cuIpcCloseMemHandle(address));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, a_handle_names_the_whole_allocation_and_loses_the_offset) {
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    device_memory memory(8192);
+    fill(memory, 1, 4096);
+    fill(memory + 4096, 2, 4096);
+    second_process other("sees_what_an_interior_address_names");
+    other->send(handle_of(memory + 4096));
+    EXPECT_EQ(0, other.wait());
+}
+
+TEST_F(driver_ipc_test, only_memory_of_plain_allocations_has_a_handle) {
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    CUipcMemHandle handle{};
+    pinned_memory host(4096);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuIpcGetMemHandle(&handle, reinterpret_cast<CUdeviceptr>(host.data())));
+    CUdeviceptr managed = 0;
+    ASSERT_OK(raw().cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcGetMemHandle(&handle, managed));
+    EXPECT_OK(raw().cuMemFree(managed));
+    CUdeviceptr pooled = 0;
+    ASSERT_OK(raw().cuMemAllocAsync(&pooled, 4096, nullptr));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcGetMemHandle(&handle, pooled));
+    EXPECT_OK(raw().cuMemFree(pooled));
+}
+
+TEST_F(driver_ipc_test, a_handle_opens_neither_at_home_nor_where_it_is_forged) {
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    device_memory memory(4096);
+    const CUipcMemHandle handle = handle_of(memory);
+    CUdeviceptr address = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT,
+                  raw().cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    CUipcMemHandle forged{};
+    std::memset(&forged, 0x5a, sizeof forged);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuIpcOpenMemHandle(&address, forged, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcCloseMemHandle(memory));
+}
+
+FERRY_SECOND_PROCESS(opens_twice) {
+    const auto handle = channel.receive<CUipcMemHandle>();
+    CUdeviceptr first = 0;
+    CUdeviceptr second = 0;
+    EXPECT_OK(raw().cuIpcOpenMemHandle(&first, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    EXPECT_OK(raw().cuIpcOpenMemHandle(&second, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    EXPECT_EQ(first, second);
+    EXPECT_OK(raw().cuIpcCloseMemHandle(first));
+    EXPECT_EQ(bytes(4096, std::byte{1}), read_back(second, 4096));
+    EXPECT_OK(raw().cuIpcCloseMemHandle(second));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, memory_that_is_opened_twice_is_closed_twice) { // the manual
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    device_memory memory(4096);
+    fill(memory, 1, 4096);
+    second_process other("opens_twice");
+    other->send(handle_of(memory));
+    EXPECT_EQ(0, other.wait());
+}
+
+FERRY_SECOND_PROCESS(shares_memory_and_waits) {
+    CUdeviceptr memory = 0;
+    EXPECT_OK(raw().cuMemAlloc(&memory, 4096));
+    fill(memory, 4, 4096);
+    channel.send(handle_of(memory));
+    channel.await();
+    EXPECT_OK(raw().cuMemFree(memory));
+    channel.arrive();
+    channel.await();
+    return 0;
+}
+
+TEST_F(driver_ipc_test, the_end_of_an_exporter_breaks_nothing_here) {
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    second_process other("shares_memory_and_waits");
+    const auto handle = other->receive<CUipcMemHandle>();
+    CUdeviceptr address = 0;
+    ASSERT_OK(raw().cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    EXPECT_EQ(bytes(4096, std::byte{4}), read_back(address, 4096));
+    other.kill();
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(raw().cuIpcCloseMemHandle(address));
+    EXPECT_NE(CUDA_SUCCESS, raw().cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    device_memory still(4096);
+    fill(still, 1, 4096);
+}
+
+// ---- Events
+
+constexpr unsigned for_others = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+
+CUipcEventHandle handle_of(const test_event &event) {
+    CUipcEventHandle handle{};
+    EXPECT_OK(raw().cuIpcGetEventHandle(&handle, event));
+    return handle;
+}
+
+TEST_F(driver_ipc_test, an_event_for_others_has_no_timing) {
+    CUevent event = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuEventCreate(&event, CU_EVENT_INTERPROCESS));
+    test_event shared(for_others);
+    const CUipcEventHandle handle = handle_of(shared);
+    CUevent opened = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuIpcOpenEventHandle(&opened, handle));
+    CUipcEventHandle forged{};
+    std::memset(&forged, 0x5a, sizeof forged);
+    EXPECT_RESULT(CUDA_ERROR_MAP_FAILED, raw().cuIpcOpenEventHandle(&opened, forged));
+    test_event local(CU_EVENT_DISABLE_TIMING);
+    EXPECT_NE(CUDA_SUCCESS, raw().cuIpcGetEventHandle(&forged, local));
+    test_stream stream;
+    EXPECT_OK(raw().cuEventQuery(shared));
+    EXPECT_OK(raw().cuEventRecord(shared, stream));
+    EXPECT_OK(raw().cuEventSynchronize(shared));
+}
+
+FERRY_SECOND_PROCESS(waits_for_an_event_of_another) {
+    CUevent event = nullptr;
+    EXPECT_OK(raw().cuIpcOpenEventHandle(&event, channel.receive<CUipcEventHandle>()));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuEventQuery(event));
+    test_stream stream;
+    EXPECT_OK(raw().cuStreamWaitEvent(stream, event, 0));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(stream));
+    channel.arrive();
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuEventSynchronize(event));
+    EXPECT_OK(raw().cuEventQuery(event));
+    EXPECT_OK(raw().cuEventDestroy(event));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, a_record_holds_the_streams_of_another_process) {
+    test_event event(for_others);
+    test_stream stream;
+    gate held(stream);
+    ASSERT_OK(raw().cuEventRecord(event, stream));
+    second_process other("waits_for_an_event_of_another");
+    other->send(handle_of(event));
+    other->await();
+    held.open();
+    EXPECT_EQ(0, other.wait());
+}
+
+FERRY_SECOND_PROCESS(records_an_event_of_another) {
+    CUevent event = nullptr;
+    EXPECT_OK(raw().cuIpcOpenEventHandle(&event, channel.receive<CUipcEventHandle>()));
+    {
+        test_stream stream;
+        gate held(stream);
+        EXPECT_OK(raw().cuEventRecord(event, stream));
+        channel.arrive();
+        channel.await(); // the other waits
+    }
+    EXPECT_OK(raw().cuEventSynchronize(event));
+    channel.arrive();
+    channel.await();
+    EXPECT_OK(raw().cuEventDestroy(event));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, a_record_in_another_process_is_waited_for_here) {
+    test_event event(for_others);
+    second_process other("records_an_event_of_another");
+    other->send(handle_of(event));
+    other->await();
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuEventQuery(event));
+    test_stream stream;
+    EXPECT_OK(raw().cuStreamWaitEvent(stream, event, 0));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(stream));
+    other->arrive();
+    EXPECT_OK(raw().cuEventSynchronize(event));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    other->await();
+    EXPECT_OK(raw().cuEventRecord(event, stream)); // the last record counts, whoever made it
+    EXPECT_OK(raw().cuEventSynchronize(event));
+    other->arrive();
+    EXPECT_EQ(0, other.wait());
+}
+
+FERRY_SECOND_PROCESS(records_and_never_gets_there) {
+    CUevent event = nullptr;
+    EXPECT_OK(raw().cuIpcOpenEventHandle(&event, channel.receive<CUipcEventHandle>()));
+    test_stream stream;
+    gate held(stream);
+    EXPECT_OK(raw().cuEventRecord(event, stream));
+    channel.arrive();
+    channel.await();
+    return 0;
+}
+
+TEST_F(driver_ipc_test, the_end_of_the_process_that_records_releases_who_waits) {
+    if (!on_software_driver()) GTEST_SKIP() << "not known of the real driver";
+    test_event event(for_others);
+    test_stream stream;
+    second_process other("records_and_never_gets_there");
+    other->send(handle_of(event));
+    other->await();
+    EXPECT_OK(raw().cuStreamWaitEvent(stream, event, 0));
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(stream));
+    other.kill();
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuEventSynchronize(event));
+}
+
+// ---- Pools
+
+struct shared_pool {
+    explicit shared_pool(CUmemAllocationHandleType types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        CUmemPoolProps props{};
+        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        props.handleTypes = types;
+        props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+        EXPECT_OK(raw().cuMemPoolCreate(&handle, &props));
+    }
+    ~shared_pool() { EXPECT_OK(raw().cuMemPoolDestroy(handle)); }
+    shared_pool(const shared_pool &) = delete;
+    operator CUmemoryPool() const { return handle; }
+    CUmemoryPool handle = nullptr;
+};
+
+int export_pool(CUmemoryPool pool) {
+    int descriptor = -1;
+    EXPECT_OK(raw().cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    return descriptor;
+}
+
+CUmemoryPool import_pool(int descriptor) {
+    CUmemoryPool pool = nullptr;
+    EXPECT_OK(raw().cuMemPoolImportFromShareableHandle(&pool, reinterpret_cast<void *>(std::intptr_t{descriptor}),
+                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    return pool;
+}
+
+FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
+    const int descriptor = channel.receive_descriptor();
+    const CUmemoryPool pool = import_pool(descriptor);
+    EXPECT_EQ(0, close(descriptor));
+    auto data = channel.receive<CUmemPoolPtrExportData>();
+    CUdeviceptr address = 0;
+    EXPECT_OK(raw().cuMemPoolImportPointer(&address, pool, &data));
+    EXPECT_EQ(bytes(100'000, std::byte{1}), read_back(address, 100'000));
+    CUmemoryPool from = nullptr;
+    EXPECT_OK(raw().cuPointerGetAttribute(&from, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address));
+    EXPECT_EQ(pool, from);
+    fill(address, 2, 100'000);
+    CUdeviceptr more = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemAllocFromPoolAsync(&more, 64, pool, nullptr));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolTrimTo(pool, 0));
+    if (device_count() > 1) {
+        const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        EXPECT_OK(raw().cuMemPoolSetAccess(pool, &access, 1));
+        other_device second;
+        made_current there(second);
+        EXPECT_EQ(bytes(100'000, std::byte{2}), read_back(address, 100'000));
+    }
+    test_stream stream;
+    EXPECT_OK(raw().cuMemFreeAsync(address, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuMemPoolDestroy(pool));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, memory_of_a_pool_is_shared_by_a_descriptor_and_a_few_bytes) {
+    shared_pool pool;
+    test_stream stream;
+    CUdeviceptr before = 0;
+    CUdeviceptr address = 0;
+    CUmemPoolPtrExportData data{};
+    const int descriptor = export_pool(pool);
+    ASSERT_OK(raw().cuMemAllocFromPoolAsync(&before, 1000, pool, stream));
+    ASSERT_OK(raw().cuMemAllocFromPoolAsync(&address, 100'000, pool, stream));
+    EXPECT_OK(raw().cuMemsetD8Async(address, 1, 100'000, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    std::uint64_t handle_types = 0;
+    EXPECT_OK(raw().cuPointerGetAttribute(&handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address));
+    EXPECT_EQ(std::uint64_t{CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}, handle_types);
+    ASSERT_OK(raw().cuMemPoolExportPointer(&data, address));
+    second_process other("uses_memory_of_an_imported_pool");
+    other->send_descriptor(descriptor);
+    other->send(data);
+    EXPECT_EQ(0, other.wait());
+    EXPECT_EQ(bytes(100'000, std::byte{2}), read_back(address, 100'000));
+    EXPECT_OK(raw().cuMemFreeAsync(address, stream));
+    EXPECT_OK(raw().cuMemFreeAsync(before, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(0, close(descriptor));
+}
+
+TEST_F(driver_ipc_test, a_pool_imported_at_home_has_the_same_memory_at_another_address) {
+    shared_pool pool;
+    CUdeviceptr address = 0;
+    CUdeviceptr again = 0;
+    CUmemPoolPtrExportData data{};
+    ASSERT_OK(raw().cuMemAllocFromPoolAsync(&address, 4096, pool, nullptr));
+    const int first = export_pool(pool);
+    const int second = export_pool(pool);
+    EXPECT_NE(first, second);
+    const CUmemoryPool imported = import_pool(first);
+    EXPECT_EQ(0, close(first));
+    EXPECT_EQ(0, close(second));
+    ASSERT_OK(raw().cuMemPoolExportPointer(&data, address));
+    ASSERT_OK(raw().cuMemPoolImportPointer(&again, imported, &data));
+    EXPECT_NE(address, again);
+    fill(address, 7, 4096);
+    EXPECT_EQ(bytes(4096, std::byte{7}), read_back(again, 4096));
+    EXPECT_OK(raw().cuMemFree(again));
+    EXPECT_EQ(bytes(4096, std::byte{7}), read_back(address, 4096));
+    EXPECT_OK(raw().cuMemFree(address));
+    EXPECT_OK(raw().cuMemPoolDestroy(imported));
+}
+
+TEST_F(driver_ipc_test, pools_made_for_this_process_alone_are_not_exported) {
+    shared_pool pool(CU_MEM_HANDLE_TYPE_NONE);
+    CUmemoryPool standard = nullptr;
+    int descriptor = -1;
+    ASSERT_OK(raw().cuDeviceGetDefaultMemPool(&standard, 0));
+    for (const CUmemoryPool one : {pool.handle, standard})
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolExportToShareableHandle(
+                                                    &descriptor, one, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+}
+
 } // namespace
 } // namespace ferry::test

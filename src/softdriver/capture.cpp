@@ -155,7 +155,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph handle, unsigned
         const graph_ptr *const of = cu.graphs.find(handle);
         require(of);
         const bool frees_on_launch = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-        *made = cu.executables.add(std::make_unique<executable>(*of, frees_on_launch));
+        *made = cu.executables.add(std::make_unique<executable>(executable{*of, frees_on_launch}));
     });
 }
 

@@ -12,6 +12,37 @@ event &find(driver &cu, CUevent handle) {
     return *found;
 }
 
+// The last record of an event, made by another process.
+struct foreign_record {
+    std::shared_ptr<shared_event> event;
+    std::uint64_t ticket = 0;
+
+    bool is_finished() const { return event->is_finished(ticket); }
+    void wait() const { event->wait(ticket); }
+};
+std::optional<foreign_record> find_foreign(const event &of) {
+    const std::uint64_t last = of.shared ? of.shared->last_ticket() : 0;
+    if (last == of.ticket) return std::nullopt;
+    return foreign_record{of.shared, last};
+}
+
+void record(driver &cu, stream &on, event &recorded) {
+    work marker;
+    std::uint64_t ticket = 0;
+    if (const auto shared = recorded.shared) {
+        ticket = shared->take_ticket();
+        marker.body = [shared, ticket] { shared->finish(ticket); };
+    }
+    try {
+        recorded.recorded = enqueue(cu, on, std::move(marker));
+    } catch (...) {
+        if (recorded.shared) recorded.shared->finish(ticket);
+        throw;
+    }
+    recorded.ticket = ticket;
+    recorded.after = on.after;
+}
+
 // Nothing can be said about an event that was last recorded in a capture.
 event &find_outside_capture(driver &cu, CUevent handle) {
     event &found = find(cu, handle);
@@ -37,8 +68,13 @@ void wait_in_capture(stream &on, const event &awaited) {
 CUresult cuEventCreate(CUevent *handle, unsigned flags) {
     return enter_context([&](driver &cu, context &current) {
         require(handle && !(flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)));
-        require(!(flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);
+        const bool is_shared = flags & CU_EVENT_INTERPROCESS;
+        require(!is_shared || flags & CU_EVENT_DISABLE_TIMING);
         auto made = std::make_unique<event>();
+        if (is_shared) {
+            const std::uint32_t slot = publish(cu, shared_kind::event);
+            made->shared = std::make_shared<shared_event>(cu.own, slot);
+        }
         made->owner = &current;
         made->flags = flags;
         event &kept = *made;
@@ -61,8 +97,7 @@ CUresult cuEventRecord(CUevent handle, CUstream on_handle) {
             recorded.recorded = nullptr;
             recorded.after.clear();
         } else {
-            recorded.recorded = enqueue(cu, on, {});
-            recorded.after = on.after;
+            record(cu, on, recorded);
         }
         recorded.captured = on.capturing;
     });
@@ -74,8 +109,14 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent awaited_handle, unsigned fla
         const event &awaited = find(cu, awaited_handle);
         stream &on = find_stream(cu, handle);
         if (on.capturing || awaited.captured) return wait_in_capture(on, awaited);
+        if (const auto foreign = find_foreign(awaited)) {
+            work waits;
+            waits.body = [foreign] { foreign->wait(); };
+            if (!foreign->is_finished()) enqueue(cu, on, std::move(waits));
+        } else if (!cu.engine.finished(awaited.recorded)) {
+            enqueue(cu, on, {}, {awaited.recorded});
+        }
         merge(on.after, awaited.after);
-        if (!cu.engine.finished(awaited.recorded)) enqueue(cu, on, {}, {awaited.recorded});
     });
 }
 
@@ -83,16 +124,22 @@ CUresult cuEventQuery(CUevent handle) {
     return enter([&](driver &cu) {
         const event &asked = find_outside_capture(cu, handle);
         refuse_if_capture_forbids(cu);
-        return cu.engine.finished(asked.recorded) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+        const auto foreign = find_foreign(asked);
+        const bool finished = foreign ? foreign->is_finished() : cu.engine.finished(asked.recorded);
+        return finished ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     });
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
-    return enter_to_synchronise([&](driver &cu) {
+    std::optional<foreign_record> foreign;
+    const CUresult result = enter_to_synchronise([&](driver &cu) {
         const event &awaited = find_outside_capture(cu, handle);
         refuse_if_capture_forbids(cu);
-        return operations{awaited.recorded};
+        foreign = find_foreign(awaited);
+        return foreign ? operations{} : operations{awaited.recorded};
     });
+    if (foreign) foreign->wait(); // no lock is held
+    return result;
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {

@@ -113,6 +113,7 @@ const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
     const allocation memory = gone->second;
     cu.allocations.erase(gone);
+    no_longer_shared(cu, memory);
     if (memory.pool) return free_to_pool(cu, memory);
     if (memory.graph) { // it stays the graph's
         memory.graph->live = false;
@@ -122,6 +123,7 @@ void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
 }
 
 void give_back(driver &cu, const allocation &memory) {
+    if (memory.imported) return end_import(cu, memory);
     switch (memory.kind) {
     case allocation_kind::device:
         if (memory.size >= worth_discarding) cu.discard_pages(memory.address, memory.size);
@@ -163,8 +165,8 @@ CUresult cuMemFree(CUdeviceptr address) {
     return enter([&](driver &cu) {
         if (!address) return;
         free_exactly(cu, address, [](const allocation &memory) {
-            return memory.kind == allocation_kind::device || memory.kind == allocation_kind::managed ||
-                   memory.is_stream_ordered();
+            return memory.is_stream_ordered() || memory.kind == allocation_kind::managed ||
+                   (memory.kind == allocation_kind::device && !memory.imported);
         });
         after_synchronising(cu);
     });

@@ -3,6 +3,7 @@
 
 #include "softdriver/engine.h"
 #include "softdriver/heap.h"
+#include "softdriver/sharing.h"
 
 #include <cuda.h>
 
@@ -55,6 +56,23 @@ struct pool {
     high_water reserved;
     high_water used;
     std::size_t live = 0; // allocations
+
+    std::optional<std::uint32_t> shared_at;   // the slot that names it to others
+    std::shared_ptr<shared_process> exporter; // of an imported one
+    std::uint64_t exporter_serial = 0;
+
+    void take_into_use(std::size_t bytes) {
+        used.add(bytes);
+        if (exporter) reserved.add(bytes);
+        ++live;
+    }
+    void leave_use(std::size_t bytes) {
+        used.now -= bytes;
+        if (exporter) reserved.now -= bytes;
+        --live;
+    }
+    // What others may have mapped is never given back (the manual, on pools for sharing).
+    bool gives_back() const { return (handle_types == CU_MEM_HANDLE_TYPE_NONE || destroyed) && !exporter; }
 
     bool on_device() const { return location.type == CU_MEM_LOCATION_TYPE_DEVICE; }
 };

@@ -38,7 +38,7 @@ bool grow(driver &cu, pool &of, std::size_t bytes) {
 
 // Gives back what is in nobody's use until no more than `kept` is reserved, in the pieces in which it was taken.
 void release_down_to(driver &cu, pool &of, std::size_t kept) {
-    while (of.reserved.now > kept) {
+    while (of.gives_back() && of.reserved.now > kept) {
         const std::size_t largest = of.memory.largest_free();
         const bool is_unused = of.live == 0 && of.freed.empty();
         const std::size_t all = is_unused ? largest : largest / pool::step * pool::step;
@@ -107,7 +107,7 @@ std::uintptr_t take(driver &cu, pool &from, stream &on, std::size_t bytes) {
 }
 
 CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &from, stream &on) {
-    require(address);
+    require(address && !from.exporter);
     if (bytes == 0) {
         *address = 0;
         return CUDA_SUCCESS;
@@ -131,47 +131,43 @@ CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &fro
         from.memory.give_back(taken, rounded);
         throw;
     }
-    from.used.add(rounded);
-    ++from.live;
+    from.take_into_use(rounded);
     *address = taken;
     return CUDA_SUCCESS;
-}
-
-std::size_t rounded_size(const allocation &memory) {
-    std::size_t size = memory.size;
-    heap::round_up(size);
-    return size;
-}
-
-void no_longer_used(pool &by, std::size_t rounded) {
-    by.used.now -= rounded;
-    --by.live;
 }
 
 // The memory is unknown from the call on, and free when the stream has come to it.
 void free_in_order(driver &cu, stream &on, std::map<std::uintptr_t, allocation>::iterator gone) {
     const allocation memory = gone->second;
+    const bool serves_again = memory.pool && !memory.imported;
     std::uint64_t &number = on.after[on.id]; // what can throw comes before the free is enqueued, or with it
-    if (memory.pool)
+    if (serves_again)
         memory.pool->freed.reserve(memory.pool->freed.size() + 1);
     else
         cu.late_frees.reserve(cu.late_frees.size() + 1);
     const operation_ptr freed = enqueue(cu, on, {});
     ++number;
     cu.allocations.erase(gone);
+    no_longer_shared(cu, memory);
     if (memory.graph) {
         memory.graph->live = false;
         memory.graph->last_use = freed;
-    } else if (memory.pool) {
+    } else if (serves_again) {
         const std::size_t size = rounded_size(memory);
         memory.pool->freed.push_back({memory.address, size, freed, on.id, number});
-        no_longer_used(*memory.pool, size);
+        memory.pool->leave_use(size);
     } else {
         cu.late_frees.push_back({freed, memory});
     }
 }
 
 } // namespace
+
+std::size_t rounded_size(const allocation &memory) {
+    std::size_t size = memory.size;
+    heap::round_up(size);
+    return size;
+}
 
 heap &memory_below(driver &cu, const CUmemLocation &at) {
     if (at.type == CU_MEM_LOCATION_TYPE_DEVICE) return cu.devices[at.id].memory;
@@ -186,16 +182,19 @@ void merge(frees_before &into, const frees_before &more) {
     }
 }
 
-void free_to_pool(driver &, const allocation &memory) {
+void free_to_pool(driver &cu, const allocation &memory) {
     const std::size_t size = rounded_size(memory);
-    memory.pool->memory.give_back(memory.address, size);
-    no_longer_used(*memory.pool, size);
+    if (memory.imported)
+        end_import(cu, memory);
+    else
+        memory.pool->memory.give_back(memory.address, size);
+    memory.pool->leave_use(size);
 }
 
 void collect_frees(driver &cu) {
     std::erase_if(cu.late_frees, [&](const late_free &one) {
         if (!cu.engine.finished(one.freed)) return false;
-        give_back(cu, one.memory);
+        one.memory.pool ? free_to_pool(cu, one.memory) : give_back(cu, one.memory);
         return true;
     });
     collect_graph_memory(cu);
@@ -219,6 +218,7 @@ void after_synchronising(driver &cu) {
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t kept) {
     return enter([&](driver &cu) {
         pool &of = find_pool(cu, handle);
+        require(!of.exporter);
         collect_freed_blocks(cu, of);
         release_down_to(cu, of, kept);
     });
@@ -245,7 +245,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
         const auto found = cu.allocations.find(address);
         require(found != cu.allocations.end());
         const allocation &memory = found->second;
-        require(memory.is_stream_ordered() || memory.kind == allocation_kind::device);
+        require(memory.is_stream_ordered() || (memory.kind == allocation_kind::device && !memory.imported));
         if (on.capturing)
             free_in_capture(cu, on, memory);
         else

@@ -11,15 +11,6 @@ namespace ferry::softdriver {
 
 namespace {
 
-pool &add_pool(driver &cu, CUmemLocation at) {
-    auto made = std::make_unique<pool>();
-    made->location = at;
-    if (made->on_device()) made->accessible_from = std::uint64_t{1} << at.id;
-    pool &kept = *made;
-    kept.handle = cu.pools.add(std::move(made));
-    return kept;
-}
-
 pool_place place_with_default(driver &cu, CUmemLocation at) {
     pool &made = add_pool(cu, at);
     made.is_default = true;
@@ -49,7 +40,7 @@ pool_place &find_place(driver &cu, const CUmemLocation *at, CUmemAllocationType 
 }
 
 void set_current(pool_place &at, const pool_place &of_pool, pool &wanted) {
-    require(&at == &of_pool);
+    require(&at == &of_pool && !wanted.exporter);
     at.current = &wanted;
 }
 
@@ -59,7 +50,7 @@ void check(const CUmemPoolProps &asked) {
     require(std::all_of(std::begin(asked.reserved), std::end(asked.reserved), [](auto byte) { return byte == 0; }));
     require(asked.usage == 0, CUDA_ERROR_NOT_SUPPORTED);
     require(asked.handleTypes == CU_MEM_HANDLE_TYPE_NONE || asked.location.type == CU_MEM_LOCATION_TYPE_DEVICE);
-    require(asked.handleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+    require(!(asked.handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 // The attributes that are numbers of 64 bits and those that are truth values.
@@ -96,6 +87,15 @@ std::uint64_t bit(int device) { return std::uint64_t{1} << device; }
 
 } // namespace
 
+pool &add_pool(driver &cu, CUmemLocation at) {
+    auto made = std::make_unique<pool>();
+    made->location = at;
+    if (made->on_device()) made->accessible_from = std::uint64_t{1} << at.id;
+    pool &kept = *made;
+    kept.handle = cu.pools.add(std::move(made));
+    return kept;
+}
+
 void create_default_pools(driver &cu) {
     for (std::size_t i = 0; i < cu.devices.size(); ++i)
         cu.devices[i].pools = place_with_default(cu, {CU_MEM_LOCATION_TYPE_DEVICE, static_cast<int>(i)});
@@ -129,6 +129,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
         pool_place &at = find_place(cu, gone.location);
         if (at.current == &gone) at.current = at.standard;
         gone.destroyed = true;
+        if (gone.shared_at) cu.own->retire(*gone.shared_at);
         collect_frees(cu);
     });
 }

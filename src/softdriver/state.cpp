@@ -75,12 +75,14 @@ driver::driver(const config &asked)
     devices.resize(settings.devices); // what can throw comes before what would have to be undone
     create_default_pools(*this);
     const std::size_t all = settings.devices * settings.device_memory;
-    reserved_size_ = all + placement;
+    backing_size_ = 2 * all; // as much again for what others share
+    reserved_size_ = backing_size_ + placement;
     pages_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
     const bool sized = pages_ >= 0 && ftruncate(pages_, static_cast<off_t>(all)) == 0;
     reserved_ = mmap(nullptr, reserved_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    backing_ = sized ? mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, pages_, 0) : MAP_FAILED;
-    if (reserved_ == MAP_FAILED || backing_ == MAP_FAILED) {
+    backing_ = mmap(nullptr, backing_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!sized || reserved_ == MAP_FAILED || backing_ == MAP_FAILED ||
+        mmap(backing_, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, pages_, 0) == MAP_FAILED) {
         unmap();
         throw std::bad_alloc();
     }
@@ -93,7 +95,8 @@ driver::driver(const config &asked)
         one.memory = heap(begin + i * settings.device_memory, settings.device_memory);
         one.primary = reinterpret_cast<CUcontext>(next_handle());
     }
-    device_window = {begin, begin + all, distance};
+    imports = heap(begin + all, all);
+    device_window = {begin, begin + backing_size_, distance};
 }
 
 driver::~driver() {
@@ -102,13 +105,15 @@ driver::~driver() {
         if ((memory.kind == allocation_kind::host && !memory.is_stream_ordered()) ||
             memory.kind == allocation_kind::managed)
             munmap(reinterpret_cast<void *>(address), memory.size);
+    events.remove_if([](const event &) { return true; }); // before the page that they are named on
+    own = nullptr;
     unmap();
     device_window = {};
 }
 
 void driver::unmap() {
     if (reserved_ != MAP_FAILED) munmap(reserved_, reserved_size_);
-    if (backing_ != MAP_FAILED) munmap(backing_, settings.devices * settings.device_memory);
+    if (backing_ != MAP_FAILED) munmap(backing_, backing_size_);
     if (host_pages_) munmap(host_pages_, settings.device_memory);
     if (pages_ >= 0) ::close(pages_);
 }
@@ -120,6 +125,23 @@ void driver::reserve_host_memory() {
     require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
     host_pages_ = pages;
     host_memory = heap(reinterpret_cast<std::uintptr_t>(pages), settings.device_memory);
+}
+
+std::uintptr_t driver::map_import(int file, std::uint64_t offset, std::size_t bytes) {
+    const auto address = imports.take(bytes);
+    require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
+    if (mmap(reach(*address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
+             static_cast<off_t>(offset)) == MAP_FAILED) {
+        imports.give_back(*address, bytes);
+        throw refusal{CUDA_ERROR_MAP_FAILED};
+    }
+    madvise(reach(*address), bytes, MADV_DONTFORK);
+    return *address;
+}
+
+void driver::unmap_import(std::uintptr_t address, std::size_t bytes) {
+    mmap(reach(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    imports.give_back(address, bytes);
 }
 
 void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {

@@ -100,8 +100,10 @@ struct event {
     context *owner = nullptr;
     unsigned flags = 0;
     operation_ptr recorded;
-    frees_before after;   // of `recorded`
-    capture_ptr captured; // set while the last record was inside a capture
+    frees_before after;                   // of `recorded`
+    std::shared_ptr<shared_event> shared; // of an event for other processes, or of another process
+    std::uint64_t ticket = 0;             // of `recorded` there
+    capture_ptr captured;                 // set while the last record was inside a capture
     std::vector<std::size_t> captured_after;
 };
 
@@ -118,6 +120,15 @@ struct context {
     frees_before after_destroyed_streams; // of [1]
 };
 
+// Memory of another process, or of this one by another address.
+struct import {
+    std::shared_ptr<shared_process> from;
+    std::uint64_t serial = 0; // there
+    std::uintptr_t mapped_at = 0;
+    std::size_t mapped_size = 0;
+    unsigned opened = 1;
+};
+
 enum class allocation_kind { device, managed, host, registered };
 
 struct allocation {
@@ -130,6 +141,8 @@ struct allocation {
     std::uint64_t buffer_id = 0;
     struct pool *pool = nullptr;
     graph_memory *graph = nullptr;
+    std::optional<std::uint32_t> shared_at = std::nullopt; // the slot that names it to others
+    std::shared_ptr<import> imported = nullptr;
 
     bool on_host() const { return kind == allocation_kind::host || kind == allocation_kind::registered; }
     bool is_stream_ordered() const { return pool || graph; }
@@ -172,13 +185,19 @@ struct driver {
     heap host_memory;                        // addresses for pools on the host; empty until one is used
     std::vector<graph_memory_ptr> of_graphs; // and of captures under way
     std::vector<late_free> late_frees;
-    std::vector<capture_ptr> captures; // under way
+    heap imports;                                      // device addresses for memory of other processes
+    std::shared_ptr<shared_process> own;               // null until something is shared
+    std::vector<std::weak_ptr<shared_process>> others; // that have shared with this one
+    std::vector<capture_ptr> captures;                 // under way
     std::uint64_t managed_bytes = 0;
     std::uint64_t next_id = 1;
     class engine engine;
 
     void discard_pages(std::uintptr_t address, std::size_t bytes); // gives the system back what is whole pages
     void reserve_host_memory();                                    // for pools; once
+    int device_file() const { return pages_; }
+    std::uintptr_t map_import(int file, std::uint64_t offset, std::size_t bytes); // of whole pages
+    void unmap_import(std::uintptr_t address, std::size_t bytes);
 
 private:
     void unmap();
@@ -187,6 +206,7 @@ private:
     void *reserved_ = nullptr;
     std::size_t reserved_size_ = 0;
     void *backing_ = nullptr;
+    std::size_t backing_size_ = 0;
     void *host_pages_ = nullptr;
 };
 
@@ -236,12 +256,24 @@ void give_back(driver &cu, const allocation &memory); // of no pool and no graph
 // pools.cpp
 void create_default_pools(driver &cu);
 pool &find_pool(driver &cu, CUmemoryPool handle);
+pool &add_pool(driver &cu, CUmemLocation at);
 
 // pool_memory.cpp
+std::size_t rounded_size(const allocation &memory);      // as pools count it
 heap &memory_below(driver &cu, const CUmemLocation &at); // what pools and graphs take theirs from
 void free_to_pool(driver &cu, const allocation &memory); // what no work uses any more
 void collect_frees(driver &cu);                          // looks which frees the devices have passed
 void release_unused_memory(driver &cu);                  // of all pools, whatever they would hold onto
+
+// imports.cpp
+std::uint32_t publish(driver &cu, shared_kind kind, int device = 0); // the slot
+std::uint32_t publish(driver &cu, shared_kind kind, const allocation &memory, std::uint64_t pool = 0);
+void no_longer_shared(driver &cu, const allocation &memory);
+std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name); // null where there is none
+// Maps what a slot names; the rest of the allocation is `like`.
+std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &from, const shared_slot &what,
+                             allocation like);
+void end_import(driver &cu, const allocation &gone);
 
 // graph_memory.cpp
 std::uintptr_t allocate_in_capture(driver &cu, stream &on, const pool &like, std::size_t bytes);

@@ -1,0 +1,70 @@
+// Memory of other processes, mapped at device addresses of this one, and what this process lets others find.
+#include "softdriver/state.h"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+namespace ferry::softdriver {
+
+std::uint32_t publish(driver &cu, shared_kind kind, int device) {
+    return publish(cu, kind, {.address = device_window.begin, .device = device});
+}
+
+std::uint32_t publish(driver &cu, shared_kind kind, const allocation &memory, std::uint64_t pool) {
+    if (!cu.own) cu.own = shared_process::make_own(cu.device_file(), cu.settings.devices * cu.settings.device_memory);
+    const auto at = cu.own->publish(kind, memory.device, memory.address - device_window.begin, memory.size, pool);
+    require(at.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
+    return *at;
+}
+
+void no_longer_shared(driver &cu, const allocation &memory) {
+    if (memory.shared_at) cu.own->retire(*memory.shared_at);
+}
+
+// A file is never opened a second time: see the locks in sharing.cpp.
+std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name) {
+    if (cu.own && cu.own->is_named_by(name)) return cu.own;
+    if (cu.own && cu.own->is_same_file(name)) return nullptr;
+    std::erase_if(cu.others, [](const auto &gone) { return gone.expired(); });
+    for (const auto &weak : cu.others)
+        if (auto known = weak.lock()) {
+            if (known->is_named_by(name)) return known;
+            if (known->is_same_file(name)) return nullptr;
+        }
+    auto found = shared_process::open(name);
+    if (found) cu.others.push_back(found);
+    return found;
+}
+
+std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &from, const shared_slot &what,
+                             allocation like) {
+    require(what.device >= 0 && static_cast<std::size_t>(what.device) < cu.devices.size());
+    require(what.size != 0 && what.offset <= from->memory_size() && what.size <= from->memory_size() - what.offset);
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t begin = what.offset / page * page;
+    const std::uint64_t end = (what.offset + what.size + page - 1) / page * page;
+    auto made = std::make_shared<import>();
+    made->from = from;
+    made->serial = what.serial;
+    made->mapped_size = end - begin;
+    made->mapped_at = cu.map_import(from->file(), begin, made->mapped_size);
+    like.address = made->mapped_at + (what.offset - begin);
+    like.size = what.size;
+    like.device = what.device;
+    like.buffer_id = cu.next_id++;
+    like.imported = made;
+    try {
+        cu.allocations[like.address] = like;
+    } catch (...) {
+        cu.unmap_import(made->mapped_at, made->mapped_size);
+        throw;
+    }
+    return like.address;
+}
+
+void end_import(driver &cu, const allocation &gone) {
+    cu.unmap_import(gone.imported->mapped_at, gone.imported->mapped_size);
+}
+
+} // namespace ferry::softdriver

@@ -1,0 +1,94 @@
+// The driver's first way to share: handles of 64 bytes for memory of cuMemAlloc and for events, opened by any other
+// process on the machine. What the manual leaves open was seen on H200s (docs/driver.md).
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+namespace ferry::softdriver {
+
+namespace {
+
+constexpr unsigned event_flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+
+// Of one memory, to any number of contexts; to one context once, and counted.
+allocation *find_opened(driver &cu, const context &by, const shared_process &from, std::uint64_t serial) {
+    for (auto &[address, memory] : cu.allocations)
+        if (memory.imported && !memory.pool && memory.owner == by.handle && memory.imported->from.get() == &from &&
+            memory.imported->serial == serial)
+            return &memory;
+    return nullptr;
+}
+
+} // namespace
+
+// The handle names the whole allocation, wherever in it the address lies.
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
+    return enter([&](driver &cu) {
+        require(handle);
+        const auto known = find_allocation(cu, address);
+        require(known && known->kind == allocation_kind::device && !known->is_stream_ordered() && !known->imported);
+        allocation &memory = cu.allocations.at(known->address);
+        if (!memory.shared_at) memory.shared_at = publish(cu, shared_kind::memory, memory);
+        cu.own->name_of(*memory.shared_at).write_to(*handle);
+    });
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags) {
+    return enter_context([&](driver &cu, context &current) {
+        require(address && !(flags & ~static_cast<unsigned>(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)));
+        const auto name = shared_name::read_from(handle, shared_kind::memory);
+        require(name.has_value());
+        const auto from = find_process(cu, *name);
+        require(from && from->is_alive());
+        require(!from->is_own(), CUDA_ERROR_INVALID_CONTEXT);
+        const shared_slot *const what = from->find(*name);
+        require(what);
+        require(what->device == current.device || flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+        if (allocation *const opened = find_opened(cu, current, *from, name->serial)) {
+            ++opened->imported->opened;
+            *address = opened->address;
+            return;
+        }
+        *address = import_memory(cu, from, *what, {.owner = current.handle});
+    });
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+    return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
+        const auto found = cu.allocations.find(address);
+        require(found != cu.allocations.end() && found->second.imported && !found->second.pool);
+        if (--found->second.imported->opened != 0) return;
+        cu.engine.wait_idle(~std::uint64_t{0});
+        release(cu, found);
+    });
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent of) {
+    return enter([&](driver &cu) {
+        require(handle);
+        const event *const shared = cu.events.find(of);
+        require(shared, CUDA_ERROR_INVALID_HANDLE);
+        require(shared->shared && shared->shared->is_own());
+        shared->shared->name().write_to(*handle);
+    });
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *opened, CUipcEventHandle handle) {
+    return enter_context([&](driver &cu, context &current) {
+        require(opened);
+        const auto name = shared_name::read_from(handle, shared_kind::event);
+        require(name.has_value(), CUDA_ERROR_MAP_FAILED);
+        const auto from = find_process(cu, *name);
+        require(from && from->is_alive(), CUDA_ERROR_MAP_FAILED);
+        require(!from->is_own(), CUDA_ERROR_INVALID_CONTEXT);
+        require(from->find(*name), CUDA_ERROR_MAP_FAILED);
+        auto made = std::make_unique<event>();
+        made->owner = &current;
+        made->flags = event_flags;
+        made->shared = std::make_shared<shared_event>(from, name->slot);
+        event &kept = *made;
+        *opened = kept.handle = cu.events.add(std::move(made));
+    });
+}
+
+} // namespace ferry::softdriver

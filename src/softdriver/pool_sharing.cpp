@@ -1,0 +1,95 @@
+// Sharing pools: a descriptor stands for the pool and may travel between processes; then single allocations are
+// shared by a few bytes of data.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+#include <utility>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace ferry::softdriver {
+
+namespace {
+
+struct descriptor {
+    explicit descriptor(int number) : number(number) {}
+    ~descriptor() {
+        if (number >= 0) ::close(number);
+    }
+    descriptor(const descriptor &) = delete;
+    int number;
+};
+
+// What is in the file behind a pool's descriptor.
+struct pool_file {
+    shared_name name;
+    CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
+};
+
+} // namespace
+
+CUresult cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool of, CUmemAllocationHandleType type,
+                                          unsigned long long flags) {
+    return enter([&](driver &cu) {
+        pool &shared = find_pool(cu, of);
+        require(handle && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        require((shared.handle_types & type) && !shared.exporter);
+        if (!shared.shared_at) shared.shared_at = publish(cu, shared_kind::pool, shared.location.id);
+        const pool_file holds = {cu.own->name_of(*shared.shared_at), shared.handle_types};
+        descriptor file(memfd_create("ferry software memory pool", MFD_CLOEXEC));
+        require(file.number >= 0 && write(file.number, &holds, sizeof holds) == sizeof holds,
+                CUDA_ERROR_OPERATING_SYSTEM);
+        *static_cast<int *>(handle) = std::exchange(file.number, -1);
+    });
+}
+
+// Like any pool it can be reached from its own device at first, whatever its exporter has set.
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *imported, void *handle, CUmemAllocationHandleType type,
+                                            unsigned long long flags) {
+    return enter([&](driver &cu) {
+        require(imported && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        const auto file = static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
+        pool_file holds;
+        require(pread(file, &holds, sizeof holds, 0) == sizeof holds);
+        require(holds.name.kind == shared_kind::pool && holds.name.check == holds.name.sum());
+        const auto from = find_process(cu, holds.name);
+        require(from && from->is_alive());
+        const shared_slot *const what = from->find(holds.name);
+        require(what);
+        pool &made = add_pool(cu, {CU_MEM_LOCATION_TYPE_DEVICE, what->device});
+        made.handle_types = holds.handle_types;
+        made.exporter = from;
+        made.exporter_serial = holds.name.serial;
+        *imported = made.handle;
+    });
+}
+
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr address) {
+    return enter([&](driver &cu) {
+        require(data);
+        const auto found = cu.allocations.find(address);
+        require(found != cu.allocations.end());
+        allocation &memory = found->second;
+        require(memory.pool && memory.pool->shared_at);
+        if (!memory.shared_at)
+            memory.shared_at =
+                publish(cu, shared_kind::pool_memory, memory, cu.own->slot(*memory.pool->shared_at).serial);
+        cu.own->name_of(*memory.shared_at).write_to(*data);
+    });
+}
+
+CUresult cuMemPoolImportPointer(CUdeviceptr *address, CUmemoryPool handle, CUmemPoolPtrExportData *data) {
+    return enter([&](driver &cu) {
+        pool &into = find_pool(cu, handle);
+        require(address && data && into.exporter);
+        const auto name = shared_name::read_from(*data, shared_kind::pool_memory);
+        require(name && into.exporter->is_named_by(*name) && into.exporter->is_alive());
+        const shared_slot *const what = into.exporter->find(*name);
+        require(what && what->pool == into.exporter_serial);
+        *address = import_memory(cu, into.exporter, *what, {.pool = &into});
+        into.take_into_use(rounded_size(cu.allocations.at(*address)));
+    });
+}
+
+} // namespace ferry::softdriver
