@@ -1,7 +1,7 @@
 #include "route/driver_route.h"
 
 #include "driver/result.h"
-#include "route/capture_mode.h"
+#include "device/capture_mode.h"
 
 namespace ferry {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "driver/result.h"
-#include "route/capture_mode.h"
+#include "device/capture_mode.h"
 
 namespace ferry {
 
