@@ -354,7 +354,7 @@ TEST_F(bad_input, structs_of_older_programs_are_served_and_of_newer_ones_if_they
 TEST_F(bad_input, unknown_flags_of_memory_calls) {
     void *memory = nullptr;
     CUarray made = nullptr;
-    EXPECT_EQ(ferry_host_alloc(basic.get(), 64, 2, &memory), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_host_alloc(basic.get(), 64, FERRY_HOST_ALLOW_SMALLER, &memory), FERRY_ERROR_FLAGS);
     char bytes[64];
     EXPECT_EQ(ferry_host_register(basic.get(), bytes, 64, 2), FERRY_ERROR_FLAGS);
     ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0x40, 16, 0, 0};

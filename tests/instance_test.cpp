@@ -314,7 +314,7 @@ TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
             CUarray made = nullptr;
             const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0, 16, 0, 0};
             expect_fault_or_success(ferry_device_alloc(fresh.get(), 0, 4096, &address));
-            expect_fault_or_success(ferry_host_alloc(fresh.get(), 4096, 0, &pinned));
+            expect_fault_or_success(ferry_host_alloc(fresh.get(), 4096, FERRY_HOST_BY_DRIVER, &pinned));
             expect_fault_or_success(ferry_array_create(fresh.get(), 0, &desc, &made));
             expect_fault_or_success(ferry_device_free(fresh.get(), address));
             driver.heal();

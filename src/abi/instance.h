@@ -5,6 +5,7 @@
 #include "copy/shape.h"
 #include "device/contexts.h"
 #include "driver/library.h"
+#include "memory/pinned.h"
 #include "route/peers.h"
 
 struct ferry_instance {
@@ -21,6 +22,7 @@ struct ferry_instance {
     ferry::device_facts devices[ferry::device_contexts::most_devices];
     ferry::device_contexts contexts{cu, devices};
     ferry::peer_access peers{cu, devices, contexts};
+    ferry::pinned_memory pinned{cu, allocator};
 };
 
 namespace ferry {

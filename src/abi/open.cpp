@@ -40,6 +40,9 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
         if (range.value < 0 || range.value > range.limit)
             return bad_option(FERRY_ERROR_INVALID_ARGUMENT, range.field, static_cast<std::uint64_t>(range.limit),
                               static_cast<std::uint64_t>(range.value));
+    constexpr std::uint64_t chunk_unit = 4096;
+    if (options.register_chunk % chunk_unit)
+        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit, options.register_chunk);
     if (!options.allocate != !options.deallocate)
         return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
     return {};
@@ -161,6 +164,7 @@ failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
         instance = nullptr;
         return failed;
     }
+    instance->pinned.set_up(instance->devices, instance->limits.device_count, options.register_chunk);
     instance->report.missing_count =
         static_cast<std::uint32_t>(std::count(std::begin(instance->found), std::end(instance->found), false));
     log_what_was_found(*instance);

@@ -1,0 +1,225 @@
+#include "memory/pinned.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/sized.h"
+#include "device/capture_mode.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint32_t known_flags = FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE |
+                                      FERRY_HOST_NOT_MAPPED | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE;
+
+bool is_hopeless(std::int32_t status) noexcept { return (status_traits(status) & FERRY_STATUS_CONTEXT_DEAD) != 0; }
+
+unsigned register_flags(std::uint32_t flags) noexcept {
+    return (flags & FERRY_HOST_NOT_PORTABLE ? 0U : CU_MEMHOSTREGISTER_PORTABLE) |
+           (flags & FERRY_HOST_NOT_MAPPED ? 0U : CU_MEMHOSTREGISTER_DEVICEMAP);
+}
+
+unsigned allocation_flags(std::uint32_t flags) noexcept {
+    static_assert(CU_MEMHOSTREGISTER_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
+                  CU_MEMHOSTREGISTER_DEVICEMAP == CU_MEMHOSTALLOC_DEVICEMAP);
+    return register_flags(flags) | (flags & FERRY_HOST_WRITE_COMBINED ? CU_MEMHOSTALLOC_WRITECOMBINED : 0U);
+}
+
+void *pointer(std::uint64_t address) noexcept { return reinterpret_cast<void *>(address); }
+std::uint64_t address_of(const void *pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+failure bad_option(std::int32_t status, std::int32_t field, std::uint64_t limit, std::uint64_t value) noexcept {
+    return refuse(status, FERRY_SIDE_OPTIONS, field, limit, value);
+}
+
+} // namespace
+
+failure read_host_options(const ferry_host_options *options, std::uint64_t size, const pinned_memory &memory,
+                          host_request &request) noexcept {
+    ferry_host_options wanted = {};
+    if (options)
+        if (failure failed = read_sized(options, wanted)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    if (wanted.flags & ~known_flags) return bad_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, wanted.flags);
+    if (wanted.threads > most_touching_threads)
+        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, most_touching_threads, wanted.threads);
+    request = {size, wanted.least_size, wanted.flags, wanted.threads};
+    return memory.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
+}
+
+void pinned_memory::set_up(const device_facts *devices, int device_count, std::uint64_t register_chunk) noexcept {
+    constexpr std::uint64_t default_chunk = std::uint64_t{256} << 30; // recent drivers refuse 512 GiB
+    devices_ = devices;
+    device_count_ = device_count;
+    register_chunk_ = register_chunk ? register_chunk : default_chunk;
+    registers_in_place_ = std::all_of(devices, devices + device_count, [](const device_facts &facts) {
+        return facts.info.host_register && facts.info.registered_address_is_device_address;
+    });
+}
+
+failure pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node,
+                                 int &node) const noexcept {
+    node = any_node;
+    switch (numa) {
+    case FERRY_NUMA_ANY:
+        return {};
+    case FERRY_NUMA_DEVICE:
+        if (device < 0 || device >= device_count_)
+            return bad_option(FERRY_ERROR_DEVICE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device_count_),
+                              static_cast<std::uint64_t>(device));
+        node = devices_[device].info.numa_node;
+        return {};
+    case FERRY_NUMA_NODE:
+        node = numa_node;
+        if (is_node(numa_node)) return {};
+        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA_NODE, 0,
+                          static_cast<std::uint64_t>(numa_node));
+    default:
+        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA, FERRY_NUMA_NODE,
+                          static_cast<std::uint64_t>(numa));
+    }
+}
+
+// ---- Allocating
+
+failure pinned_memory::allocate(const host_request &request, host_block &block) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    if (failure failed = find_memory(request, block)) return failed;
+    // The driver knows its own allocations, but not which of them are a pool's.
+    if (block.origin == FERRY_HOST_FROM_DRIVER && block.owner == host_owner::caller) return {};
+    if (ranges_.add(block)) return {};
+    release(block);
+    return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+}
+
+// What the driver said to the whole size comes back, unless it is lost altogether.
+failure pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
+    const failure refused = allocate_pinned(request, request.size, block);
+    if (!refused || is_hopeless(refused.status)) return refused;
+    if (request.flags & FERRY_HOST_ALLOW_SMALLER) {
+        const std::uint64_t page = page_size(), least = std::max(request.least_size, page);
+        for (std::uint64_t size = request.size; size > least;) {
+            size = std::max(size / 2 / page * page, least);
+            const failure failed = allocate_pinned(request, size, block);
+            if (!failed || is_hopeless(failed.status)) return failed;
+        }
+    }
+    const bool is_pageable_enough = request.flags & FERRY_HOST_ALLOW_PAGEABLE && map_pageable(request, block);
+    return is_pageable_enough ? failure{} : refused;
+}
+
+failure pinned_memory::allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept {
+    if (!(request.flags & (FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER)) && registers_in_place_ &&
+        size <= register_chunk_) {
+        const failure failed = map_and_register(request, size, block);
+        if (!failed || is_hopeless(failed.status)) return failed;
+    }
+    void *address = nullptr;
+    if (CUresult result = cu_.cuMemHostAlloc(&address, size, allocation_flags(request.flags)))
+        return to_failure(result);
+    block = {address_of(address), size, FERRY_HOST_FROM_DRIVER, request.owner};
+    return {};
+}
+
+failure pinned_memory::map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept {
+    constexpr failure no_memory = to_failure(CUDA_ERROR_OUT_OF_MEMORY);
+    if (!is_memory_left(size)) return no_memory;
+    void *const pages = map_pages(size, request.node);
+    if (!pages) return no_memory;
+    touch_pages(pages, size, request.threads);
+    if (CUresult result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
+        unmap_pages(pages, size);
+        return to_failure(result);
+    }
+    block = {address_of(pages), size, FERRY_HOST_FROM_MAPPING, request.owner};
+    return {};
+}
+
+bool pinned_memory::map_pageable(const host_request &request, host_block &block) noexcept {
+    void *const pages = map_pages(request.size, request.node);
+    if (!pages) return false;
+    touch_pages(pages, 1, 1); // so that it lies somewhere; the rest is the system's to find when it is used
+    block = {address_of(pages), request.size, FERRY_HOST_FROM_SYSTEM, request.owner};
+    return true;
+}
+
+// ---- Freeing
+
+failure pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    host_block block;
+    if (ranges_.begin_freeing(address, owner, block)) return to_failure(release(block));
+    host_registration registration;
+    if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
+    if (ranges_.find_block(address, block) && block.owner != owner) return {.status = FERRY_ERROR_ADDRESS};
+    return to_failure(cu_.cuMemFreeHost(pointer(address)));
+}
+
+// The record goes before the memory: its address may be another block's at once.
+CUresult pinned_memory::release(const host_block &block) noexcept {
+    CUresult result = CUDA_SUCCESS;
+    bool is_gone = true;
+    if (block.origin == FERRY_HOST_FROM_DRIVER) {
+        result = cu_.cuMemFreeHost(pointer(block.address));
+        is_gone = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; // it ended with its context
+    } else if (block.origin == FERRY_HOST_FROM_MAPPING) {
+        result = cu_.cuMemHostUnregister(pointer(block.address));
+        // The registration ended with its context, the memory did not.
+        if (result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED || result == CUDA_ERROR_INVALID_VALUE)
+            result = CUDA_SUCCESS;
+        is_gone = result == CUDA_SUCCESS;
+    }
+    ranges_.end_freeing(block.address, is_gone);
+    if (is_gone && block.origin != FERRY_HOST_FROM_DRIVER) unmap_pages(pointer(block.address), block.size);
+    return result;
+}
+
+// ---- Registering
+
+failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept {
+    const std::uint64_t page = page_size();
+    const host_registration wanted = {address, size, std::max(register_chunk_ / page * page, page)};
+    std::uint64_t end = 0;
+    if (!add(address, size, end)) return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, 0, size);
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    const unsigned how = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                         (flags & FERRY_REGISTER_READ_ONLY ? CU_MEMHOSTREGISTER_READ_ONLY : 0U);
+    for (std::uint64_t at = address; at < end;) {
+        const std::uint64_t next = wanted.end_of_piece(at);
+        if (CUresult result = cu_.cuMemHostRegister(pointer(at), next - at, how)) {
+            unregister_pieces(wanted, at);
+            return to_failure(result);
+        }
+        at = next;
+    }
+    if (ranges_.add(wanted)) return {};
+    unregister_pieces(wanted, end);
+    return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+}
+
+failure pinned_memory::unregister_range(std::uint64_t address) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    host_registration registration;
+    if (ranges_.remove_registration(address, registration))
+        return to_failure(unregister_pieces(registration, address + registration.size));
+    host_block block;
+    if (ranges_.find_block(address, block) && block.origin == FERRY_HOST_FROM_MAPPING)
+        return {.status = FERRY_ERROR_ADDRESS};
+    return to_failure(cu_.cuMemHostUnregister(pointer(address)));
+}
+
+// Of the pieces up to `end`; the first error.
+CUresult pinned_memory::unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept {
+    CUresult first = CUDA_SUCCESS;
+    for (std::uint64_t at = registration.address; at < end; at = registration.end_of_piece(at)) {
+        const CUresult result = cu_.cuMemHostUnregister(pointer(at));
+        if (first == CUDA_SUCCESS) first = result;
+    }
+    return first;
+}
+
+} // namespace ferry
