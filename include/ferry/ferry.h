@@ -1151,7 +1151,8 @@ FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t addr
  * Pinned pools
  *
  * Pinned host memory in blocks that come and go: an allocation from a pool takes well below a microsecond. Blocks are
- * freed in the order of a stream, and an event keeps them from being given out before the stream has passed.
+ * freed in the order of a stream, and an event keeps them from being given out before the stream has passed. A context
+ * that is lost, or destroyed before the pool, runs nothing any more: what waited for its streams is free.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* One pool. Opaque, and ferry's own: the driver has none of the kind. */
@@ -1170,8 +1171,10 @@ typedef struct ferry_pinned_pool_options {
 } ferry_pinned_pool_options;
 
 /*
- * Makes a pool. It takes memory from the system as it is needed, and keeps it until ferry_pinned_pool_trim or _destroy.
- * `options` may be NULL.
+ * Makes a pool. It takes memory from the system as it is needed, and keeps it until ferry_pinned_pool_trim or _destroy:
+ * 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less where the limit is
+ * near. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0, whatever
+ * is current, and that must not end before the pool. `options` may be NULL.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1189,19 +1192,20 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  * Thread-safety: no other call on this pool may be running or come later.
  * Blocking:      until the streams have passed the frees, as ferry_host_free.
  * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then.
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then. The driver's own; the pool is
+ *                gone all the same, and memory that the driver did not take back is lost.
  * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
 
 /*
  * Allocates `size` bytes that the host may use at once: no stream has to do with them any more. Aligned to 256 bytes,
- * or to a page from one page on. Sizes are rounded up to classes, eight to each power of two from 2 KiB on: at most an
- * eighth of a block is wasted, below 2 KiB at most 255 bytes.
+ * and to 4096 if `size` is a multiple of that or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
+ * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
  *
  * Thread-safety: safe.
  * Blocking:      only where the pool has to grow, as ferry_host_alloc.
- * Ownership:     *address is the caller's until it is freed.
+ * Ownership:     *address is the caller's until it is freed, on a stream or not.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT where neither what is free nor the pool's limit
  *                serves: a later call may succeed, when streams have passed their frees; as ferry_host_alloc.
  * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
@@ -1215,18 +1219,19 @@ FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
- * Ownership:     as ferry_pinned_pool_alloc.
- * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
- * Driver:        cuEventQuery, cuStreamWaitEvent; as ferry_host_alloc.
+ * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
+ * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured, _UNSUPPORTED.
+ * Driver:        cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use; cuEventQuery; as
+ *                ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
                                                 void **address);
 
 /*
- * Gives a block back that nothing uses any more. NULL is allowed.
+ * Gives a block back that nothing uses any more. NULL is allowed. May also be called from a host function of a stream.
  *
  * Thread-safety: safe.
- * Blocking:      never.
+ * Blocking:      never, nor while others are in the driver.
  * Ownership:     the block is gone.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is no block of this pool, or was freed already.
  * Driver:        none.
@@ -1241,7 +1246,7 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address)
  * Blocking:      never.
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
- *                being captured; the driver's own. The block is still the caller's then.
+ *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. The block is still the caller's then.
  * Driver:        cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
@@ -1274,7 +1279,7 @@ typedef struct ferry_pool_stats {
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats);
@@ -1285,7 +1290,7 @@ FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_poo
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);

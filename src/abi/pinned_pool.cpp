@@ -1,31 +1,109 @@
 // The pinned pools: each call checks its arguments and hands them on.
+#include <new>
+
 #include "abi/instance.h"
+#include "base/sized.h"
+#include "memory/pinned_pool.h"
 
 using namespace ferry;
 
+struct ferry_pinned_pool {
+    const allocator &memory;
+    pinned_pool pool;
+};
+
+namespace {
+
+failure bad_option(std::int32_t status, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0) noexcept {
+    return {status, FERRY_SIDE_OPTIONS, field, limit, value};
+}
+
+failure read_options(const ferry_instance &instance, const ferry_pinned_pool_options *theirs,
+                     ferry_pinned_pool_options &options) noexcept {
+    if (!theirs) return {};
+    if (failure failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    constexpr std::uint32_t known =
+        FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED;
+    if (options.flags & ~known) return bad_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, known, options.flags);
+    if (options.reserved) return bad_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    if (options.numa < FERRY_NUMA_ANY || options.numa > FERRY_NUMA_NODE)
+        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA, FERRY_NUMA_NODE,
+                          static_cast<std::uint64_t>(options.numa));
+    if (options.numa == FERRY_NUMA_NODE && options.numa_node < 0)
+        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA_NODE, 0,
+                          static_cast<std::uint64_t>(options.numa_node));
+    if (options.numa != FERRY_NUMA_DEVICE) return {};
+    return on_side(check_device(instance, options.device), FERRY_SIDE_OPTIONS);
+}
+
+failure create(ferry_instance &instance, const ferry_pinned_pool_options *theirs, ferry_pinned_pool *&pool) noexcept {
+    ferry_pinned_pool_options options = {};
+    if (failure failed = read_options(instance, theirs, options)) return failed;
+    void *const place = instance.allocator.allocate(sizeof(ferry_pinned_pool), alignof(ferry_pinned_pool));
+    if (!place) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    pool = new (place)
+        ferry_pinned_pool{instance.allocator, pinned_pool(instance.cu, instance.contexts, instance.allocator, options)};
+    return {};
+}
+
+} // namespace
+
 extern "C" {
 
-int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *, uint64_t, void **) { return FERRY_ERROR_UNSUPPORTED; }
-
-int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *, uint64_t, CUstream_st *, void **) {
-    return FERRY_ERROR_UNSUPPORTED;
+int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
+                                 ferry_pinned_pool **pool, ferry_error_info *error) {
+    if (pool) *pool = nullptr;
+    if (!instance || !pool) return report(error, null_argument);
+    return report(error, create(*instance, options, *pool));
 }
 
-int32_t ferry_pinned_pool_create(ferry_instance *, const ferry_pinned_pool_options *, ferry_pinned_pool **,
-                                 ferry_error_info *) {
-    return FERRY_ERROR_UNSUPPORTED;
+int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
+    if (!pool) return FERRY_SUCCESS;
+    const failure failed = pool->pool.close();
+    if (failed.status == FERRY_ERROR_IN_USE) return failed.status;
+    const allocator &memory = pool->memory;
+    pool->~ferry_pinned_pool();
+    memory.deallocate(pool, sizeof(ferry_pinned_pool));
+    return failed.status;
 }
 
-int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *) { return FERRY_ERROR_UNSUPPORTED; }
+int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address) {
+    if (address) *address = nullptr;
+    if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    return pool->pool.allocate(size, *address).status;
+}
 
-int32_t ferry_pinned_pool_free(ferry_pinned_pool *, void *) { return FERRY_ERROR_UNSUPPORTED; }
+int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CUstream_st *stream, void **address) {
+    if (address) *address = nullptr;
+    if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    return pool->pool.allocate_on(stream, size, *address).status;
+}
 
-int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *, void *, CUstream_st *) { return FERRY_ERROR_UNSUPPORTED; }
+int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    return address ? pool->pool.free(address).status : FERRY_SUCCESS;
+}
 
-int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *, ferry_pool_stats *) { return FERRY_ERROR_UNSUPPORTED; }
+int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    return address ? pool->pool.free_on(stream, address).status : FERRY_SUCCESS;
+}
 
-int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *) { return FERRY_ERROR_UNSUPPORTED; }
+int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    return pool->pool.trim(keep).status;
+}
 
-int32_t ferry_pinned_pool_trim(ferry_pinned_pool *, uint64_t) { return FERRY_ERROR_UNSUPPORTED; }
+int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats) {
+    if (!pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_pool_stats found = {};
+    if (failure failed = pool->pool.get_stats(found)) return failed.status;
+    return write_sized(found, stats).status;
+}
+
+int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    return pool->pool.reset_stats().status;
+}
 
 } // extern "C"

@@ -1,0 +1,35 @@
+// A list through records that live elsewhere and have two links for it, `previous` and `next`: adding and taking out
+// costs no memory and cannot fail.
+#pragma once
+
+namespace ferry {
+
+template <class Record> class chain {
+public:
+    Record *first() const noexcept { return first_; }
+    bool is_empty() const noexcept { return !first_; }
+
+    void push_front(Record &added) noexcept { link(added, nullptr, first_); }
+    void push_back(Record &added) noexcept { link(added, last_, nullptr); }
+    void remove(Record &gone) noexcept {
+        (gone.previous ? gone.previous->next : first_) = gone.next;
+        (gone.next ? gone.next->previous : last_) = gone.previous;
+    }
+    Record *pop() noexcept {
+        Record *const taken = first_;
+        if (taken) remove(*taken);
+        return taken;
+    }
+
+private:
+    void link(Record &added, Record *previous, Record *next) noexcept {
+        added.previous = previous;
+        added.next = next;
+        (previous ? previous->next : first_) = &added;
+        (next ? next->previous : last_) = &added;
+    }
+
+    Record *first_ = nullptr, *last_ = nullptr;
+};
+
+} // namespace ferry

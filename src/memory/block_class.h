@@ -1,0 +1,28 @@
+// The sizes that a pool rounds up to: steps of 256 bytes to 2 KiB, from there on eight to each power of two. A class
+// that is asked for as a multiple of 4 KiB, or is 32 KiB and more, is a multiple of 4 KiB.
+#pragma once
+
+#include <cstdint>
+
+namespace ferry {
+
+constexpr std::uint64_t largest_block = std::uint64_t{1} << 47; // what a process can address
+constexpr int block_class_count = 8 * 37;
+
+// Of 1 to largest_block bytes.
+constexpr int block_class_of(std::uint64_t size) noexcept {
+    const std::uint64_t last = size - 1;
+    if (last < 2048) return static_cast<int>(last >> 8);
+    const int power = 63 - __builtin_clzll(last); // of two, 11 and more
+    return (power - 10) * 8 + static_cast<int>(last >> (power - 3) & 7);
+}
+
+constexpr std::uint64_t block_class_size(int block_class) noexcept {
+    const int power = block_class / 8, step = block_class % 8;
+    return power ? static_cast<std::uint64_t>(9 + step) << (7 + power) : static_cast<std::uint64_t>(1 + step) << 8;
+}
+
+static_assert(block_class_of(largest_block) == block_class_count - 1);
+static_assert(block_class_size(block_class_count - 1) == largest_block);
+
+} // namespace ferry

@@ -1,0 +1,547 @@
+#include "memory/pinned_pool.h"
+
+#include <algorithm>
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint64_t page_size = 4096;
+// A class takes as much again as it holds, within these: below 64 KiB memory costs as much to get as 64 KiB does, and
+// 2 MiB are a huge page.
+constexpr std::uint64_t least_slab = 64 << 10, largest_shared_slab = 2 << 20;
+// An allocation asks no more streams than this before the pool grows, which costs as much as a thousand questions.
+constexpr unsigned most_turns = 8;
+
+constexpr failure out_of_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
+constexpr failure not_a_block = {.status = FERRY_ERROR_ADDRESS};
+constexpr failure at_limit = {.status = FERRY_ERROR_LIMIT};
+constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
+
+constexpr std::uint64_t to_pages(std::uint64_t size) noexcept { return (size + page_size - 1) / page_size * page_size; }
+
+// Whether work is over by what an event says of it. An event that is lost with its context has nothing to wait for; any
+// other failure tells nothing, and the block stays where it is.
+bool is_over(std::int32_t status) noexcept {
+    if (status == FERRY_SUCCESS || status == invalid_handle) return true;
+    return status != to_status(CUDA_ERROR_NOT_READY) && (status_traits(status) & FERRY_STATUS_CONTEXT_DEAD);
+}
+
+// The default stream has two names; the per-thread one is another for each thread.
+const void *name_of(CUstream stream) noexcept {
+    static thread_local const char this_thread = 0;
+    if (stream == CU_STREAM_PER_THREAD) return &this_thread;
+    return stream ? stream : CU_STREAM_LEGACY;
+}
+
+} // namespace
+
+pinned_pool::pinned_pool(const driver_table &cu, device_contexts &contexts, const allocator &memory,
+                         const ferry_pinned_pool_options &options) noexcept
+    : cu_(cu), contexts_(contexts), memory_(memory), options_(options), slabs_(memory), events_(memory) {}
+
+// ---- Memory
+
+failure pinned_pool::enter_own_context(context_scope &scope) noexcept {
+    CUcontext context = nullptr;
+    const int device = options_.numa == FERRY_NUMA_DEVICE ? options_.device : 0;
+    if (failure failed = contexts_.get(device, context)) return failed;
+    return scope.enter(context);
+}
+
+failure pinned_pool::take_memory(std::uint64_t size, std::byte *&base) noexcept {
+    context_scope scope(cu_);
+    if (failure failed = enter_own_context(scope)) return failed;
+    unsigned flags = 0;
+    if (options_.flags & FERRY_HOST_WRITE_COMBINED) flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
+    if (!(options_.flags & FERRY_HOST_NOT_PORTABLE)) flags |= CU_MEMHOSTALLOC_PORTABLE;
+    if (!(options_.flags & FERRY_HOST_NOT_MAPPED)) flags |= CU_MEMHOSTALLOC_DEVICEMAP;
+    void *address = nullptr;
+    const CUresult result = cu_.cuMemHostAlloc(&address, size, flags);
+    base = static_cast<std::byte *>(address);
+    return to_failure(result);
+}
+
+failure pinned_pool::give_memory(const slab &gone) noexcept {
+    context_scope scope(cu_);
+    if (failure failed = enter_own_context(scope)) return failed;
+    return to_failure(cu_.cuMemFreeHost(gone.base));
+}
+
+// ---- Slabs
+
+std::uint64_t pinned_pool::room() const noexcept {
+    if (!options_.limit) return UINT64_MAX / page_size * page_size;
+    return (options_.limit - std::min(options_.limit, reserved_ + growing_)) / page_size * page_size;
+}
+
+std::uint64_t pinned_pool::ready_bytes() const noexcept {
+    std::uint64_t bytes = 0;
+    for (const slab_place &place : slabs_)
+        if (place.there->ready_count == place.there->count) bytes += place.there->size;
+    return bytes;
+}
+
+void pinned_pool::insert(slab &made) noexcept {
+    const slab_place place = {reinterpret_cast<std::uintptr_t>(made.base), &made};
+    const slab_place *const after =
+        std::upper_bound(slabs_.begin(), slabs_.end(), place.base,
+                         [](std::uintptr_t base, const slab_place &there) { return base < there.base; });
+    [[maybe_unused]] const bool inserted = slabs_.insert(static_cast<std::size_t>(after - slabs_.begin()), place);
+    --unlisted_slabs_; // for which there was room
+    class_state &of = classes_[made.block_class];
+    of.available.push_front(made);
+    of.held += made.size;
+}
+
+failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
+    class_state &of = classes_[block_class];
+    const std::uint64_t block_size = block_class_size(block_class);
+    if (to_pages(block_size) > room()) {
+        collect(held);
+        if ((found = take_ready(block_class))) return {};
+        const std::uint64_t missing = to_pages(block_size) - room();
+        if (missing > ready_bytes()) return at_limit;
+        if (failure failed = give_back(missing, held)) return failed;
+        if (to_pages(block_size) > room()) return at_limit; // others were faster
+    }
+    const std::uint64_t wanted = std::max(std::clamp(of.held, least_slab, largest_shared_slab), block_size);
+    const std::uint64_t count = std::min(wanted, room()) / block_size, size = to_pages(count * block_size);
+    const std::uint64_t record_size = sizeof(slab) + count * sizeof(block);
+    if (!slabs_.reserve(slabs_.size() + unlisted_slabs_ + 1)) return out_of_memory;
+    auto *const made = static_cast<slab *>(memory_.allocate(record_size, alignof(slab)));
+    if (!made) return out_of_memory;
+    *made = {};
+    made->size = size;
+    made->block_class = block_class;
+    made->count = made->ready_count = static_cast<std::uint32_t>(count);
+    for (std::uint64_t i = count; i-- > 0;) {
+        made->blocks()[i] = {made, made->first_ready, nullptr, block_state::ready};
+        made->first_ready = &made->blocks()[i];
+    }
+
+    growing_ += size;
+    ++unlisted_slabs_;
+    held.unlock();
+    const failure failed = take_memory(size, made->base);
+    held.lock();
+    growing_ -= size;
+    if (failed) {
+        --unlisted_slabs_;
+        memory_.deallocate(made, record_size);
+        return failed;
+    }
+    reserved_ += size;
+    reserved_high_ = std::max(reserved_high_, reserved_);
+    insert(*made);
+    found = take_ready(block_class);
+    return {};
+}
+
+failure pinned_pool::give_back(std::uint64_t bytes, lock &held) noexcept {
+    chain<slab> gone;
+    std::uint64_t taken_out = 0;
+    for (std::size_t i = slabs_.size(); i-- > 0 && taken_out < bytes;) {
+        slab &one = *slabs_[i].there;
+        if (one.ready_count < one.count) continue;
+        class_state &of = classes_[one.block_class];
+        of.available.remove(one);
+        of.held -= one.size;
+        slabs_.remove(i);
+        ++unlisted_slabs_;
+        gone.push_back(one);
+        taken_out += one.size;
+    }
+    failure first_failed;
+    while (slab *const one = gone.pop()) {
+        held.unlock();
+        const failure failed = give_memory(*one);
+        held.lock();
+        if (failed) {
+            if (!first_failed) first_failed = failed;
+            insert(*one);
+            continue;
+        }
+        --unlisted_slabs_;
+        reserved_ -= one->size;
+        memory_.deallocate(one, sizeof(slab) + one->count * sizeof(block));
+    }
+    return first_failed;
+}
+
+// ---- Blocks
+
+pinned_pool::block *pinned_pool::find_allocated(const void *address) noexcept {
+    const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+    const slab_place *const after =
+        std::upper_bound(slabs_.begin(), slabs_.end(), wanted,
+                         [](std::uintptr_t base, const slab_place &there) { return base < there.base; });
+    if (after == slabs_.begin()) return nullptr;
+    slab &home = *after[-1].there;
+    const std::uint64_t offset = wanted - after[-1].base, block_size = block_class_size(home.block_class);
+    if (offset >= home.count * block_size || offset % block_size) return nullptr;
+    block &found = home.blocks()[offset / block_size];
+    return found.state == block_state::allocated ? &found : nullptr;
+}
+
+pinned_pool::block *pinned_pool::take_ready(int block_class) noexcept {
+    class_state &of = classes_[block_class];
+    slab *const home = of.available.first();
+    if (!home) return nullptr;
+    block *const taken = home->first_ready;
+    home->first_ready = taken->next_ready;
+    if (--home->ready_count == 0) of.available.remove(*home);
+    used_ += block_class_size(block_class);
+    used_high_ = std::max(used_high_, used_);
+    return taken;
+}
+
+void pinned_pool::make_ready(block &one) noexcept {
+    slab &home = *one.home;
+    one.state = block_state::ready;
+    one.next_ready = home.first_ready;
+    home.first_ready = &one;
+    if (home.ready_count++ == 0) classes_[home.block_class].available.push_front(home);
+    used_ -= block_class_size(home.block_class);
+}
+
+void *pinned_pool::hand_out(block &one) noexcept {
+    one.state = block_state::allocated;
+    ++allocated_count_;
+    slab &home = *one.home;
+    return home.base + static_cast<std::uint64_t>(&one - home.blocks()) * block_class_size(home.block_class);
+}
+
+// ---- Streams and what waits for them
+
+failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept {
+    context_choice choice;
+    if (failure failed = choose_context(cu_, contexts_, stream, -1, -1, choice)) return failed;
+    use = {stream, {choice.wanted, name_of(stream)}};
+    if (belongs_to_current_context(stream))
+        if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    const std::int32_t status = call_optional(cu_.cuStreamIsCapturing, stream, &capturing);
+    // The second is the legacy stream's: one that it synchronises with is being captured.
+    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))
+        return {.status = FERRY_ERROR_CAPTURE};
+    return {.status = status};
+}
+
+pinned_pool::wait *pinned_pool::first_unasked(const stream_queue &queue) noexcept {
+    wait *one = queue.waits.first();
+    while (one && one->is_asked)
+        one = one->next;
+    return one;
+}
+
+pinned_pool::stream_queue *pinned_pool::find_queue(const class_state &of, const stream_key &on) noexcept {
+    stream_queue *queue = of.queues.first();
+    while (queue && queue->on != on)
+        queue = queue->next;
+    return queue;
+}
+
+pinned_pool::context_events *pinned_pool::find_events(CUcontext context) noexcept {
+    for (context_events &events : events_)
+        if (events.context == context) return &events;
+    return nullptr;
+}
+
+void pinned_pool::enqueue(block &one, wait &behind) noexcept {
+    class_state &of = classes_[one.home->block_class];
+    stream_queue *queue = find_queue(of, behind.on);
+    if (!queue) {
+        queue = spare_queues_.pop();
+        queue->on = behind.on;
+        of.queues.push_back(*queue);
+    }
+    behind.held = &one;
+    behind.number = next_number_++;
+    queue->waits.push_back(behind);
+    one.behind = &behind;
+    one.state = block_state::waiting;
+}
+
+void pinned_pool::dequeue(wait &done) noexcept {
+    class_state &of = classes_[done.held->home->block_class];
+    stream_queue *const queue = find_queue(of, done.on);
+    queue->waits.remove(done);
+    if (!queue->waits.is_empty()) return;
+    of.queues.remove(*queue);
+    spare_queues_.push_front(*queue);
+}
+
+void pinned_pool::keep_spare(wait &done) noexcept { find_events(done.on.context)->spare.push_front(done); }
+
+void pinned_pool::drop(wait &dead) noexcept { memory_.deallocate(&dead, sizeof(wait)); }
+
+// Events that have ended with their context are not touched again: something else may have their handles.
+void pinned_pool::forget_events(CUcontext dead) noexcept {
+    while (wait *const spare = find_events(dead)->spare.pop())
+        drop(*spare);
+}
+
+failure pinned_pool::make_event(CUcontext context, CUevent &event) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    context_scope scope(cu_);
+    if (failure failed = scope.enter(context)) return failed;
+    return {.status = call_optional(cu_.cuEventCreate, &event, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING))};
+}
+
+failure pinned_pool::take_wait(CUcontext context, lock &held, wait *&taken, bool &is_new) noexcept {
+    context_events *const events = find_events(context);
+    if (events && (taken = events->spare.pop())) return {};
+    if (!events && !events_.append({context, {}})) return out_of_memory;
+    is_new = true;
+    auto *const made = static_cast<wait *>(memory_.allocate(sizeof(wait), alignof(wait)));
+    auto *const queue = static_cast<stream_queue *>(memory_.allocate(sizeof(stream_queue), alignof(stream_queue)));
+    failure failed = made && queue ? failure{} : out_of_memory;
+    CUevent event = nullptr;
+    if (!failed) {
+        held.unlock();
+        failed = make_event(context, event);
+        held.lock();
+    }
+    if (failed) {
+        memory_.deallocate(made, sizeof(wait));
+        memory_.deallocate(queue, sizeof(stream_queue));
+        return failed;
+    }
+    *queue = {};
+    spare_queues_.push_front(*queue);
+    *made = {};
+    made->event = event;
+    made->on.context = context;
+    taken = made;
+    return {};
+}
+
+// A block that was allocated on a stream brings its event along.
+failure pinned_pool::record(block &leaving, const stream_use &use, lock &held) noexcept {
+    for (;;) {
+        const bool is_own = leaving.behind && leaving.behind->on.context == use.key.context;
+        bool is_new = false;
+        wait *behind = leaving.behind;
+        if (!is_own)
+            if (failure failed = take_wait(use.key.context, held, behind, is_new)) return failed;
+        held.unlock();
+        const std::int32_t status = call_optional(cu_.cuEventRecord, behind->event, use.stream);
+        held.lock();
+        if (status == FERRY_SUCCESS) {
+            if (!is_own && leaving.behind) keep_spare(*leaving.behind);
+            behind->on = use.key;
+            enqueue(leaving, *behind);
+            return {};
+        }
+        // A kept event may have ended with its context, whose handle is another's now; a new one is beyond doubt.
+        if (status != invalid_handle || is_new) {
+            if (!is_own) keep_spare(*behind);
+            return {.status = status};
+        }
+        if (is_own) leaving.behind = nullptr;
+        drop(*behind);
+        forget_events(use.key.context);
+    }
+}
+
+// ---- Looking for a block
+
+pinned_pool::block *pinned_pool::ask(class_state &of, unsigned &turns, lock &held) noexcept {
+    wait *asked = nullptr;
+    stream_queue *queue = of.queues.first();
+    while (queue && !(asked = first_unasked(*queue)))
+        queue = queue->next;
+    if (!asked) return turns = 0, nullptr;
+    asked->is_asked = true;
+    held.unlock();
+    const std::int32_t status = call_optional(cu_.cuEventQuery, asked->event);
+    held.lock();
+    asked->is_asked = false;
+    if (!is_over(status)) {
+        of.queues.remove(*queue);
+        of.queues.push_back(*queue);
+        --turns;
+        return nullptr;
+    }
+    block &done = *asked->held;
+    dequeue(*asked);
+    done.behind = nullptr;
+    if (status == FERRY_SUCCESS) {
+        keep_spare(*asked);
+    } else {
+        forget_events(asked->on.context);
+        drop(*asked);
+    }
+    return &done;
+}
+
+unsigned pinned_pool::count_queues(const class_state &of) noexcept {
+    unsigned count = 0;
+    for (const stream_queue *queue = of.queues.first(); queue; queue = queue->next)
+        ++count;
+    return count;
+}
+
+void pinned_pool::collect(lock &held) noexcept {
+    for (class_state &of : classes_)
+        for (unsigned turns = count_queues(of); turns > 0;)
+            if (block *const done = ask(of, turns, held)) make_ready(*done);
+}
+
+failure pinned_pool::ask_or_grow(int block_class, lock &held, block *&found) noexcept {
+    class_state &of = classes_[block_class];
+    for (unsigned turns = std::min(count_queues(of), most_turns); turns > 0;)
+        if ((found = ask(of, turns, held))) return {};
+    if ((found = take_ready(block_class))) return {};
+    return grow(block_class, held, found);
+}
+
+pinned_pool::wait *pinned_pool::oldest(const class_state &of) noexcept {
+    wait *found = nullptr;
+    for (const stream_queue *queue = of.queues.first(); queue; queue = queue->next) {
+        wait *const first = first_unasked(*queue);
+        if (first && (!found || first->number < found->number)) found = first;
+    }
+    return found;
+}
+
+failure pinned_pool::take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept {
+    chosen.is_asked = true;
+    held.unlock();
+    const std::int32_t status = call_optional(cu_.cuStreamWaitEvent, stream, chosen.event, 0u);
+    held.lock();
+    chosen.is_asked = false;
+    if (status) return {.status = status};
+    dequeue(chosen);
+    found = chosen.held; // and is still behind it: the stream has work to wait for, and so has the host
+    return {};
+}
+
+failure pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept {
+    if (size > largest_block) return to_failure(CUDA_ERROR_OUT_OF_MEMORY);
+    const int block_class = block_class_of(size);
+    const class_state &of = classes_[block_class];
+    {
+        lock held(mutex_);
+        block *found = take_ready(block_class);
+        if (const stream_queue *const same = use && !found ? find_queue(of, use->key) : nullptr)
+            if (wait *const chosen = first_unasked(*same)) take_behind(*chosen, use->stream, held, found);
+        if (found) return address = hand_out(*found), failure{};
+    }
+    const relaxed_capture_mode relaxed(cu_); // questions and growth would break a capture on another thread
+    if (!relaxed.entered()) return relaxed.why();
+    lock held(mutex_);
+    block *found = nullptr;
+    if (failure failed = ask_or_grow(block_class, held, found)) {
+        wait *const chosen = use ? oldest(of) : nullptr;
+        if (!chosen) return failed;
+        if (failure not_ordered = take_behind(*chosen, use->stream, held, found)) return not_ordered;
+    }
+    address = hand_out(*found);
+    return {};
+}
+
+failure pinned_pool::allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept {
+    context_scope scope(cu_);
+    stream_use use = {};
+    if (failure failed = enter_stream(stream, scope, use)) return failed;
+    return allocate_for(&use, size, address);
+}
+
+failure pinned_pool::free(void *address) noexcept {
+    const std::lock_guard held(mutex_);
+    block *const freed = find_allocated(address);
+    if (!freed) return not_a_block;
+    --allocated_count_;
+    // Its stream may not have come as far as the allocation, even if nothing was enqueued there since.
+    if (freed->behind)
+        enqueue(*freed, *freed->behind);
+    else
+        make_ready(*freed);
+    return {};
+}
+
+failure pinned_pool::free_on(CUstream stream, void *address) noexcept {
+    context_scope scope(cu_);
+    stream_use use = {};
+    if (failure failed = enter_stream(stream, scope, use)) return failed;
+    lock held(mutex_);
+    block *const freed = find_allocated(address);
+    if (!freed) return not_a_block;
+    freed->state = block_state::leaving;
+    if (failure failed = record(*freed, use, held)) {
+        freed->state = block_state::allocated;
+        return failed;
+    }
+    --allocated_count_;
+    return {};
+}
+
+// ---- The pool as a whole
+
+failure pinned_pool::trim(std::uint64_t keep) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    lock held(mutex_);
+    collect(held);
+    return reserved_ > keep ? give_back(reserved_ - keep, held) : failure{};
+}
+
+failure pinned_pool::get_stats(ferry_pool_stats &stats) noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    lock held(mutex_);
+    collect(held);
+    stats.reserved_current = reserved_;
+    stats.reserved_high = reserved_high_;
+    stats.used_current = used_;
+    stats.used_high = used_high_;
+    return {};
+}
+
+failure pinned_pool::reset_stats() noexcept {
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    lock held(mutex_);
+    collect(held);
+    reserved_high_ = reserved_;
+    used_high_ = used_;
+    return {};
+}
+
+failure pinned_pool::close() noexcept {
+    if (allocated_count_) return {.status = FERRY_ERROR_IN_USE};
+    const relaxed_capture_mode relaxed(cu_); // if it cannot be entered, there is no driver left to speak of
+    failure first_failed;
+    for (class_state &of : classes_)
+        while (const stream_queue *const queue = of.queues.first()) {
+            wait &passed = *queue->waits.first();
+            const std::int32_t status = call_optional(cu_.cuEventSynchronize, passed.event);
+            if (!is_over(status) && !first_failed) first_failed = {.status = status};
+            dequeue(passed);
+            make_ready(*passed.held);
+            if (status == FERRY_SUCCESS || !is_over(status))
+                keep_spare(passed);
+            else
+                drop(passed);
+        }
+    for (context_events &events : events_)
+        while (wait *const spare = events.spare.pop()) {
+            call_optional(cu_.cuEventDestroy, spare->event);
+            drop(*spare);
+        }
+    while (stream_queue *const queue = spare_queues_.pop())
+        memory_.deallocate(queue, sizeof(stream_queue));
+    lock held(mutex_);
+    const failure not_given = give_back(UINT64_MAX, held);
+    for (const slab_place &place : slabs_) // which the driver has not taken back, and will not
+        memory_.deallocate(place.there, sizeof(slab) + place.there->count * sizeof(block));
+    return first_failed ? first_failed : not_given;
+}
+
+} // namespace ferry

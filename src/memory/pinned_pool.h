@@ -1,0 +1,172 @@
+// Pinned host memory in blocks that come and go.
+//
+// Blocks of one class are cut from slabs of their own. A block that is freed on a stream waits for an event that was
+// recorded there; the blocks of a class wait in one queue for each stream, in the order of their frees. Nobody is told
+// when a stream has passed: an allocation that finds no ready block asks.
+//
+// The mutex is never held over a call of the driver: those may wait for room in a hardware queue, which may wait for a
+// host function of the program's, which may free a block.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+#include "base/chain.h"
+#include "base/growing.h"
+#include "device/contexts.h"
+#include "memory/block_class.h"
+
+namespace ferry {
+
+class pinned_pool {
+public:
+    // The options have been checked.
+    pinned_pool(const driver_table &cu, device_contexts &contexts, const allocator &memory,
+                const ferry_pinned_pool_options &options) noexcept;
+
+    failure allocate(std::uint64_t size, void *&address) noexcept { return allocate_for(nullptr, size, address); }
+    failure allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept;
+    failure free(void *address) noexcept;
+    failure free_on(CUstream stream, void *address) noexcept;
+
+    failure trim(std::uint64_t keep) noexcept;
+    failure get_stats(ferry_pool_stats &stats) noexcept;
+    failure reset_stats() noexcept;
+
+    // Before the destructor. FERRY_ERROR_IN_USE while blocks are allocated; all else that fails is no reason to stay.
+    failure close() noexcept;
+
+private:
+    struct slab;
+    struct wait;
+
+    // A stream for as long as it is not destroyed: another may then have its handle, so that what was freed on "the same
+    // stream" must be waited for all the same, which costs next to nothing where it is the same in fact.
+    struct stream_key {
+        CUcontext context;
+        const void *stream;
+        bool operator==(const stream_key &) const noexcept = default;
+    };
+
+    enum class block_state : std::uint8_t {
+        ready,     // in its slab's list
+        allocated, // the program's
+        leaving,   // being freed on a stream; the program's, should that fail
+        waiting,   // for `behind`
+    };
+    struct block {
+        slab *home;
+        block *next_ready;
+        wait *behind; // the work that may still use it; of an allocated block, too, if that was allocated on a stream
+        block_state state;
+    };
+
+    // One allocation, with its blocks behind it.
+    struct slab {
+        std::byte *base;
+        std::uint64_t size;
+        int block_class;
+        std::uint32_t count, ready_count;
+        block *first_ready;
+        slab *previous, *next; // with ready blocks, of its class
+        block *blocks() noexcept { return reinterpret_cast<block *>(this + 1); }
+    };
+    struct slab_place { // sorted by address
+        std::uintptr_t base;
+        slab *there;
+    };
+
+    struct wait {
+        CUevent event;
+        stream_key on; // where it was recorded last; the context is the event's
+        block *held;
+        wait *previous, *next; // in a queue or among the spare ones
+        std::uint64_t number;  // in the order of frees
+        bool is_asked;         // by a thread that does not hold the mutex: stays where it is
+    };
+    struct stream_queue {
+        stream_key on;
+        chain<wait> waits;
+        stream_queue *previous, *next;
+    };
+    struct class_state {
+        chain<slab> available;
+        chain<stream_queue> queues; // none empty
+        std::uint64_t held = 0;     // bytes of its slabs
+    };
+    struct context_events {
+        CUcontext context;
+        chain<wait> spare;
+    };
+    using lock = std::unique_lock<std::mutex>;
+
+    // Where the memory of slabs comes from.
+    failure take_memory(std::uint64_t size, std::byte *&base) noexcept;
+    failure give_memory(const slab &gone) noexcept;
+    failure enter_own_context(context_scope &scope) noexcept;
+
+    struct stream_use {
+        CUstream stream;
+        stream_key key;
+    };
+    // Makes the stream's context current where the stream needs that. Refuses a capture.
+    failure enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept;
+
+    failure allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept; // null: for the host
+
+    block *find_allocated(const void *address) noexcept;
+    static wait *first_unasked(const stream_queue &queue) noexcept;
+    static stream_queue *find_queue(const class_state &of, const stream_key &on) noexcept;
+    context_events *find_events(CUcontext context) noexcept;
+
+    block *take_ready(int block_class) noexcept;
+    void make_ready(block &one) noexcept;
+    void *hand_out(block &one) noexcept;
+
+    void enqueue(block &one, wait &behind) noexcept;
+    void dequeue(wait &done) noexcept;
+    void keep_spare(wait &done) noexcept;
+    void forget_events(CUcontext dead) noexcept;
+    void drop(wait &dead) noexcept;
+    // A spare wait with an event of `context`, else a new one.
+    failure take_wait(CUcontext context, lock &held, wait *&taken, bool &is_new) noexcept;
+    failure make_event(CUcontext context, CUevent &event) noexcept;
+    failure record(block &leaving, const stream_use &use, lock &held) noexcept;
+
+    // Asks the next stream, as they take turns, for the block that has waited there longest. Null if it is not done: then
+    // one turn is used up, or all if there is nobody to ask.
+    block *ask(class_state &of, unsigned &turns, lock &held) noexcept;
+    static unsigned count_queues(const class_state &of) noexcept;
+    // Asks until all that is done is ready.
+    void collect(lock &held) noexcept;
+    // A block without any wait: one that is done, else out of a new slab.
+    failure ask_or_grow(int block_class, lock &held, block *&found) noexcept;
+    // A waiting block, once `stream` has been made to wait for it.
+    failure take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept;
+    static wait *oldest(const class_state &of) noexcept;
+
+    failure grow(int block_class, lock &held, block *&found) noexcept;
+    void insert(slab &made) noexcept;
+    std::uint64_t room() const noexcept;
+    std::uint64_t ready_bytes() const noexcept;
+    // Gives slabs back in which every block is ready, until they are `bytes` or none is left.
+    failure give_back(std::uint64_t bytes, lock &held) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    const allocator &memory_;
+    const ferry_pinned_pool_options options_;
+
+    std::mutex mutex_;
+    class_state classes_[block_class_count];
+    growing<slab_place> slabs_;
+    growing<context_events> events_;
+    chain<stream_queue> spare_queues_; // with those in use as many as there are waits
+    std::size_t unlisted_slabs_ = 0;   // on their way in or out
+    std::size_t allocated_count_ = 0;
+    std::uint64_t next_number_ = 0;
+    std::uint64_t growing_ = 0; // bytes on their way in
+    std::uint64_t reserved_ = 0, reserved_high_ = 0, used_ = 0, used_high_ = 0;
+};
+
+} // namespace ferry
