@@ -1,4 +1,5 @@
-// What a copy may cost: no heap allocation, one driver copy call, a few cheap questions. Counted, not timed.
+// What a copy may cost: no heap allocation, one driver copy call, a few cheap questions; and what a block of a pinned
+// pool may. Counted, not timed.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -102,6 +103,51 @@ TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts) {
     EXPECT_EQ(driver.calls("cuStreamGetCtx"), 1);
     EXPECT_LE(driver.calls_beginning("cu"), 4); // and, where ferry has not met the context yet, its device
     EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    ferry_pinned_pool *pool = nullptr;
+    ASSERT_OK(ferry_pinned_pool_create(instance.get(), nullptr, &pool, nullptr));
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    // What enqueues and asks does nothing here, for a driver may allocate as it likes.
+    for (const char *const entry : {"cuEventRecord", "cuEventQuery", "cuStreamWaitEvent"})
+        driver.fail(entry, CUDA_SUCCESS, 1, true);
+    constexpr std::uint64_t size = 4 << 20;
+    for (const bool allocates_on_stream : {false, true})
+        for (const bool frees_on_stream : {false, true}) {
+            ASSERT_OK(ferry_pinned_pool_reset_stats(pool)); // and nothing waits any more
+            for (int round = 0; round < 4; ++round) {
+                void *block = nullptr;
+                driver.reset_counts();
+                const long before = allocations;
+                const std::int32_t allocated = allocates_on_stream
+                                                   ? ferry_pinned_pool_alloc_async(pool, size, stream, &block)
+                                                   : ferry_pinned_pool_alloc(pool, size, &block);
+                const std::int32_t freed = frees_on_stream ? ferry_pinned_pool_free_async(pool, block, stream)
+                                                           : ferry_pinned_pool_free(pool, block);
+                const long made = allocations - before;
+                ASSERT_OK(allocated);
+                ASSERT_OK(freed);
+                if (round == 0) continue; // the pool grows, or makes an event
+                EXPECT_EQ(made, 0);
+                const int waits_ordered = driver.calls("cuStreamWaitEvent"), asked = driver.calls("cuEventQuery");
+                EXPECT_EQ(driver.calls("cuEventRecord"), frees_on_stream);
+                EXPECT_EQ(waits_ordered, allocates_on_stream && frees_on_stream);
+                EXPECT_EQ(asked, !allocates_on_stream && frees_on_stream);
+                EXPECT_EQ(driver.calls("cuStreamIsCapturing"), allocates_on_stream + frees_on_stream);
+                EXPECT_EQ(driver.calls("cuThreadExchangeStreamCaptureMode"), 2 * asked);
+                EXPECT_EQ(driver.calls("cuCtxGetCurrent"), allocates_on_stream + frees_on_stream);
+                EXPECT_EQ(driver.calls("cuStreamGetCtx"), allocates_on_stream + frees_on_stream);
+                EXPECT_EQ(driver.calls_beginning("cu"),
+                          3 * (allocates_on_stream + frees_on_stream) + frees_on_stream + waits_ordered + 3 * asked);
+            }
+        }
+    driver.heal();
+    EXPECT_OK(ferry_pinned_pool_destroy(pool));
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 

@@ -1,0 +1,772 @@
+// Pinned pools: sizes and alignment, the order of streams, the limit, what fails on the way, and many threads.
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t large = 4 << 20; // a slab for each block
+constexpr std::int32_t out_of_device_memory = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY;
+
+struct destroy_pool {
+    void operator()(ferry_pinned_pool *pool) const { EXPECT_OK(ferry_pinned_pool_destroy(pool)); }
+};
+using pool_owner = std::unique_ptr<ferry_pinned_pool, destroy_pool>;
+
+pool_owner new_pool(ferry_instance *instance, std::uint64_t limit = 0) {
+    ferry_pinned_pool_options options = {};
+    options.struct_size = sizeof options;
+    options.limit = limit;
+    ferry_pinned_pool *pool = nullptr;
+    ferry_error_info error = new_error();
+    EXPECT_OK(ferry_pinned_pool_create(instance, &options, &pool, &error)) << describe(error);
+    return pool_owner(pool);
+}
+
+ferry_pool_stats stats_of(const pool_owner &pool) {
+    ferry_pool_stats stats = {};
+    stats.struct_size = sizeof stats;
+    EXPECT_OK(ferry_pinned_pool_get_stats(pool.get(), &stats));
+    return stats;
+}
+
+void *allocate(const pool_owner &pool, std::uint64_t size) {
+    void *address = nullptr;
+    EXPECT_OK(ferry_pinned_pool_alloc(pool.get(), size, &address));
+    return address;
+}
+
+void *allocate(const pool_owner &pool, std::uint64_t size, CUstream stream) {
+    void *address = nullptr;
+    EXPECT_OK(ferry_pinned_pool_alloc_async(pool.get(), size, stream, &address));
+    return address;
+}
+
+CUstream new_stream() {
+    CUstream stream = nullptr;
+    EXPECT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+class pinned_pools : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        pool = new_pool(basic.get());
+        for (CUstream *const stream : {&first, &second})
+            *stream = new_stream();
+    }
+    void TearDown() override {
+        pool.reset();
+        for (CUstream const stream : {first, second})
+            EXPECT_OK(raw().cuStreamDestroy(stream));
+        ferry_test::TearDown();
+    }
+    void free(void *address) { EXPECT_OK(ferry_pinned_pool_free(pool.get(), address)); }
+    void free(void *address, CUstream stream) { EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), address, stream)); }
+
+    pool_owner pool;
+    CUstream first = nullptr, second = nullptr;
+};
+
+TEST_F(pinned_pools, waste_an_eighth_of_a_block_at_most) {
+    std::set<std::uint64_t> sizes;
+    for (std::uint64_t size = 1; size <= 8192; size += size < 600 ? 1 : 61)
+        sizes.insert(size);
+    for (std::uint64_t power = 256; power <= 64 << 20; power *= 2)
+        for (std::uint64_t eighth = 8; eighth < 16; ++eighth)
+            for (std::uint64_t offset = 0; offset <= 2; ++offset)
+                sizes.insert(power / 8 * eighth + offset - 1);
+    std::mt19937_64 random(9);
+    for (int i = 0; i < 200; ++i)
+        sizes.insert(1 + random() % (std::uint64_t{64} << 20 >> random() % 20));
+    for (const std::uint64_t size : sizes) {
+        void *const address = allocate(pool, size);
+        const std::uint64_t block = stats_of(pool).used_current;
+        ASSERT_GE(block, size);
+        ASSERT_LE(block - size, size > 2048 ? block / 8 : 255) << size;
+        const auto place = reinterpret_cast<std::uintptr_t>(address);
+        ASSERT_EQ(place % (size % 4096 == 0 || size > 30 << 10 ? 4096 : 256), 0u) << size;
+        free(address);
+        ASSERT_EQ(stats_of(pool).used_current, 0u);
+        ASSERT_OK(ferry_pinned_pool_trim(pool.get(), size % 3 ? 16 << 20 : 0)); // or they would add up to gigabytes
+    }
+}
+
+TEST_F(pinned_pools, give_blocks_that_are_pinned_and_do_not_overlap) {
+    std::mt19937_64 random(4);
+    std::vector<std::pair<unsigned char *, std::size_t>> blocks;
+    for (unsigned i = 0; i < 400; ++i) {
+        const std::uint64_t size = 1 + random() % (i % 20 ? 5000 : 300000);
+        blocks.emplace_back(static_cast<unsigned char *>(allocate(pool, size)), size);
+        std::memset(blocks.back().first, static_cast<int>(i % 251), size);
+    }
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        const auto &[bytes, size] = blocks[i];
+        for (std::size_t at = 0; at < size; at += at + 1 < size ? size - 1 : 1)
+            ASSERT_EQ(bytes[at], i % 251);
+        ferry_address_info info = {};
+        info.struct_size = sizeof info;
+        ASSERT_OK(ferry_get_address_info(basic.get(), reinterpret_cast<std::uintptr_t>(bytes), &info));
+        ASSERT_EQ(info.memory, FERRY_MEMORY_PINNED);
+    }
+    for (const auto &block : blocks)
+        free(block.first);
+    EXPECT_EQ(stats_of(pool).used_current, 0u);
+}
+
+TEST_F(pinned_pools, copy_from_and_to_every_device) {
+    for (int device = 0; device < device_count(); ++device) {
+        const test_place memory(place_kind::device, {.width = 10000}, device);
+        auto *const there = static_cast<std::byte *>(allocate(pool, 10000)), *const back = static_cast<std::byte *>(
+                                                                                 allocate(pool, 10000));
+        const std::vector<std::byte> bytes = random_bytes(10000, 5);
+        std::memcpy(there, bytes.data(), bytes.size());
+        ASSERT_OK(
+            ferry_copy_bytes(full.get(), memory.address(), reinterpret_cast<std::uintptr_t>(there), 10000, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes(full.get(), reinterpret_cast<std::uintptr_t>(back), memory.address(), 10000, nullptr));
+        EXPECT_EQ(std::memcmp(back, bytes.data(), bytes.size()), 0);
+        free(there);
+        free(back);
+    }
+}
+
+TEST_F(pinned_pools, give_a_freed_block_again) {
+    void *const block = allocate(pool, 1000);
+    free(block);
+    EXPECT_EQ(allocate(pool, 900), block);
+    free(block);
+    void *const other = allocate(pool, large);
+    free(other, first);
+    EXPECT_OK(raw().cuStreamSynchronize(first));
+    EXPECT_EQ(allocate(pool, large), other);
+    free(other);
+    EXPECT_EQ(stats_of(pool).reserved_current, large + (64 << 10));
+}
+
+TEST_F(pinned_pools, refuse_what_is_no_block_or_freed_already) {
+    auto *const block = static_cast<std::byte *>(allocate(pool, 1000));
+    const pool_owner other = new_pool(basic.get());
+    void *const foreign = allocate(other, 1000);
+    std::byte local = {};
+    for (void *const wrong : {static_cast<void *>(block + 256), static_cast<void *>(block + 1),
+                              static_cast<void *>(block + 1024), foreign, static_cast<void *>(&local)}) {
+        EXPECT_EQ(ferry_pinned_pool_free(pool.get(), wrong), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), wrong, first), FERRY_ERROR_ADDRESS);
+    }
+    gate held(first);
+    free(block, first);
+    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "while it waits";
+    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, second), FERRY_ERROR_ADDRESS);
+    held.open();
+    EXPECT_EQ(stats_of(pool).used_current, 0u);
+    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "when it is ready";
+    EXPECT_OK(ferry_pinned_pool_free(other.get(), foreign));
+    EXPECT_OK(ferry_pinned_pool_free(pool.get(), nullptr));
+    EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), nullptr, first));
+}
+
+TEST_F(pinned_pools, keep_a_block_from_the_host_until_its_stream_has_passed) {
+    void *const block = allocate(pool, large);
+    gate held(first);
+    free(block, first);
+    void *const other = allocate(pool, large);
+    EXPECT_NE(other, block);
+    EXPECT_EQ(stats_of(pool).used_current, 2 * large) << "what waits for its stream is in use";
+    held.open();
+    EXPECT_EQ(allocate(pool, large), block);
+    free(block);
+    free(other);
+}
+
+TEST_F(pinned_pools, give_a_block_to_the_stream_that_freed_it_at_once) {
+    void *const block = allocate(pool, large);
+    {
+        gate held(first);
+        free(block, first);
+        void *const other = allocate(pool, large, second);
+        EXPECT_NE(other, block) << "there is no limit, and another stream need not wait";
+        EXPECT_EQ(allocate(pool, large, first), block);
+        free(other);
+        free(block, first);
+    }
+    for (const CUstream each : {CUstream{nullptr}, CU_STREAM_PER_THREAD}) {
+        gate held(each);
+        void *const mine = allocate(pool, large, first);
+        free(mine, each);
+        EXPECT_EQ(allocate(pool, large, each ? each : CU_STREAM_LEGACY), mine);
+        held.open();
+        free(mine, each);
+    }
+}
+
+TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
+    const pool_owner small = new_pool(basic.get(), 2 * large);
+    void *const blocks[] = {allocate(small, large), allocate(small, large)};
+    void *none = &none;
+    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(none, nullptr);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(small.get(), large, second, &none), FERRY_ERROR_LIMIT);
+    const CUstream third = new_stream();
+    {
+        gate held(first);
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], first));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[0], first));
+        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none), FERRY_ERROR_LIMIT) << "the host does not wait";
+        EXPECT_EQ(allocate(small, large, second), blocks[1]);
+        EXPECT_EQ(raw().cuStreamQuery(second), CUDA_ERROR_NOT_READY) << "it waits for the first";
+        EXPECT_EQ(raw().cuStreamQuery(third), CUDA_SUCCESS);
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], second));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(second));
+    void *const again[] = {allocate(small, large), allocate(small, large)};
+    for (void *const address : again)
+        EXPECT_OK(ferry_pinned_pool_free(small.get(), address));
+    EXPECT_OK(raw().cuStreamDestroy(third));
+}
+
+TEST_F(pinned_pools, do_not_give_the_host_what_was_allocated_and_freed_before_a_stream_came_so_far) {
+    void *const block = allocate(pool, large);
+    gate held(first);
+    free(block, first);
+    ASSERT_EQ(allocate(pool, large, first), block);
+    free(block); // nothing was enqueued for it, but the stream has not passed the free before
+    void *const other = allocate(pool, large);
+    EXPECT_NE(other, block);
+    held.open();
+    EXPECT_EQ(allocate(pool, large), block);
+    free(block);
+    free(other);
+}
+
+TEST_F(pinned_pools, keep_bytes_whole_that_streams_still_read) {
+    const pool_owner small = new_pool(basic.get(), 3 * large);
+    test_place device(place_kind::device, {.width = large});
+    const CUstream streams[] = {first, second};
+    std::vector<std::byte> wanted;
+    for (unsigned round = 0; round < 24; ++round) {
+        const CUstream stream = streams[round % 2];
+        void *address = nullptr;
+        while (ferry_pinned_pool_alloc(small.get(), large, &address) == FERRY_ERROR_LIMIT)
+            std::this_thread::yield();
+        ASSERT_NE(address, nullptr);
+        wanted = random_bytes(large, round);
+        std::memcpy(address, wanted.data(), large);
+        ASSERT_OK(raw().cuStreamSynchronize(streams[(round + 1) % 2])); // one after another at the target
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(address),
+                                         large, stream, nullptr));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), address, stream));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(first));
+    EXPECT_OK(raw().cuStreamSynchronize(second));
+    EXPECT_EQ(device.read(), wanted);
+}
+
+TEST_F(pinned_pools, outlive_the_streams_that_freed_their_blocks) {
+    for (int round = 0; round < 20; ++round) {
+        const CUstream passing = new_stream();
+        test_place device(place_kind::device, {.width = large});
+        void *const block = allocate(pool, large);
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(block), large,
+                                         passing, nullptr));
+        free(block, passing);
+        ASSERT_OK(raw().cuStreamDestroy(passing));
+        const CUstream next = new_stream(); // with the same handle, maybe
+        void *const again = allocate(pool, large, next);
+        free(again, next);
+        ASSERT_OK(raw().cuStreamSynchronize(next));
+        ASSERT_OK(raw().cuStreamDestroy(next));
+        ASSERT_OK(raw().cuCtxSynchronize());
+    }
+    EXPECT_EQ(stats_of(pool).used_current, 0u);
+}
+
+TEST_F(pinned_pools, free_what_waited_for_a_context_that_is_gone) {
+    CUcontext passing = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&passing, 0, 0)); // and current
+    const CUstream stream = new_stream();
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    void *const block = allocate(pool, large);
+    free(block, stream);
+    void *const mine = allocate(pool, large, first);
+    free(mine, first);
+    ASSERT_OK(raw().cuCtxDestroy(passing));
+    ASSERT_OK(raw().cuStreamSynchronize(first));
+    EXPECT_EQ(stats_of(pool).used_current, 0u);
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_EQ(stats_of(pool).reserved_current, 0u);
+}
+
+TEST_F(pinned_pools, of_two_each_has_its_own) {
+    const pool_owner other = new_pool(full.get());
+    void *const mine = allocate(pool, 5000), *const theirs = allocate(other, 5000);
+    EXPECT_NE(mine, theirs);
+    EXPECT_EQ(stats_of(pool).used_current, 5120u);
+    free(mine, first);
+    EXPECT_EQ(stats_of(other).used_current, 5120u);
+    EXPECT_OK(ferry_pinned_pool_free_async(other.get(), theirs, first));
+}
+
+TEST_F(pinned_pools, count_what_they_hold_and_what_is_used) {
+    ferry_pool_stats stats = stats_of(pool);
+    EXPECT_EQ(stats.reserved_current + stats.reserved_high + stats.used_current + stats.used_high, 0u);
+    void *const blocks[] = {allocate(pool, large), allocate(pool, large - 1)};
+    stats = stats_of(pool);
+    EXPECT_EQ(stats.used_current, 2 * large);
+    EXPECT_EQ(stats.reserved_current, 2 * large);
+    free(blocks[0]);
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), large + 1));
+    stats = stats_of(pool);
+    EXPECT_EQ(stats.used_current, large);
+    EXPECT_EQ(stats.used_high, 2 * large);
+    EXPECT_EQ(stats.reserved_current, large);
+    EXPECT_EQ(stats.reserved_high, 2 * large);
+    EXPECT_OK(ferry_pinned_pool_reset_stats(pool.get()));
+    stats = stats_of(pool);
+    EXPECT_EQ(stats.used_high, large);
+    EXPECT_EQ(stats.reserved_high, large);
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_EQ(stats_of(pool).reserved_current, large) << "a block in it is allocated";
+    free(blocks[1]);
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), large));
+    EXPECT_EQ(stats_of(pool).reserved_current, large) << "that much was to be kept";
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_EQ(stats_of(pool).reserved_current, 0u);
+    stats.struct_size = 7;
+    EXPECT_EQ(ferry_pinned_pool_get_stats(pool.get(), &stats), FERRY_ERROR_ABI_MISMATCH);
+}
+
+TEST_F(pinned_pools, at_the_limit_give_back_what_is_free_in_other_sizes) {
+    const pool_owner small = new_pool(basic.get(), large + 100000);
+    std::vector<void *> blocks;
+    for (const std::uint64_t size : {300, 5000, 60000}) // which leave too little for a large one
+        for (std::uint64_t i = 0; i < 600000 / size; ++i)
+            blocks.push_back(allocate(small, size));
+    void *address = nullptr;
+    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &address), FERRY_ERROR_LIMIT);
+    for (void *const block : blocks)
+        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), block, first));
+    EXPECT_OK(raw().cuStreamSynchronize(first));
+    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), large, &address));
+    EXPECT_LE(stats_of(small).reserved_current, large + 100000);
+    void *beside = nullptr;
+    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), 100, &beside)) << "a slab that is as small as it must be";
+    EXPECT_LE(stats_of(small).reserved_high, large + 100000);
+    const std::uint64_t before = stats_of(small).reserved_current;
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), beside));
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), address));
+    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), 2 * large, &address), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(stats_of(small).reserved_current, before) << "nothing is given back in vain";
+    EXPECT_EQ(ferry_status_traits(FERRY_ERROR_LIMIT), FERRY_STATUS_RETRY);
+}
+
+TEST_F(pinned_pools, are_not_destroyed_while_blocks_are_allocated) {
+    ferry_pinned_pool *const other = new_pool(basic.get()).release();
+    void *address = nullptr;
+    ASSERT_OK(ferry_pinned_pool_alloc(other, 100, &address));
+    EXPECT_EQ(ferry_pinned_pool_destroy(other), FERRY_ERROR_IN_USE);
+    std::memset(address, 1, 100);
+    EXPECT_OK(ferry_pinned_pool_free_async(other, address, first));
+    EXPECT_OK(ferry_pinned_pool_destroy(other));
+    EXPECT_OK(ferry_pinned_pool_destroy(nullptr));
+}
+
+TEST_F(pinned_pools, serve_threads_without_a_context_and_leave_them_so) {
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    for (const CUstream stream : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, first}) {
+        void *const block = allocate(pool, large, stream);
+        free(block, stream);
+        stats_of(pool);
+    }
+    ASSERT_OK(ferry_context_synchronize(basic.get(), 0, nullptr));
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    EXPECT_EQ(stats_of(pool).reserved_current, 0u);
+    CUcontext after = context;
+    EXPECT_OK(raw().cuCtxGetCurrent(&after));
+    EXPECT_EQ(after, nullptr);
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+}
+
+TEST_F(pinned_pools, leave_captures_alone) {
+    void *const waiting = allocate(pool, large), *const block = allocate(pool, large);
+    free(waiting, second);
+    void *address = &address;
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, first), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), large, first, &address), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(address, nullptr);
+    std::vector<void *> taken; // asks, and grows
+    for (int i = 0; i < 3; ++i)
+        taken.push_back(allocate(pool, large));
+    taken.push_back(allocate(pool, large, second));
+    for (void *const one : taken)
+        free(one, second);
+    EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
+    free(block);
+    ASSERT_OK(raw().cuStreamEndCapture(first, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(pinned_pools, refuse_the_legacy_stream_while_a_stream_that_it_joins_is_captured) {
+    CUstream joined = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&joined, CU_STREAM_DEFAULT));
+    void *const block = allocate(pool, large);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(joined, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, nullptr), FERRY_ERROR_CAPTURE);
+    ASSERT_OK(raw().cuStreamEndCapture(joined, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    free(block, nullptr);
+    EXPECT_OK(raw().cuStreamDestroy(joined));
+}
+
+TEST_F(pinned_pools, take_blocks_back_from_host_functions) {
+    struct last_use {
+        ferry_pinned_pool *pool;
+        void *block;
+        std::int32_t status;
+    } use = {pool.get(), allocate(pool, large), -1};
+    const CUhostFn function = [](void *user) {
+        auto *const last = static_cast<last_use *>(user);
+        last->status = ferry_pinned_pool_free(last->pool, last->block);
+    };
+    ASSERT_OK(raw().cuLaunchHostFunc(first, function, &use));
+    ASSERT_OK(raw().cuStreamSynchronize(first));
+    EXPECT_OK(use.status);
+    EXPECT_EQ(allocate(pool, large), use.block);
+    free(use.block);
+}
+
+TEST_F(pinned_pools, refuse_bad_options_and_arguments) {
+    constexpr std::uint32_t size = sizeof(ferry_pinned_pool_options);
+    const struct {
+        std::uint32_t struct_size, flags;
+        std::int32_t numa, device, numa_node;
+        std::uint32_t reserved;
+        std::int32_t status, field;
+    } cases[] = {
+        {7, 0, 0, 0, 0, 0, FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE},
+        {size, FERRY_HOST_ALLOW_SMALLER, 0, 0, 0, 0, FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS},
+        {size, FERRY_HOST_ALLOW_PAGEABLE, 0, 0, 0, 0, FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS},
+        {size, 64, 0, 0, 0, 0, FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS},
+        {size, 0, 3, 0, 0, 0, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA},
+        {size, 0, -1, 0, 0, 0, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA},
+        {size, 0, FERRY_NUMA_DEVICE, device_count(), 0, 0, FERRY_ERROR_DEVICE, FERRY_FIELD_DEVICE},
+        {size, 0, FERRY_NUMA_NODE, 0, -1, 0, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA_NODE},
+        {size, 0, 0, 0, 0, 1, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED},
+    };
+    for (const auto &one : cases) {
+        const ferry_pinned_pool_options options = {one.struct_size, one.flags,    one.numa, one.device,
+                                                   one.numa_node,   one.reserved, 0};
+        ferry_error_info error = new_error();
+        auto *made = reinterpret_cast<ferry_pinned_pool *>(7);
+        expect_refusal(ferry_pinned_pool_create(basic.get(), &options, &made, &error), error, one.status,
+                       FERRY_SIDE_OPTIONS, one.field);
+        EXPECT_EQ(made, nullptr);
+    }
+    void *address = &address;
+    EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), 0, &address), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(address, nullptr);
+    for (const std::uint64_t huge : {UINT64_MAX, (std::uint64_t{1} << 47) + 1})
+        EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), huge, &address), out_of_device_memory);
+    EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), 1, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_alloc(nullptr, 1, &address), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 1, first, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 0, first, &address), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_free(nullptr, &address), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_free_async(nullptr, &address, first), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_trim(nullptr, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_get_stats(pool.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_reset_stats(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_create(basic.get(), nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(pinned_pools, of_every_kind_give_memory_that_works) {
+    const struct {
+        std::uint32_t flags;
+        std::int32_t numa, device;
+    } kinds[] = {
+        {FERRY_HOST_WRITE_COMBINED, 0, 0},
+        {FERRY_HOST_BY_DRIVER, 0, 0},
+        {FERRY_HOST_NOT_PORTABLE, 0, 0},
+        {FERRY_HOST_NOT_MAPPED, 0, 0},
+        {0, FERRY_NUMA_DEVICE, 0},
+        {0, FERRY_NUMA_NODE, 0},
+        {0, FERRY_NUMA_DEVICE, device_count() - 1},
+    };
+    const test_place device(place_kind::device, {.width = 4096});
+    for (const auto &one : kinds) {
+        const ferry_pinned_pool_options options = {sizeof options, one.flags, one.numa, one.device, 0, 0, 0};
+        ferry_pinned_pool *made = nullptr;
+        ASSERT_OK(ferry_pinned_pool_create(basic.get(), &options, &made, nullptr));
+        const pool_owner kind(made);
+        void *const block = allocate(kind, 4096, first);
+        EXPECT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(block), 4096,
+                                         first, nullptr));
+        EXPECT_OK(ferry_pinned_pool_free_async(made, block, first));
+    }
+}
+
+// A program that counts what ferry takes and gives back.
+struct counted_memory {
+    static void *allocate(void *user, std::uint64_t size, std::uint64_t) {
+        auto &self = *static_cast<counted_memory *>(user);
+        if (self.until_refusal && --self.until_refusal == 0) return nullptr;
+        self.bytes += size;
+        return std::malloc(size);
+    }
+    static void deallocate(void *user, void *memory, std::uint64_t size) {
+        static_cast<counted_memory *>(user)->bytes -= size;
+        std::free(memory);
+    }
+    void install(ferry_options &options) {
+        options.allocate = allocate;
+        options.deallocate = deallocate;
+        options.allocate_user = this;
+    }
+    std::atomic<std::uint64_t> bytes = 0;
+    int until_refusal = 0;
+};
+
+// One call after another as a program makes them, each noted; returns the first failure, and gives everything back.
+struct typical_use {
+    explicit typical_use(ferry_instance *instance, CUstream one, CUstream two)
+        : first_stream(one), second_stream(two), status(create(instance)) {}
+
+    std::int32_t run() {
+        if (status) return status;
+        status = use();
+        // What did not fail is freed, and what failed can be done again.
+        for (void *const block : blocks)
+            EXPECT_OK(ferry_pinned_pool_free(pool, block));
+        return status;
+    }
+    std::int32_t create(ferry_instance *instance) {
+        ferry_pinned_pool_options options = {};
+        options.struct_size = sizeof options;
+        options.limit = 2 * large;
+        return ferry_pinned_pool_create(instance, &options, &pool, nullptr);
+    }
+    std::int32_t free_on(void *&block, CUstream stream) {
+        const std::int32_t failed = ferry_pinned_pool_free_async(pool, block, stream);
+        if (!failed) block = nullptr;
+        return failed;
+    }
+    std::int32_t use() {
+        if (std::int32_t failed = ferry_pinned_pool_alloc(pool, large, &blocks[0])) return failed;
+        if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, first_stream, &blocks[1])) return failed;
+        if (std::int32_t failed = free_on(blocks[0], first_stream)) return failed;
+        if (std::int32_t failed = free_on(blocks[1], nullptr)) return failed;
+        // The limit is reached: these wait, or ask.
+        if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, second_stream, &blocks[0])) return failed;
+        if (std::int32_t failed = free_on(blocks[0], second_stream)) return failed;
+        if (std::int32_t failed = ferry_pinned_pool_trim(pool, 0)) return failed;
+        return ferry_pinned_pool_reset_stats(pool);
+    }
+
+    CUstream first_stream, second_stream;
+    ferry_pinned_pool *pool = nullptr;
+    void *blocks[2] = {};
+    std::int32_t status;
+};
+
+TEST_F(pinned_pools, come_through_whatever_call_of_the_driver_fails) {
+    fault_driver driver(raw_entry_points());
+    int faults = 0;
+    for (const char *const entry :
+         {"cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamWaitEvent",
+          "cuStreamIsCapturing", "cuStreamGetCtx", "cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode"})
+        for (int nth = 1;; ++nth) {
+            driver.heal();
+            counted_memory memory;
+            ferry_options options = driver.options();
+            memory.install(options);
+            instance_owner instance = open_or_fail(options);
+            driver.reset_counts();
+            driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, nth);
+            typical_use use(instance.get(), first, second);
+            const std::int32_t status = use.run();
+            const bool was_reached = driver.calls(entry) >= nth;
+            driver.heal();
+            CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+            EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
+            EXPECT_OK(raw().cuCtxSynchronize());
+            EXPECT_OK(ferry_pinned_pool_trim(use.pool, 0));
+            ferry_pool_stats stats = {};
+            stats.struct_size = sizeof stats;
+            EXPECT_OK(ferry_pinned_pool_get_stats(use.pool, &stats));
+            EXPECT_EQ(stats.used_current, 0u) << entry << " " << nth;
+            EXPECT_EQ(stats.reserved_current, 0u) << entry << " " << nth;
+            EXPECT_OK(ferry_pinned_pool_destroy(use.pool));
+            EXPECT_EQ(driver.calls("cuEventCreate") - (std::strcmp(entry, "cuEventCreate") == 0 && was_reached),
+                      driver.calls("cuEventDestroy"))
+                << entry << " " << nth;
+            instance.reset();
+            EXPECT_EQ(memory.bytes, 0u) << entry << " " << nth;
+            CUcontext current = nullptr;
+            EXPECT_OK(raw().cuCtxGetCurrent(&current));
+            EXPECT_EQ(current, context);
+            if (!was_reached) {
+                EXPECT_OK(status);
+                break;
+            }
+            ++faults;
+            // What is not answered is asked again; a mode that is not put back is noticed by nobody.
+            const bool may_go_on =
+                std::strcmp(entry, "cuEventQuery") == 0 || std::strcmp(entry, "cuThreadExchangeStreamCaptureMode") == 0;
+            EXPECT_TRUE(status == out_of_device_memory || (may_go_on && status == FERRY_SUCCESS))
+                << entry << " " << nth << ": " << ferry_status_name(status);
+        }
+    EXPECT_GE(faults, 20);
+}
+
+TEST_F(pinned_pools, come_through_a_lack_of_host_memory) {
+    const instance_owner kept = open_or_fail(options_under_test());
+    bool is_through = false;
+    for (int nth = 1; !is_through; ++nth) {
+        counted_memory memory;
+        ferry_options options = options_under_test();
+        memory.install(options);
+        instance_owner instance = open_or_fail(options);
+        memory.until_refusal = nth;
+        typical_use use(instance.get(), first, second);
+        const std::int32_t status = use.run();
+        is_through = memory.until_refusal > 0;
+        memory.until_refusal = 0;
+        EXPECT_EQ(status, is_through ? FERRY_SUCCESS : FERRY_ERROR_OUT_OF_MEMORY) << nth;
+        EXPECT_OK(ferry_pinned_pool_destroy(use.pool));
+        instance.reset();
+        EXPECT_EQ(memory.bytes, 0u) << nth;
+        ASSERT_LT(nth, 100);
+    }
+}
+
+TEST_F(pinned_pools, lose_no_block_to_an_error_that_stays) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const pool_owner faulty = new_pool(instance.get(), large);
+    void *const block = allocate(faulty, large);
+    ASSERT_OK(ferry_pinned_pool_free_async(faulty.get(), block, first));
+    EXPECT_OK(raw().cuStreamSynchronize(first));
+    driver.fail("cuEventQuery", CUDA_ERROR_INVALID_VALUE, 1, true); // says nothing about the stream
+    void *address = nullptr;
+    EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address), FERRY_ERROR_LIMIT);
+    driver.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, 1, true); // the context is lost: nothing runs there
+    EXPECT_EQ(allocate(faulty, large), block);
+    EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block));
+}
+
+TEST_F(pinned_pools, make_no_call_of_the_driver_without_a_stream) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const pool_owner counted = new_pool(instance.get());
+    for (const std::uint64_t size : {100, 5000, 1 << 20, 5 << 20}) {
+        void *const block = allocate(counted, size);
+        EXPECT_OK(ferry_pinned_pool_free(counted.get(), block));
+        driver.reset_counts();
+        for (int i = 0; i < 10; ++i)
+            EXPECT_OK(ferry_pinned_pool_free(counted.get(), allocate(counted, size)));
+        EXPECT_EQ(driver.calls_beginning("cu"), 0);
+    }
+}
+
+TEST_F(pinned_pools, do_not_grow_for_a_stream_that_stands_still) {
+    gate held(first);
+    std::vector<void *> blocks;
+    for (int i = 0; i < 20; ++i)
+        blocks.push_back(allocate(pool, large));
+    for (void *const block : blocks)
+        free(block, first);
+    for (int i = 0; i < 50; ++i) {
+        free(allocate(pool, large), second);
+        EXPECT_OK(raw().cuStreamSynchronize(second));
+    }
+    EXPECT_EQ(stats_of(pool).reserved_current, 21 * large);
+}
+
+// Each writes its own mark, has it copied, and looks whether the copy is whole: a block that two have at once shows.
+TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
+    constexpr int thread_count = 6, rounds = 150;
+    const pool_owner shared = new_pool(basic.get(), 48 << 20);
+    std::atomic<int> wrong = 0, limits = 0;
+    const auto work = [&](int number) {
+        const int device = number % device_count();
+        CUstream_st *streams[2] = {};
+        for (CUstream_st *&stream : streams)
+            if (ferry_stream_create(basic.get(), device, FERRY_STREAM_NON_BLOCKING, 0, &stream)) ++wrong;
+        std::uint64_t memory = 0;
+        if (ferry_device_alloc(basic.get(), device, 1 << 20, &memory)) ++wrong;
+        std::mt19937 random(static_cast<unsigned>(number));
+        for (int round = 0; round < rounds; ++round) {
+            const std::uint64_t size = 1 + random() % (random() % 4 ? 40000 : 1 << 20);
+            CUstream_st *const stream = streams[random() % 2];
+            const bool is_async = random() % 2, frees_async = random() % 3;
+            void *block = nullptr;
+            const std::int32_t status = is_async ? ferry_pinned_pool_alloc_async(shared.get(), size, stream, &block)
+                                                 : ferry_pinned_pool_alloc(shared.get(), size, &block);
+            if (status == FERRY_ERROR_LIMIT) {
+                ++limits;
+                continue;
+            }
+            if (status) ++wrong;
+            if (is_async && ferry_stream_synchronize(basic.get(), stream)) ++wrong;
+            const auto mark = static_cast<unsigned char>(random() % 256);
+            std::memset(block, mark, size);
+            const auto address = reinterpret_cast<std::uintptr_t>(block);
+            if (ferry_copy_bytes_async(basic.get(), memory, address, size, stream, nullptr)) ++wrong;
+            if (frees_async) {
+                if (ferry_pinned_pool_free_async(shared.get(), block, stream)) ++wrong;
+                continue;
+            }
+            if (ferry_stream_synchronize(basic.get(), stream)) ++wrong;
+            const auto *const bytes = static_cast<unsigned char *>(block);
+            if (bytes[0] != mark || bytes[size / 2] != mark || bytes[size - 1] != mark) ++wrong;
+            if (ferry_pinned_pool_free(shared.get(), block)) ++wrong;
+            if (round % 50 == 49 && ferry_pinned_pool_trim(shared.get(), 1 << 20)) ++wrong;
+        }
+        if (ferry_device_free(basic.get(), memory)) ++wrong;
+        for (CUstream_st *const stream : streams)
+            if (ferry_stream_synchronize(basic.get(), stream) || ferry_stream_destroy(basic.get(), stream)) ++wrong;
+    };
+    std::vector<std::thread> threads;
+    for (int number = 0; number < thread_count; ++number)
+        threads.emplace_back(work, number);
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_LT(limits, thread_count * rounds);
+    const ferry_pool_stats stats = stats_of(shared);
+    EXPECT_EQ(stats.used_current, 0u);
+    EXPECT_LE(stats.reserved_high, std::uint64_t{48} << 20);
+}
+
+TEST_F(pinned_pools, serve_streams_of_several_devices) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    CUstream_st *far = nullptr;
+    ASSERT_OK(ferry_stream_create(basic.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &far));
+    const pool_owner small = new_pool(basic.get(), large);
+    void *const block = allocate(small, large, first);
+    for (int round = 0; round < 10; ++round) {
+        gate held(first);
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), block, first));
+        ASSERT_EQ(allocate(small, large, far), block);
+        EXPECT_EQ(raw().cuStreamQuery(far), CUDA_ERROR_NOT_READY);
+        held.open();
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), block, far));
+        ASSERT_EQ(allocate(small, large, first), block);
+    }
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), block));
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), far));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), far));
+}
+
+} // namespace
+} // namespace ferry::test
