@@ -207,6 +207,17 @@ TEST_F(pinned_pools, give_a_block_to_the_stream_that_freed_it_at_once) {
     }
 }
 
+TEST_F(pinned_pools, tell_the_per_thread_streams_of_two_threads_apart) {
+    void *const block = allocate(pool, large);
+    gate held(CU_STREAM_PER_THREAD);
+    free(block, CU_STREAM_PER_THREAD);
+    std::thread([&] {
+        void *const other = allocate(pool, large, CU_STREAM_PER_THREAD);
+        EXPECT_NE(other, block);
+        free(other);
+    }).join();
+}
+
 TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
     const pool_owner small = new_pool(basic.get(), 2 * large);
     void *const blocks[] = {allocate(small, large), allocate(small, large)};
@@ -662,6 +673,29 @@ TEST_F(pinned_pools, lose_no_block_to_an_error_that_stays) {
     driver.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, 1, true); // the context is lost: nothing runs there
     EXPECT_EQ(allocate(faulty, large), block);
     EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block));
+}
+
+TEST_F(pinned_pools, make_events_anew_that_ended_with_a_context) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const pool_owner faulty = new_pool(instance.get(), large);
+    const auto pass = [&](std::int32_t expected) {
+        void *const block = allocate(faulty, large, first);
+        const std::int32_t status = ferry_pinned_pool_free_async(faulty.get(), block, first);
+        EXPECT_STREQ(ferry_status_name(status), ferry_status_name(expected));
+        EXPECT_EQ(ferry_pinned_pool_free(faulty.get(), block), status ? FERRY_SUCCESS : FERRY_ERROR_ADDRESS);
+        EXPECT_OK(raw().cuStreamSynchronize(first));
+        stats_of(faulty); // what has passed is ready, and its event kept
+    };
+    pass(FERRY_SUCCESS);
+    driver.reset_counts();
+    driver.fail("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+    pass(FERRY_SUCCESS);
+    EXPECT_EQ(driver.calls("cuEventCreate"), 1);
+    driver.fail("cuEventRecord", CUDA_ERROR_INVALID_HANDLE, 1, true);
+    pass(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_HANDLE);
+    driver.heal();
+    pass(FERRY_SUCCESS);
 }
 
 TEST_F(pinned_pools, make_no_call_of_the_driver_without_a_stream) {
