@@ -1,6 +1,8 @@
 // Pinned pools: sizes and alignment, the order of streams, the limit, what fails on the way, and many threads.
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -225,22 +227,28 @@ TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
     EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none), FERRY_ERROR_LIMIT);
     EXPECT_EQ(none, nullptr);
     EXPECT_EQ(ferry_pinned_pool_alloc_async(small.get(), large, second, &none), FERRY_ERROR_LIMIT);
-    const CUstream third = new_stream();
+    const CUstream third = new_stream(), idle = new_stream();
     {
         gate held(first);
+        CUevent passed = nullptr;
+        ASSERT_OK(raw().cuEventCreate(&passed, CU_EVENT_DISABLE_TIMING));
+        ASSERT_OK(raw().cuEventRecord(passed, first));
+        ASSERT_OK(raw().cuStreamWaitEvent(third, passed, 0));
+        ASSERT_OK(raw().cuEventDestroy(passed));
         ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], first));
-        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[0], first));
+        ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[0], third));
         EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none), FERRY_ERROR_LIMIT) << "the host does not wait";
         EXPECT_EQ(allocate(small, large, second), blocks[1]);
         EXPECT_EQ(raw().cuStreamQuery(second), CUDA_ERROR_NOT_READY) << "it waits for the first";
-        EXPECT_EQ(raw().cuStreamQuery(third), CUDA_SUCCESS);
+        EXPECT_EQ(raw().cuStreamQuery(idle), CUDA_SUCCESS);
         ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], second));
     }
     EXPECT_OK(raw().cuStreamSynchronize(second));
     void *const again[] = {allocate(small, large), allocate(small, large)};
     for (void *const address : again)
         EXPECT_OK(ferry_pinned_pool_free(small.get(), address));
-    EXPECT_OK(raw().cuStreamDestroy(third));
+    for (const CUstream stream : {third, idle})
+        EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
 TEST_F(pinned_pools, do_not_give_the_host_what_was_allocated_and_freed_before_a_stream_came_so_far) {
@@ -378,14 +386,22 @@ TEST_F(pinned_pools, at_the_limit_give_back_what_is_free_in_other_sizes) {
     EXPECT_EQ(ferry_status_traits(FERRY_ERROR_LIMIT), FERRY_STATUS_RETRY);
 }
 
-TEST_F(pinned_pools, are_not_destroyed_while_blocks_are_allocated) {
-    ferry_pinned_pool *const other = new_pool(basic.get()).release();
-    void *address = nullptr;
-    ASSERT_OK(ferry_pinned_pool_alloc(other, 100, &address));
+TEST_F(pinned_pools, are_destroyed_when_no_block_is_allocated_and_wait_for_the_streams) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    ferry_pinned_pool *const other = new_pool(instance.get()).release();
+    void *blocks[3] = {};
+    for (void *&block : blocks)
+        ASSERT_OK(ferry_pinned_pool_alloc(other, large, &block));
+    EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[0], first));
+    EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[1], second));
     EXPECT_EQ(ferry_pinned_pool_destroy(other), FERRY_ERROR_IN_USE);
-    std::memset(address, 1, 100);
-    EXPECT_OK(ferry_pinned_pool_free_async(other, address, first));
+    std::memset(blocks[2], 1, large);
+    EXPECT_EQ(driver.calls("cuMemFreeHost"), 0);
+    EXPECT_OK(ferry_pinned_pool_free(other, blocks[2]));
     EXPECT_OK(ferry_pinned_pool_destroy(other));
+    EXPECT_EQ(driver.calls("cuEventSynchronize"), 2);
+    EXPECT_EQ(driver.calls("cuEventDestroy"), 2);
     EXPECT_OK(ferry_pinned_pool_destroy(nullptr));
 }
 
@@ -454,6 +470,81 @@ TEST_F(pinned_pools, take_blocks_back_from_host_functions) {
     EXPECT_OK(use.status);
     EXPECT_EQ(allocate(pool, large), use.block);
     free(use.block);
+}
+
+// A driver in which each call takes until another thread has freed a block, as a call does that waits for room in a
+// queue, which waits for a host function, which frees.
+struct slow_driver {
+    static ferry_pinned_pool *pool;
+    static std::vector<void *> blocks; // one is freed in each call, as long as there are any
+    static std::vector<std::thread> threads;
+    static int calls;
+
+    static void meanwhile() {
+        if (blocks.empty()) return;
+        const auto freed = std::make_shared<std::promise<std::int32_t>>();
+        std::future<std::int32_t> status = freed->get_future();
+        threads.emplace_back([freed, block = blocks.back()] { freed->set_value(ferry_pinned_pool_free(pool, block)); });
+        blocks.pop_back();
+        ++calls;
+        if (status.wait_for(std::chrono::seconds(10)) == std::future_status::ready)
+            EXPECT_OK(status.get());
+        else
+            ADD_FAILURE() << "nobody can free a block while the driver is at work";
+    }
+    template <auto entry> struct slow;
+    template <class... Arguments, CUresult (CUDAAPI *driver_table::*entry)(Arguments...)> struct slow<entry> {
+        static CUresult CUDAAPI call(Arguments... arguments) {
+            meanwhile();
+            return (raw().*entry)(arguments...);
+        }
+    };
+    static void *get_proc(void *, const char *name, int version) {
+        const std::pair<const char *, void *> entries[] = {
+#define SLOW(name) {#name, reinterpret_cast<void *>(slow<&driver_table::name>::call)}
+            SLOW(cuEventCreate),       SLOW(cuEventRecord),
+            SLOW(cuEventQuery),        SLOW(cuStreamWaitEvent),
+            SLOW(cuMemHostAlloc),      SLOW(cuMemFreeHost),
+            SLOW(cuStreamGetCtx),      SLOW(cuCtxGetCurrent),
+            SLOW(cuStreamIsCapturing), SLOW(cuThreadExchangeStreamCaptureMode),
+#undef SLOW
+        };
+        for (const auto &[slow_name, function] : entries)
+            if (std::strcmp(name, slow_name) == 0) return function;
+        const resolver inner = raw_entry_points();
+        return inner.get_proc(inner.user, name, version);
+    }
+};
+ferry_pinned_pool *slow_driver::pool = nullptr;
+std::vector<void *> slow_driver::blocks;
+std::vector<std::thread> slow_driver::threads;
+int slow_driver::calls = 0;
+
+TEST_F(pinned_pools, take_blocks_back_while_others_are_in_the_driver) {
+    ferry_options options = options_under_test();
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = slow_driver::get_proc;
+    const instance_owner instance = open_or_fail(options);
+    const pool_owner slow = new_pool(instance.get(), 2 * large);
+    slow_driver::pool = slow.get();
+    for (int i = 0; i < 100; ++i) {
+        void *const block = allocate(slow, 256);
+        slow_driver::blocks.push_back(block);
+    }
+    void *const block = allocate(slow, large);
+    gate held(first);
+    EXPECT_OK(ferry_pinned_pool_free_async(slow.get(), block, first));
+    EXPECT_EQ(allocate(slow, large, second), block);
+    held.open();
+    EXPECT_OK(ferry_pinned_pool_free_async(slow.get(), block, second));
+    EXPECT_OK(raw().cuStreamSynchronize(second));
+    EXPECT_OK(ferry_pinned_pool_free(slow.get(), allocate(slow, large)));
+    EXPECT_OK(ferry_pinned_pool_trim(slow.get(), 0));
+    EXPECT_GT(slow_driver::calls, 20);
+    for (void *const left : std::exchange(slow_driver::blocks, {}))
+        EXPECT_OK(ferry_pinned_pool_free(slow.get(), left));
+    for (std::thread &thread : std::exchange(slow_driver::threads, {}))
+        thread.join();
 }
 
 TEST_F(pinned_pools, refuse_bad_options_and_arguments) {
