@@ -1215,7 +1215,8 @@ FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size
 /*
  * Allocates `size` bytes for work on `stream`: what is enqueued there from now on may use them. The host may touch them
  * only as that work does, after the stream has come so far. A block that was freed on the same stream is given out at
- * once; where the pool is at its limit, `stream` is made to wait for a block that was freed on another one.
+ * once; where the pool is at its limit, or cannot grow, `stream` is made to wait for a block that was freed on another
+ * one.
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.

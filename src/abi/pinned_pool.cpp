@@ -15,34 +15,32 @@ struct ferry_pinned_pool {
 namespace {
 
 failure bad_option(std::int32_t status, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0) noexcept {
-    return {status, FERRY_SIDE_OPTIONS, field, limit, value};
+    return refuse(status, FERRY_SIDE_OPTIONS, field, limit, value);
 }
 
 failure read_options(const ferry_instance &instance, const ferry_pinned_pool_options *theirs,
-                     ferry_pinned_pool_options &options) noexcept {
-    if (!theirs) return {};
-    if (failure failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
+                     ferry_pinned_pool_options &options, host_request &request) noexcept {
+    if (theirs)
+        if (failure failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
     constexpr std::uint32_t known =
         FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED;
-    if (options.flags & ~known) return bad_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, known, options.flags);
+    if (options.flags & ~known) return bad_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.flags);
     if (options.reserved) return bad_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
-    if (options.numa < FERRY_NUMA_ANY || options.numa > FERRY_NUMA_NODE)
-        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA, FERRY_NUMA_NODE,
-                          static_cast<std::uint64_t>(options.numa));
-    if (options.numa == FERRY_NUMA_NODE && options.numa_node < 0)
-        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA_NODE, 0,
-                          static_cast<std::uint64_t>(options.numa_node));
-    if (options.numa != FERRY_NUMA_DEVICE) return {};
-    return on_side(check_device(instance, options.device), FERRY_SIDE_OPTIONS);
+    request.flags = options.flags;
+    request.owner = host_owner::pool;
+    return instance.pinned.find_node(options.numa, options.device, options.numa_node, request.node);
 }
 
 failure create(ferry_instance &instance, const ferry_pinned_pool_options *theirs, ferry_pinned_pool *&pool) noexcept {
     ferry_pinned_pool_options options = {};
-    if (failure failed = read_options(instance, theirs, options)) return failed;
+    host_request request;
+    if (failure failed = read_options(instance, theirs, options, request)) return failed;
+    const int device = options.numa == FERRY_NUMA_DEVICE ? options.device : 0;
     void *const place = instance.allocator.allocate(sizeof(ferry_pinned_pool), alignof(ferry_pinned_pool));
     if (!place) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
     pool = new (place)
-        ferry_pinned_pool{instance.allocator, pinned_pool(instance.cu, instance.contexts, instance.allocator, options)};
+        ferry_pinned_pool{instance.allocator, pinned_pool(instance.cu, instance.contexts, instance.pinned,
+                                                          instance.allocator, request, device, options.limit)};
     return {};
 }
 

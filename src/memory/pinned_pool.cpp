@@ -9,7 +9,7 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t page_size = 4096;
+constexpr std::uint64_t unit = 4096; // of slabs, on every system
 // A class takes as much again as it holds, within these: below 64 KiB memory costs as much to get as 64 KiB does, and
 // 2 MiB are a huge page.
 constexpr std::uint64_t least_slab = 64 << 10, largest_shared_slab = 2 << 20;
@@ -21,7 +21,7 @@ constexpr failure not_a_block = {.status = FERRY_ERROR_ADDRESS};
 constexpr failure at_limit = {.status = FERRY_ERROR_LIMIT};
 constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
-constexpr std::uint64_t to_pages(std::uint64_t size) noexcept { return (size + page_size - 1) / page_size * page_size; }
+constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return (size + unit - 1) / unit * unit; }
 
 // Whether work is over by what an event says of it. An event that is lost with its context has nothing to wait for; any
 // other failure tells nothing, and the block stays where it is.
@@ -39,43 +39,42 @@ const void *name_of(CUstream stream) noexcept {
 
 } // namespace
 
-pinned_pool::pinned_pool(const driver_table &cu, device_contexts &contexts, const allocator &memory,
-                         const ferry_pinned_pool_options &options) noexcept
-    : cu_(cu), contexts_(contexts), memory_(memory), options_(options), slabs_(memory), events_(memory) {}
+pinned_pool::pinned_pool(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned,
+                         const allocator &memory, const host_request &request, int device, std::uint64_t limit) noexcept
+    : cu_(cu), contexts_(contexts), pinned_(pinned), memory_(memory), request_(request), device_(device), limit_(limit),
+      slabs_(memory), events_(memory) {}
 
 // ---- Memory
 
 failure pinned_pool::enter_own_context(context_scope &scope) noexcept {
     CUcontext context = nullptr;
-    const int device = options_.numa == FERRY_NUMA_DEVICE ? options_.device : 0;
-    if (failure failed = contexts_.get(device, context)) return failed;
+    if (failure failed = contexts_.get(device_, context)) return failed;
     return scope.enter(context);
 }
 
 failure pinned_pool::take_memory(std::uint64_t size, std::byte *&base) noexcept {
     context_scope scope(cu_);
     if (failure failed = enter_own_context(scope)) return failed;
-    unsigned flags = 0;
-    if (options_.flags & FERRY_HOST_WRITE_COMBINED) flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
-    if (!(options_.flags & FERRY_HOST_NOT_PORTABLE)) flags |= CU_MEMHOSTALLOC_PORTABLE;
-    if (!(options_.flags & FERRY_HOST_NOT_MAPPED)) flags |= CU_MEMHOSTALLOC_DEVICEMAP;
-    void *address = nullptr;
-    const CUresult result = cu_.cuMemHostAlloc(&address, size, flags);
-    base = static_cast<std::byte *>(address);
-    return to_failure(result);
+    host_request request = request_;
+    request.size = size;
+    host_block taken = {};
+    if (failure failed = pinned_.allocate(request, taken)) return failed;
+    base = reinterpret_cast<std::byte *>(taken.address);
+    return {};
 }
 
 failure pinned_pool::give_memory(const slab &gone) noexcept {
     context_scope scope(cu_);
     if (failure failed = enter_own_context(scope)) return failed;
-    return to_failure(cu_.cuMemFreeHost(gone.base));
+    const failure failed = pinned_.free(reinterpret_cast<std::uintptr_t>(gone.base), host_owner::pool);
+    return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? failure{} : failed; // it ended with its context
 }
 
 // ---- Slabs
 
 std::uint64_t pinned_pool::room() const noexcept {
-    if (!options_.limit) return UINT64_MAX / page_size * page_size;
-    return (options_.limit - std::min(options_.limit, reserved_ + growing_)) / page_size * page_size;
+    const std::uint64_t limit = limit_ ? limit_ : UINT64_MAX;
+    return (limit - std::min(limit, reserved_ + growing_)) / unit * unit;
 }
 
 std::uint64_t pinned_pool::ready_bytes() const noexcept {
@@ -100,16 +99,16 @@ void pinned_pool::insert(slab &made) noexcept {
 failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     class_state &of = classes_[block_class];
     const std::uint64_t block_size = block_class_size(block_class);
-    if (to_pages(block_size) > room()) {
+    if (to_units(block_size) > room()) {
         collect(held);
         if ((found = take_ready(block_class))) return {};
-        const std::uint64_t missing = to_pages(block_size) - room();
+        const std::uint64_t missing = to_units(block_size) - room();
         if (missing > ready_bytes()) return at_limit;
         if (failure failed = give_back(missing, held)) return failed;
-        if (to_pages(block_size) > room()) return at_limit; // others were faster
+        if (to_units(block_size) > room()) return at_limit; // others were faster
     }
     const std::uint64_t wanted = std::max(std::clamp(of.held, least_slab, largest_shared_slab), block_size);
-    const std::uint64_t count = std::min(wanted, room()) / block_size, size = to_pages(count * block_size);
+    const std::uint64_t count = std::min(wanted, room()) / block_size, size = to_units(count * block_size);
     const std::uint64_t record_size = sizeof(slab) + count * sizeof(block);
     if (!slabs_.reserve(slabs_.size() + unlisted_slabs_ + 1)) return out_of_memory;
     auto *const made = static_cast<slab *>(memory_.allocate(record_size, alignof(slab)));

@@ -15,14 +15,15 @@
 #include "base/growing.h"
 #include "device/contexts.h"
 #include "memory/block_class.h"
+#include "memory/pinned.h"
 
 namespace ferry {
 
 class pinned_pool {
 public:
-    // The options have been checked.
-    pinned_pool(const driver_table &cu, device_contexts &contexts, const allocator &memory,
-                const ferry_pinned_pool_options &options) noexcept;
+    // Slabs are allocated as `request` says, in the context in use for `device`. A limit of 0 is none.
+    pinned_pool(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned, const allocator &memory,
+                const host_request &request, int device, std::uint64_t limit) noexcept;
 
     failure allocate(std::uint64_t size, void *&address) noexcept { return allocate_for(nullptr, size, address); }
     failure allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept;
@@ -154,8 +155,11 @@ private:
 
     const driver_table &cu_;
     device_contexts &contexts_;
+    pinned_memory &pinned_;
     const allocator &memory_;
-    const ferry_pinned_pool_options options_;
+    const host_request request_;
+    const int device_;
+    const std::uint64_t limit_;
 
     std::mutex mutex_;
     class_state classes_[block_class_count];
