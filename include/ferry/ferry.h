@@ -1204,7 +1204,8 @@ FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
  * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
  *
  * Thread-safety: safe.
- * Blocking:      only where the pool has to grow, as ferry_host_alloc.
+ * Blocking:      only where the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, where it first has to give
+ *                back what is free in other sizes because of its limit.
  * Ownership:     *address is the caller's until it is freed, on a stream or not.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT where neither what is free nor the pool's limit
  *                serves: a later call may succeed, when streams have passed their frees; as ferry_host_alloc.
