@@ -22,19 +22,24 @@ void no_longer_shared(driver &cu, const allocation &memory) {
     if (memory.shared_at) cu.own->retire(*memory.shared_at);
 }
 
-// A file is never opened a second time: see the locks in sharing.cpp.
+// A file is never opened a second time, nor closed by whoever happens to be the last to use it: see the locks in
+// sharing.cpp.
 std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name) {
     if (cu.own && cu.own->is_named_by(name)) return cu.own;
-    if (cu.own && cu.own->is_same_file(name)) return nullptr;
-    std::erase_if(cu.others, [](const auto &gone) { return gone.expired(); });
-    for (const auto &weak : cu.others)
-        if (auto known = weak.lock()) {
-            if (known->is_named_by(name)) return known;
-            if (known->is_same_file(name)) return nullptr;
-        }
+    if (name.process == getpid()) return nullptr;
+    forget_unused_processes(cu);
+    for (const auto &known : cu.others) {
+        if (known->is_named_by(name)) return known;
+        if (known->is_same_file(name)) return nullptr;
+    }
+    cu.others.reserve(cu.others.size() + 1);
     auto found = shared_process::open(name);
     if (found) cu.others.push_back(found);
     return found;
+}
+
+void forget_unused_processes(driver &cu) {
+    std::erase_if(cu.others, [](const auto &one) { return one.use_count() == 1; });
 }
 
 std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &from, const shared_slot &what,

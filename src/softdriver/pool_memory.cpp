@@ -198,6 +198,7 @@ void collect_frees(driver &cu) {
         return true;
     });
     collect_graph_memory(cu);
+    forget_unused_processes(cu);
     cu.pools.each([&](pool &one) {
         collect_freed_blocks(cu, one);
         if (one.destroyed) release_down_to(cu, one, 0);

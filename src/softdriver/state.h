@@ -185,10 +185,10 @@ struct driver {
     heap host_memory;                        // addresses for pools on the host; empty until one is used
     std::vector<graph_memory_ptr> of_graphs; // and of captures under way
     std::vector<late_free> late_frees;
-    heap imports;                                      // device addresses for memory of other processes
-    std::shared_ptr<shared_process> own;               // null until something is shared
-    std::vector<std::weak_ptr<shared_process>> others; // that have shared with this one
-    std::vector<capture_ptr> captures;                 // under way
+    heap imports;                                        // device addresses for memory of other processes
+    std::shared_ptr<shared_process> own;                 // null until something is shared
+    std::vector<std::shared_ptr<shared_process>> others; // that have shared with this one
+    std::vector<capture_ptr> captures;                   // under way
     std::uint64_t managed_bytes = 0;
     std::uint64_t next_id = 1;
     class engine engine;
@@ -273,6 +273,7 @@ std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name
 // Maps what a slot names; the rest of the allocation is `like`.
 std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &from, const shared_slot &what,
                              allocation like);
+void forget_unused_processes(driver &cu);
 void end_import(driver &cu, const allocation &gone);
 
 // graph_memory.cpp
