@@ -406,17 +406,26 @@ TEST_F(driver_pools_test, memory_of_host_pools_is_host_memory_that_a_device_reac
         CUmemAccess_flags flags{};
         EXPECT_OK(raw().cuMemPoolGetAccess(&flags, pool, &device));
         EXPECT_EQ(CU_MEM_ACCESS_FLAGS_PROT_NONE, flags);
+        CUdeviceptr alias = address;
+        CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+        void *out[] = {&alias};
+        EXPECT_OK(raw().cuPointerGetAttributes(1, asked, out, address));
+        EXPECT_EQ(0u, alias);
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8Async(address, 9, 4096, stream));
+        device_memory copied(4096);
+        std::memset(reinterpret_cast<void *>(address), 1, 4096);
+        EXPECT_OK(raw().cuMemcpyHtoDAsync(copied, reinterpret_cast<void *>(address), 4096, stream));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(bytes(4096, std::byte{1}), read_back(copied, 4096));
 
         const CUmemAccessDesc access = access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
         ASSERT_OK(raw().cuMemPoolSetAccess(pool, &access, 1));
         EXPECT_OK(raw().cuMemPoolGetAccess(&flags, pool, &device));
         EXPECT_EQ(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, flags);
-        CUdeviceptr alias = 0;
         EXPECT_OK(raw().cuPointerGetAttribute(&alias, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address));
         EXPECT_EQ(address, alias);
         auto *const data = reinterpret_cast<unsigned char *>(address);
         std::iota(data, data + 4096, static_cast<unsigned char>(0));
-        device_memory copied(4096);
         EXPECT_OK(raw().cuMemcpyHtoDAsync(copied, data, 4096, stream));
         EXPECT_OK(raw().cuMemsetD8Async(address, 9, 4096, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -526,6 +535,7 @@ TEST_F(driver_pools_test, a_graph_that_frees_what_it_allocates_runs_again_and_ag
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_OK(raw().cuMemAllocAsync(&address, 4096, stream));
     EXPECT_NE(0u, address);
+    EXPECT_FALSE(is_known(address)) << "before its launch";
     EXPECT_OK(raw().cuMemsetD8Async(address, 5, 4096, stream));
     EXPECT_OK(raw().cuMemcpyDtoHAsync(host.data(), address, 4096, stream));
     EXPECT_OK(raw().cuMemFreeAsync(address, stream));
@@ -556,6 +566,34 @@ TEST_F(driver_pools_test, a_graph_that_leaves_its_memory_runs_again_when_that_is
     ASSERT_OK(raw().cuGraphLaunch(captured.runs, stream));
     EXPECT_OK(raw().cuMemFreeAsync(address, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(driver_pools_test, pools_are_left_alone_on_a_thread_that_captures) {
+    test_pool pool;
+    test_stream stream;
+    test_stream beside;
+    CUdeviceptr address = 0;
+    std::uint64_t number = 0;
+    CUmemoryPool made = nullptr;
+    const CUmemPoolProps props = props_of_device(0);
+    const auto breaks_capture = [&](auto call) {
+        CUgraph graph = nullptr;
+        EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, call());
+        EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
+    };
+    breaks_capture([&] { return raw().cuMemPoolCreate(&made, &props); });
+    breaks_capture([&] { return raw().cuMemPoolDestroy(pool); });
+    breaks_capture([&] { return raw().cuMemPoolTrimTo(pool, 0); });
+    breaks_capture([&] { return raw().cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &number); });
+    breaks_capture([&] { return raw().cuMemAllocAsync(&address, 4096, beside); });
+
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(raw().cuDeviceGetDefaultMemPool(&made, 0));
+    EXPECT_OK(raw().cuDeviceGetMemPool(&made, 0));
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
 TEST_F(driver_pools_test, a_capture_frees_no_memory_that_lives_outside_graphs) {

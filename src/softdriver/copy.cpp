@@ -31,6 +31,16 @@ side resolve_array(driver &cu, const place &at, const extent &size) {
     return {.memory = side::kind::array, .device = of->device, .tiles = of->layout, .x = at.x, .y = at.y, .z = at.z};
 }
 
+side::kind kind_of(driver &cu, const allocation &memory) {
+    if (memory.kind == allocation_kind::device) return side::kind::device;
+    if (memory.kind == allocation_kind::managed) return side::kind::managed;
+    if (!memory.is_stream_ordered()) return side::kind::pinned;
+    // A pool's on the host: pinned for the devices that have access, pageable for the others (seen on CUDA 13.0, H200).
+    const context *const current = find_current_context(cu);
+    const bool has_access = current ? can_reach(*current, memory) : memory.accessible_from() != 0;
+    return has_access ? side::kind::pinned : side::kind::pageable;
+}
+
 side resolve_linear(driver &cu, const place &at, const extent &size) {
     const std::size_t row = sum(at.x, size.width);
     const std::size_t rows = sum(at.y, size.height);
@@ -53,9 +63,7 @@ side resolve_linear(driver &cu, const place &at, const extent &size) {
     // A range must lie in one allocation, or outside all of them if it is pageable (trap 6).
     require(must_be_known ? contained : !memory || contained);
     if (!memory) return found;
-    found.memory = memory->on_host()                          ? side::kind::pinned
-                   : memory->kind == allocation_kind::managed ? side::kind::managed
-                                                              : side::kind::device;
+    found.memory = kind_of(cu, *memory);
     found.device = memory->device;
     found.stream_ordered = memory->is_stream_ordered();
     return found;
@@ -65,7 +73,8 @@ side resolve_linear(driver &cu, const place &at, const extent &size) {
 // is checked against the current context, whichever stream the copy is on (both seen on CUDA 13.0 with two H200), and
 // the driver crashes where there is none.
 void require_access(driver &cu, const side &end) {
-    if (end.stream_ordered) require(can_reach(current_context(cu), *find_allocation(cu, end.start)));
+    if (end.memory == side::kind::device && end.stream_ordered)
+        require(can_reach(current_context(cu), *find_allocation(cu, end.start)));
 }
 
 struct run_of_bytes {

@@ -98,6 +98,12 @@ const allocation &find_host(driver &cu, const void *address) {
 
 const allocation *find_allocation(const driver &cu, std::uintptr_t address) { return find_overlapping(cu, address, 1); }
 
+// Until its graph is launched, what a capture has allocated is there for the capture alone (seen on CUDA 13.0, H200).
+const allocation *find_told_of(const driver &cu, std::uintptr_t address) {
+    const allocation *const found = find_allocation(cu, address);
+    return found && !found->awaits_launch() ? found : nullptr;
+}
+
 const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size) {
     // Allocations do not overlap: step back from the end of the range until one ends before it begins.
     auto after = cu.allocations.lower_bound(address + size);
@@ -165,6 +171,7 @@ CUresult cuMemFree(CUdeviceptr address) {
     return enter([&](driver &cu) {
         if (!address) return;
         free_exactly(cu, address, [](const allocation &memory) {
+            if (memory.awaits_launch()) return false;
             return memory.is_stream_ordered() || memory.kind == allocation_kind::managed ||
                    (memory.kind == allocation_kind::device && !memory.imported);
         });

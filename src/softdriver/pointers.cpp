@@ -89,7 +89,7 @@ CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdevic
     return enter([&](driver &cu) {
         require(out);
         std::uint64_t scratch = 0; // the caller's value stays as it was where the call fails
-        const allocation *const memory = find_allocation(cu, address);
+        const allocation *const memory = find_told_of(cu, address);
         require(memory && read(cu, memory, address, attribute, &scratch));
         read(cu, memory, address, attribute, out);
     });
@@ -98,7 +98,7 @@ CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdevic
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **out, CUdeviceptr address) {
     return enter([&](driver &cu) {
         require(count != 0 && attributes && out);
-        const allocation *const memory = find_allocation(cu, address);
+        const allocation *const memory = find_told_of(cu, address);
         for (unsigned i = 0; i < count; ++i) {
             require(out[i]);
             read(cu, memory, address, attributes[i], out[i]);
@@ -108,7 +108,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
 
 CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr address) {
     return enter([&](driver &cu) {
-        const allocation *const memory = find_allocation(cu, address);
+        const allocation *const memory = find_told_of(cu, address);
         require(memory && is_reached(cu, *memory), CUDA_ERROR_NOT_FOUND);
         if (base) *base = memory->address;
         if (size) *size = memory->size;

@@ -118,7 +118,8 @@ CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &fro
     }
     std::size_t rounded = bytes;
     require(heap::round_up(rounded), CUDA_ERROR_OUT_OF_MEMORY);
-    enqueue(cu, on, {}); // what comes after the allocation comes after what the stream has waited for
+    refuse_if_capture_forbids(cu); // seen on CUDA 13.0, H200
+    enqueue(cu, on, {});           // what comes after the allocation comes after what the stream has waited for
     const std::uintptr_t taken = take(cu, from, on, rounded);
     try {
         cu.allocations[taken] = {.address = taken,
@@ -218,6 +219,7 @@ void after_synchronising(driver &cu) {
 
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t kept) {
     return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
         pool &of = find_pool(cu, handle);
         require(!of.exporter);
         collect_freed_blocks(cu, of);
@@ -247,10 +249,9 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
         require(found != cu.allocations.end());
         const allocation &memory = found->second;
         require(memory.is_stream_ordered() || (memory.kind == allocation_kind::device && !memory.imported));
-        if (on.capturing)
-            free_in_capture(cu, on, memory);
-        else
-            free_in_order(cu, on, found);
+        if (on.capturing) return free_in_capture(cu, on, memory);
+        require(!memory.awaits_launch());
+        free_in_order(cu, on, found);
     });
 }
 

@@ -111,6 +111,7 @@ pool &find_pool(driver &cu, CUmemoryPool handle) {
 
 CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *asked) {
     return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
         require(handle && asked);
         check(*asked);
         find_place(cu, asked->location);
@@ -124,6 +125,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *asked) {
 // What is still in use stays, and takes the pool along when it goes.
 CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
         pool &gone = find_pool(cu, handle);
         require(!gone.is_default);
         pool_place &at = find_place(cu, gone.location);
@@ -136,6 +138,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
     return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
         pool &of = find_pool(cu, handle);
         require(value);
         if (int *const turned = find_switch(of, attribute)) {
@@ -165,6 +168,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
     return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
         pool &of = find_pool(cu, handle);
         require(value);
         if (const int *const turned = find_switch(of, attribute)) {
@@ -180,6 +184,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 // All of the descriptors or none.
 CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count) {
     return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
         pool &of = find_pool(cu, handle);
         require(map && count != 0);
         std::uint64_t wanted = of.accessible_from;
@@ -200,6 +205,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, siz
 
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *at) {
     return enter([&](driver &cu) {
+        refuse_if_capture_forbids(cu);
         const pool &of = find_pool(cu, handle);
         require(flags && at);
         bool has_access = !of.on_device();

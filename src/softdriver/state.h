@@ -146,6 +146,7 @@ struct allocation {
 
     bool on_host() const { return kind == allocation_kind::host || kind == allocation_kind::registered; }
     bool is_stream_ordered() const { return pool || graph; }
+    bool awaits_launch() const { return graph && !graph->live; }
     std::uint64_t accessible_from() const { return pool ? pool->accessible_from : graph->accessible_from; }
 };
 
@@ -249,6 +250,7 @@ bool can_reach(const context &from, const allocation &memory);
 
 // memory.cpp
 const allocation *find_allocation(const driver &cu, std::uintptr_t address);
+const allocation *find_told_of(const driver &cu, std::uintptr_t address); // what programs can ask after, and free
 const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size);
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone);
 void give_back(driver &cu, const allocation &memory); // of no pool and no graph
