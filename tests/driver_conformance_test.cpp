@@ -1835,6 +1835,17 @@ TEST_F(driver_test, what_a_capture_cannot_hold_is_refused_and_breaks_it) {
     EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, broken_by([&] { return raw().cuCtxSynchronize(); }));
 }
 
+TEST_F(driver_test, copies_that_name_contexts_are_not_captured) {
+    device_memory from(64);
+    device_memory to(64);
+    test_stream stream;
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                  raw().cuMemcpyPeerAsync(to, context, from, context, 64, stream));
+    EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
+}
+
 TEST_F(driver_test, a_capture_on_a_non_blocking_stream_lets_synchronous_copies_and_refusals_pass) {
     device_memory memory(64);
     test_stream stream;

@@ -206,6 +206,7 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
     }
     imitate_faults_of_layers(cu, asked, source, destination);
     stream &on = asynchronous ? find_stream(cu, handle) : current_context(cu).legacy;
+    if (asked.peer && on.capturing) invalidate(*on.capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 
     const bool from_host = source.on_host();
     const bool to_host = destination.on_host();
