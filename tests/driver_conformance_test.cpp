@@ -431,7 +431,7 @@ TEST_F(driver_test, the_kind_host_is_a_hint_and_a_level_of_detail_is_read_of_arr
     EXPECT_EQ(bytes(data.begin() + 64, data.begin() + 128), out);
 }
 
-TEST_F(driver_test, a_copy_may_not_span_registered_and_other_host_memory) {
+TEST_F(driver_test, a_copy_may_not_leave_a_registration_but_may_run_into_one) {
     constexpr size_t page = 4096;
     bytes buffer(6 * page);
     auto *const aligned =
@@ -442,7 +442,27 @@ TEST_F(driver_test, a_copy_may_not_span_registered_and_other_host_memory) {
     EXPECT_OK(raw().cuMemcpyHtoD(memory, aligned, page));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(memory, aligned, 2 * page));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(memory, aligned + page, 2 * page));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyDtoH(aligned, memory, 2 * page));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy(reinterpret_cast<CUdeviceptr>(aligned + 2 * page),
+                                                           reinterpret_cast<CUdeviceptr>(aligned + page / 2), page));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(reinterpret_cast<CUdeviceptr>(aligned), 1, 2 * page));
+    CUDA_MEMCPY2D rows = {};
+    rows.srcMemoryType = CU_MEMORYTYPE_HOST;
+    rows.srcHost = aligned;
+    rows.srcPitch = page;
+    rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    rows.dstDevice = memory;
+    rows.dstPitch = rows.WidthInBytes = 64;
+    rows.Height = 2;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy2D(&rows)); // a row in each
+    rows.srcHost = aligned + page;
+    rows.srcPitch = page / 2;
+    EXPECT_OK(raw().cuMemcpy2D(&rows)); // only the padding leaves
     EXPECT_OK(raw().cuMemHostUnregister(aligned));
+    const bytes told = random_bytes(4 * page, 24);
+    std::memcpy(aligned, told.data(), told.size());
+    EXPECT_OK(raw().cuMemcpyHtoD(memory, aligned, 4 * page)); // begins and ends in pageable memory
+    EXPECT_EQ(told, read_back(memory, told.size()));
     EXPECT_OK(raw().cuMemHostUnregister(aligned + page));
     EXPECT_OK(raw().cuMemcpyHtoD(memory, aligned, 4 * page));
 }

@@ -1,4 +1,5 @@
 // The copies: lay out, resolve, check, choose the context, plan; then run, or tell what would run.
+#include <algorithm>
 #include <cstdio>
 
 #include "abi/instance.h"
@@ -7,6 +8,7 @@
 #include "copy/shape.h"
 #include "plan/plan.h"
 #include "route/driver_route.h"
+#include "route/parts.h"
 
 namespace ferry {
 namespace {
@@ -16,10 +18,10 @@ failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy
     // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.
     const bool need_host_kind = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
     if (failure failed = resolve_place(instance.cu, copy.source, shape.source.span,
-                                       {instance.full_checks, need_host_kind}, ends.source))
+                                       {&instance.pinned.ranges(), instance.full_checks, need_host_kind}, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
     if (failure failed = resolve_place(instance.cu, copy.destination, shape.destination.span,
-                                       {instance.full_checks, false}, ends.destination))
+                                       {&instance.pinned.ranges(), instance.full_checks, false}, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
 }
@@ -87,7 +89,11 @@ failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form fo
         end_contexts contexts = {choice.wanted, choice.wanted};
         if (plan.names_contexts)
             if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
-        return run_driver_route(instance.cu, shape, plan, form, contexts, stream);
+        const failure result = run_driver_route(instance.cu, shape, plan, form, contexts, stream);
+        const host_ranges &ranges = instance.pinned.ranges();
+        if (result && result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, ranges))
+            return run_in_parts(instance.cu, ranges, shape, facts, contexts, stream);
+        return result;
     });
 }
 
@@ -117,8 +123,22 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
             memory_kind source = shape.source.kind, destination = shape.destination.kind;
             if (failure failed = look_up_kind(instance.cu, shape.source.span.first, source)) return failed;
             if (failure failed = look_up_kind(instance.cu, shape.destination.span.first, destination)) return failed;
-            found.blocks = static_cast<std::int32_t>(blocking_of(source, destination, form));
-            found.synchronises = plan.synchronise_after;
+            const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {
+                const auto blocks = static_cast<std::int32_t>(blocking_of(source, destination, form));
+                found.blocks = std::max(found.blocks, blocks);
+                found.synchronises |= plan.synchronise_after;
+                ++found.calls;
+            };
+            const host_ranges &ranges = instance.pinned.ranges();
+            if (!crosses_border(shape, ranges)) {
+                add_call(source, destination, plan);
+            } else {
+                const auto add_part = [&](const ferry::shape &part, const copy_plan &plan) noexcept -> failure {
+                    add_call(part.source.kind, part.destination.kind, plan);
+                    return {};
+                };
+                if (failure failed = for_each_planned_part(instance.cu, ranges, shape, facts, add_part)) return failed;
+            }
             std::snprintf(found.driver_call, sizeof found.driver_call, "%s", driver_call_name(plan, form));
             found.context_device = facts.context_device;
             found.source_memory = public_kind(source);
@@ -128,7 +148,6 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
             found.width = shape.width;
             found.height = shape.height;
             found.depth = shape.depth;
-            found.calls = 1;
             return {};
         });
     if (failed) return failed;

@@ -8,6 +8,7 @@
 #include "plan/plan.h"
 #include "route/driver_fill.h"
 #include "route/driver_route.h"
+#include "route/parts.h"
 
 namespace ferry {
 namespace {
@@ -18,7 +19,7 @@ failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form fo
     if (shape.width == 0) return {};
     resolved_place resolved;
     if (failure failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
-                                       {instance.full_checks, true}, resolved))
+                                       {&instance.pinned.ranges(), instance.full_checks, true, true}, resolved))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (failure failed = settle_fill(resolved, shape)) return failed;
     const int device = shape.destination.device;
@@ -26,15 +27,11 @@ failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form fo
     if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, device, choice)) return failed;
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
-        address_facts facts;
-        if (failure failed = look_up_address(instance.cu, shape.destination.span.first, ask::ranges_too, facts))
-            return failed;
-        if (facts.device_address) shape.destination.span.first = facts.device_address;
-    }
-    const failure result = run_driver_fill(instance.cu, shape, stream);
-    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && device >= 0 &&
-        !is_within_reach(instance.cu, shape.destination.span.first)) {
+    constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
+    failure result = run_driver_fill(instance.cu, shape, stream);
+    if (result.status == refused && shape.destination.kind == memory_kind::pinned)
+        result = run_fill_in_parts(instance.cu, instance.pinned.ranges(), shape, result, stream);
+    if (result.status == refused && device >= 0 && !is_within_reach(instance.cu, shape.destination.span.first)) {
         int context_device = -1;
         if (failure failed = instance.contexts.device_of_current(choice.wanted, context_device)) return failed;
         if (context_device != device) // the memory is another device's than the stream

@@ -134,7 +134,8 @@ int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_
 int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     address_facts facts;
-    if (failure failed = look_up_address(instance->cu, address, ask::ranges_too, facts)) return failed.status;
+    if (failure failed = look_up_whole_range(instance->cu, instance->pinned.ranges(), address, facts))
+        return failed.status;
     ferry_address_info found = {};
     found.memory = public_kind(facts.kind);
     found.device = facts.device;

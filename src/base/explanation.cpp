@@ -29,12 +29,14 @@ end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
 std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept {
     constexpr const char *waits[] = {"does not block", "blocks until the source has been read", "blocks until done"};
     const bool is_known = told.blocks >= 0 && told.blocks <= FERRY_BLOCKS_UNTIL_DONE;
+    char calls[24] = "";
+    if (told.calls > 1) std::snprintf(calls, sizeof calls, " in %" PRIu32 " calls", told.calls);
     const int length =
         told.route == FERRY_ROUTE_NONE
             ? std::snprintf(buffer, size, "nothing to copy")
             : std::snprintf(buffer, size,
-                            "driver route: %s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s",
-                            told.driver_call, told.synchronises ? " and cuStreamSynchronize" : "",
+                            "driver route: %s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s",
+                            told.driver_call, calls, told.synchronises ? " and cuStreamSynchronize" : "",
                             name_of(told.source_memory, told.source_device).text,
                             name_of(told.destination_memory, told.destination_device).text, told.width, told.height,
                             told.depth, is_known ? waits[told.blocks] : "");

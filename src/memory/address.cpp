@@ -35,6 +35,17 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     return {};
 }
 
+failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
+                            address_facts &facts) noexcept {
+    if (failure failed = look_up_address(cu, address, ask::ranges_too, facts)) return failed;
+    host_registration registration;
+    if (facts.kind == memory_kind::pinned && ranges.find_registration(address, registration)) {
+        facts.range_start = registration.address;
+        facts.range_size = registration.size;
+    }
+    return {};
+}
+
 failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept {
     if (kind == memory_kind::array) return {};
     address_facts facts;

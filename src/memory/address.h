@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "driver/table.h"
+#include "memory/host_ranges.h"
 
 namespace ferry {
 
@@ -45,6 +46,10 @@ enum class ask { kind_only, ranges_too };
 
 // Unknown addresses are pageable. Needs no current context.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
+
+// With the whole of a registration for its range, however many pieces it was given to the driver in.
+failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
+                            address_facts &facts) noexcept;
 
 // What the driver says of memory that was taken at the caller's word: pageable or pinned, device or managed. Arrays stay
 // arrays.

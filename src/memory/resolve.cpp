@@ -1,5 +1,7 @@
 #include "memory/resolve.h"
 
+#include <algorithm>
+
 #include "driver/formats.h"
 #include "driver/result.h"
 
@@ -23,32 +25,55 @@ failure compare(const ferry_place &place, const address_facts &facts) noexcept {
     return {};
 }
 
-// The driver knows nothing of pageable memory, but it knows where memory of its own begins, and the system knows what
-// the process may read: a freed or mistyped address is told from host memory by that.
-failure check_pageable_span(const driver_table &cu, const address_span &span) noexcept {
-    address_facts last;
-    if (failure failed = look_up_address(cu, span.last, ask::ranges_too, last)) return failed;
-    if (last.kind != memory_kind::pageable)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, last.range_start, span.last + 1);
-    return host_range_is_readable(span.first, span.last) ? failure{} : wrong_address;
+// Host memory may be registered in several ranges, one after the other, with pageable memory between them: the instance
+// knows its registrations. The driver knows nothing of pageable memory, but it knows where memory of its own begins, and
+// the system knows what the process may read: a freed or mistyped address is told from host memory by that.
+failure check_host_span(const driver_table &cu, const address_span &span, const host_ranges &ranges,
+                        bool may_be_pageable) noexcept {
+    const auto refuse_end = [&](std::uint64_t limit) noexcept {
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, limit, span.last + 1);
+    };
+    for (std::uint64_t first = span.first;;) {
+        host_registration registered;
+        const bool is_registered = ranges.find_registration(first, registered);
+        const std::uint64_t end =
+            is_registered ? registered.address + registered.size : ranges.next_registration(first);
+        const std::uint64_t last = std::min(end - 1, span.last);
+        if (!is_registered) {
+            if (!may_be_pageable) return refuse_end(first);
+            address_facts facts;
+            if (first != span.first)
+                if (failure failed = look_up_address(cu, first, ask::kind_only, facts)) return failed;
+            if (facts.kind != memory_kind::pageable) return refuse_end(first);
+            if (failure failed = look_up_address(cu, last, ask::ranges_too, facts)) return failed;
+            if (facts.kind != memory_kind::pageable) return refuse_end(facts.range_start);
+        }
+        if (!host_range_is_readable(first, last)) return wrong_address;
+        if (end > span.last) return {};
+        first = end;
+    }
 }
 
 } // namespace
 
-failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span, bool full_checks,
-                   resolved_place &resolved) noexcept {
+failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
+                   const resolve_options &options, resolved_place &resolved) noexcept {
     address_facts facts;
-    const std::uint64_t address = full_checks ? span.first : place.address;
-    if (failure failed = look_up_address(cu, address, full_checks ? ask::ranges_too : ask::kind_only, facts))
+    const bool all = options.full_checks;
+    if (failure failed =
+            look_up_address(cu, all ? span.first : place.address, all ? ask::ranges_too : ask::kind_only, facts))
         return failed;
     if (failure failed = compare(place, facts)) return failed;
-    if (full_checks && facts.kind == memory_kind::pageable)
-        if (failure failed = check_pageable_span(cu, span)) return failed;
     resolved.kind = facts.kind;
     resolved.device = facts.device;
     resolved.range_start = facts.range_start;
     resolved.range_size = facts.range_size;
-    return {};
+    if (!all) return {};
+    if (facts.kind == memory_kind::pageable) return check_host_span(cu, span, *options.ranges, true);
+    const bool leaves = facts.range_size && span.last - facts.range_start >= facts.range_size;
+    if (facts.kind != memory_kind::pinned || !leaves || !options.ranges->end_of_piece(span.first)) return {};
+    resolved.range_size = 0;
+    return check_host_span(cu, span, *options.ranges, !options.needs_registered);
 }
 
 failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept {

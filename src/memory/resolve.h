@@ -2,6 +2,7 @@
 #pragma once
 
 #include "memory/address.h"
+#include "memory/host_ranges.h"
 
 namespace ferry {
 
@@ -24,8 +25,10 @@ struct resolved_place {
 };
 
 struct resolve_options {
+    const host_ranges *ranges; // that a copy may cross
     bool full_checks = false;
-    bool need_host_kind = false; // tell pageable host memory from pinned
+    bool need_host_kind = false;   // tell pageable host memory from pinned
+    bool needs_registered = false; // all of it, if it begins in registered memory
 };
 
 // The bytes that a copy touches at a linear place: the addresses of the first and the last one.
@@ -36,7 +39,7 @@ struct address_span {
 
 // Asks the driver; part of resolve_place.
 [[gnu::noinline]] failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
-                                     bool full_checks, resolved_place &resolved) noexcept;
+                                     const resolve_options &options, resolved_place &resolved) noexcept;
 
 // The kind must be a known one and the device in range, as lay_out of copy/shape.h checks. `span` is read for linear
 // places when all is checked.
@@ -47,8 +50,7 @@ inline failure resolve_place(const driver_table &cu, const ferry_place &place, c
     const bool is_array = place.kind == FERRY_KIND_ARRAY, is_host = place.kind == FERRY_KIND_HOST;
     const bool stated =
         is_host ? !options.need_host_kind : place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
-    if (!is_array && !(stated && !options.full_checks))
-        return ask_driver(cu, place, span, options.full_checks, resolved);
+    if (!is_array && !(stated && !options.full_checks)) return ask_driver(cu, place, span, options, resolved);
     resolved.kind = is_array ? memory_kind::array : is_host ? memory_kind::host : memory_kind::device;
     resolved.device = is_host ? -1 : place.device;
     return {};

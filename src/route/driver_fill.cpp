@@ -6,24 +6,36 @@ namespace ferry {
 
 namespace {
 
-// One unit's pair of calls.
-template <class Line, class Rows>
-std::int32_t fill(Line *line, Rows *rows, const fill_shape &shape, CUstream stream) noexcept {
-    const std::uint64_t address = shape.destination.span.first, units = shape.width / shape.unit;
-    if (shape.height == 1) return call_optional(line, address, shape.value, units, stream);
-    return call_optional(rows, address, shape.destination.row_pitch, shape.value, units, shape.height, stream);
-}
+struct fill_call {
+    const fill_shape &shape;
+    std::uint64_t address; // the device's
+    CUstream stream;
+
+    // One unit's pair of entry points.
+    template <class Line, class Rows> failure by(Line *line, Rows *rows) const noexcept {
+        const std::uint64_t units = shape.width / shape.unit;
+        return {.status = shape.height == 1 ? call_optional(line, address, shape.value, units, stream)
+                                            : call_optional(rows, address, shape.destination.row_pitch, shape.value,
+                                                            units, shape.height, stream)};
+    }
+};
 
 } // namespace
 
 failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept {
+    fill_call call = {shape, shape.destination.span.first, stream};
+    if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
+        address_facts facts;
+        if (failure failed = look_up_address(cu, call.address, ask::ranges_too, facts)) return failed;
+        if (facts.device_address) call.address = facts.device_address;
+    }
     switch (shape.unit) {
     case 1:
-        return {.status = fill(cu.cuMemsetD8Async, cu.cuMemsetD2D8Async, shape, stream)};
+        return call.by(cu.cuMemsetD8Async, cu.cuMemsetD2D8Async);
     case 2:
-        return {.status = fill(cu.cuMemsetD16Async, cu.cuMemsetD2D16Async, shape, stream)};
+        return call.by(cu.cuMemsetD16Async, cu.cuMemsetD2D16Async);
     default:
-        return {.status = fill(cu.cuMemsetD32Async, cu.cuMemsetD2D32Async, shape, stream)};
+        return call.by(cu.cuMemsetD32Async, cu.cuMemsetD2D32Async);
     }
 }
 

@@ -1,7 +1,7 @@
 #include "route/driver_route.h"
 
-#include "driver/result.h"
 #include "device/capture_mode.h"
+#include "driver/result.h"
 
 namespace ferry {
 

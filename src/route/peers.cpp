@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "driver/result.h"
 #include "device/capture_mode.h"
+#include "driver/result.h"
 
 namespace ferry {
 

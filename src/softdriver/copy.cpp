@@ -60,9 +60,11 @@ side resolve_linear(driver &cu, const place &at, const extent &size) {
     // HOST is no more than a hint: the address decides, as on CUDA 13.0. DEVICE must be something that the driver
     // knows.
     const bool must_be_known = at.type == CU_MEMORYTYPE_DEVICE || !beside_devices;
-    // A range must lie in one allocation, or outside all of them if it is pageable (trap 6).
-    require(must_be_known ? contained : !memory || contained);
-    if (!memory) return found;
+    // A range must lie in the allocation that it begins in (trap 6); one that begins in pageable memory may run into
+    // registered memory (seen on CUDA 13.0, H200).
+    const bool runs_into_host = memory && memory->address > start && memory->on_host();
+    require(contained || (!must_be_known && (!memory || runs_into_host)));
+    if (!contained) return found;
     found.memory = kind_of(cu, *memory);
     found.device = memory->device;
     found.stream_ordered = memory->is_stream_ordered();

@@ -1,0 +1,69 @@
+#include "copy/split.h"
+
+#include <algorithm>
+
+namespace ferry {
+
+namespace {
+
+struct origin {
+    std::uint64_t x, y, z;
+};
+
+shape_end begun_at(shape_end end, const origin &at, const extent &size) noexcept {
+    const auto offset = [&](const origin &to) { return (to.z * end.slice_height + to.y) * end.row_pitch + to.x; };
+    if (end.array) {
+        end.x += at.x;
+        end.y += at.y;
+        end.z += at.z;
+    } else {
+        end.span.first += offset(at);
+        end.span.last = end.span.first + offset({size.width - 1, size.height - 1, size.depth - 1});
+    }
+    return end;
+}
+
+shape box_of(const shape &whole, const origin &at, const extent &size) noexcept {
+    shape box = whole;
+    box.width = size.width && size.height && size.depth ? size.width : 0;
+    if (box.empty()) return box;
+    box.source = begun_at(whole.source, at, size);
+    box.destination = begun_at(whole.destination, at, size);
+    box.height = size.height;
+    box.depth = size.depth;
+    return box;
+}
+
+// Of units that begin `stride` bytes apart and reach over `length`: how many end in front of the border, and how many
+// begin in front of it.
+struct units {
+    std::uint64_t before, begun;
+};
+
+units count_units(std::uint64_t distance, std::uint64_t stride, std::uint64_t length, std::uint64_t count) noexcept {
+    return {distance < length ? 0 : std::min(count, (distance - length) / stride + 1),
+            std::min(count, (distance - 1) / stride + 1)};
+}
+
+} // namespace
+
+cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distance) noexcept {
+    const shape_end &end = at_source ? whole.source : whole.destination;
+    const std::uint64_t width = whole.width, height = whole.height, depth = whole.depth;
+    if (depth > 1) {
+        const std::uint64_t stride = end.row_pitch * end.slice_height;
+        const auto [before, begun] = count_units(distance, stride, (height - 1) * end.row_pitch + width, depth);
+        return {box_of(whole, {}, {width, height, before}),
+                box_of(whole, {0, 0, before}, {width, height, begun - before}),
+                box_of(whole, {0, 0, begun}, {width, height, depth - begun})};
+    }
+    if (height > 1) {
+        const auto [before, begun] = count_units(distance, end.row_pitch, width, height);
+        return {box_of(whole, {}, {width, before, 1}), box_of(whole, {0, before, 0}, {width, begun - before, 1}),
+                box_of(whole, {0, begun, 0}, {width, height - begun, 1})};
+    }
+    return {box_of(whole, {}, {distance, 1, 1}), box_of(whole, {}, {}),
+            box_of(whole, {distance, 0, 0}, {width - distance, 1, 1})};
+}
+
+} // namespace ferry
