@@ -39,6 +39,9 @@ struct case_result {
     std::vector<row> rows = {};
 };
 
+// Of a case that this driver or this machine has nothing for.
+inline case_result skipped(const std::string &why) { return {.note = "skipped: " + why, .label_columns = {}}; }
+
 struct bench_case {
     const char *name;
     const char *summary; // one line
@@ -51,5 +54,9 @@ extern const bench_case strided_case;
 extern const bench_case volume_case;
 extern const bench_case peer_case;
 extern const bench_case both_ways_case;
+extern const bench_case pinned_alloc_case;
+extern const bench_case register_case;
+extern const bench_case pinned_pool_case;
+extern const bench_case address_case;
 
 } // namespace bench

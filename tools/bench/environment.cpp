@@ -51,14 +51,18 @@ void fail(CUresult result, const char *call) {
     fail(FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result), call, ferry_error_info{});
 }
 
-instance open_ferry(std::int32_t driver, std::int32_t checks) {
-    auto options = sized<ferry_options>();
-    options.driver = driver;
-    options.checks = checks;
+instance open_ferry(const ferry_options &options) {
     auto error = sized<ferry_error_info>();
     ferry_instance *opened = nullptr;
     check(ferry_open(&options, &opened, &error), "ferry_open", error);
     return {opened, ferry_close};
+}
+
+instance open_ferry(std::int32_t driver, std::int32_t checks) {
+    auto options = sized<ferry_options>();
+    options.driver = driver;
+    options.checks = checks;
+    return open_ferry(options);
 }
 
 primary_context retain_primary(const ferry::driver_table &cu, int ordinal) {
@@ -96,10 +100,15 @@ environment::environment(std::int32_t driver, int device)
       device_info(info_of(basic, device)), cu(raw_table(basic)), context(retain_primary(cu, device)),
       current(cu, context.handle), stream(make_stream(*this)) {}
 
-void environment::need(std::initializer_list<const char *> entry_points) const {
+const char *environment::missing(std::initializer_list<const char *> entry_points) const {
     for (std::uint32_t i = 0; const char *missing = ferry_missing_entry_point(basic.get(), i); ++i)
         for (const char *wanted : entry_points)
-            if (std::strcmp(missing, wanted) == 0) fail(std::string("this driver has no ") + wanted);
+            if (std::strcmp(missing, wanted) == 0) return wanted;
+    return nullptr;
+}
+
+void environment::need(std::initializer_list<const char *> entry_points) const {
+    if (const char *absent = missing(entry_points)) fail(std::string("this driver has no ") + absent);
 }
 
 opening_cost measure_opening(const environment &environment) {

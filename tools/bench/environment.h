@@ -49,7 +49,7 @@ private:
 };
 
 using instance = owned<ferry_instance *>;
-instance open_ferry(std::int32_t driver, std::int32_t checks);
+instance open_ferry(const ferry_options &options);
 
 // A device's primary context, retained while this lives.
 struct primary_context {
@@ -72,7 +72,9 @@ private:
 struct environment {
     environment(std::int32_t driver, int device);
 
-    // Throws if the driver lacks one of these optional entry points, which a case is about to call.
+    // The first of these optional entry points that the driver lacks, or NULL.
+    const char *missing(std::initializer_list<const char *> entry_points) const;
+    // Throws if the driver lacks one of those that a case is about to call.
     void need(std::initializer_list<const char *> entry_points) const;
 
     const int device;

@@ -13,8 +13,9 @@ namespace bench {
 
 namespace {
 
-constexpr const bench_case *cases[] = {&linear_case, &submit_case, &strided_case,
-                                       &volume_case, &peer_case,   &both_ways_case};
+constexpr const bench_case *cases[] = {&linear_case,      &submit_case,    &strided_case,      &volume_case,
+                                       &peer_case,        &both_ways_case, &pinned_alloc_case, &register_case,
+                                       &pinned_pool_case, &address_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
@@ -32,7 +33,7 @@ std::string case_list() {
     std::string list;
     for (const bench_case *each : cases) {
         std::string name = each->name;
-        name.resize(11, ' ');
+        name.resize(14, ' ');
         list += name + each->summary + '\n';
     }
     return list;

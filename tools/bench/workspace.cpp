@@ -8,8 +8,6 @@ namespace bench {
 
 namespace {
 
-constexpr std::size_t guard = 64; // bytes past the end of linear memory that must stay as they were
-
 std::unique_ptr<std::byte[]> random_data(std::size_t size) {
     auto data = std::make_unique_for_overwrite<std::byte[]>(size);
     std::mt19937_64 random(20240607); // any seed: fixed, so that every run moves the same bytes

@@ -13,6 +13,9 @@
 
 namespace bench {
 
+// Bytes past the end of linear memory that must stay as they were.
+inline constexpr std::size_t guard = 64;
+
 // The data has no zero byte, and a cleared destination has no other: a byte that was not copied is always found, and so
 // is one written outside the box, in its frame or just past it.
 class workspace {

@@ -1,0 +1,115 @@
+// address: what is this address? Asked of ferry, and of the driver with the same attributes.
+#include <algorithm>
+
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+constexpr int burst_length = 200; // questions in a row, 10 to 30 us of them
+constexpr double most_ns = 150;
+constexpr std::size_t block = 1 << 20;
+
+struct subject {
+    const char *name;
+    std::uint64_t address;
+    std::int32_t memory; // FERRY_MEMORY_*: what ferry must answer
+};
+
+// What ferry_address_info is made of; the pool only where there are pools, for else the driver may not know of them.
+contender ask_driver(const environment &environment, std::uint64_t address) {
+    struct answers {
+        unsigned type = 0, is_managed = 0;
+        int device = -1;
+        CUdeviceptr range_start = 0, device_address = 0;
+        std::size_t range_size = 0;
+        CUmemoryPool pool = nullptr;
+    };
+    const unsigned count = environment.device_info.memory_pools ? 7 : 6;
+    return burst("cuPointerGetAttributes", burst_length, [&environment, address, count, answers = answers()]() mutable {
+        CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                            CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                            CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+        void *values[] = {&answers.type,       &answers.is_managed,     &answers.device, &answers.range_start,
+                          &answers.range_size, &answers.device_address, &answers.pool};
+        check(environment.cu.cuPointerGetAttributes(count, attributes, values, address), "cuPointerGetAttributes");
+    });
+}
+
+contender ask_ferry(const environment &environment, std::uint64_t address) {
+    return burst("ferry_get_address_info", burst_length,
+                 [ferry = environment.basic.get(), address, info = sized<ferry_address_info>()]() mutable {
+                     check(ferry_get_address_info(ferry, address, &info), "ferry_get_address_info", {});
+                 });
+}
+
+void verify(const environment &environment, const subject &subject) {
+    auto info = sized<ferry_address_info>();
+    check(ferry_get_address_info(environment.basic.get(), subject.address, &info), "ferry_get_address_info", {});
+    if (info.memory != subject.memory)
+        fail(std::string("ferry_get_address_info takes ") + subject.name + " memory for another kind");
+}
+
+row measure_subject(session &session, const subject &subject) {
+    session.progress.show("address", subject.name, block);
+    verify(session.environment, subject);
+    const contender pair[] = {ask_driver(session.environment, subject.address),
+                              ask_ferry(session.environment, subject.address)};
+    const effort effort = session.is_quick ? bench::effort{10, 400, 0.05e9} : bench::effort{20, 4000, 1e9};
+    const std::vector<samples> taken = interleave(pair, effort);
+    return {.labels = {subject.name},
+            .bytes = block,
+            .times = compare(taken[0], taken[1]),
+            .target = std::nullopt,
+            .most_ns = most_ns};
+}
+
+// Memory that is 0 where the driver has none of the kind, freed on the way out.
+using maybe_memory = owned<std::uint64_t>;
+
+maybe_memory allocate_managed(const environment &environment) {
+    ferry_instance *const ferry = environment.basic.get();
+    std::uint64_t address = 0;
+    const std::int32_t status = ferry_managed_alloc(ferry, environment.device, block, &address);
+    if (status != FERRY_ERROR_UNSUPPORTED) check(status, "ferry_managed_alloc", {});
+    return {address, [ferry](std::uint64_t address) { ferry_device_free(ferry, address); }};
+}
+
+maybe_memory allocate_from_pool(const environment &environment) {
+    ferry_instance *const ferry = environment.basic.get();
+    std::uint64_t address = 0;
+    const std::int32_t status =
+        ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, block, environment.stream.get(), &address);
+    if (status != FERRY_ERROR_UNSUPPORTED) check(status, "ferry_device_alloc_async", {});
+    drain(environment);
+    return {address, [ferry](std::uint64_t address) { ferry_device_free(ferry, address); }};
+}
+
+case_result run_address(session &session) {
+    const environment &environment = session.environment;
+    const workspace &workspace = session.workspace;
+    case_result result = {.note = "a sample is 200 calls, of an address within the memory; raw: cuPointerGetAttributes "
+                                  "with the same attributes;\nferry: ferry_get_address_info",
+                          .label_columns = {"memory"}};
+    const maybe_memory managed = allocate_managed(environment), pool = allocate_from_pool(environment);
+    for (const subject &subject : {subject{"device", workspace.device_source.address, FERRY_MEMORY_DEVICE},
+                                   {"pinned", workspace.pinned.address, FERRY_MEMORY_PINNED},
+                                   {"pageable", workspace.pageable.address, FERRY_MEMORY_PAGEABLE},
+                                   {"managed", managed.get(), FERRY_MEMORY_MANAGED},
+                                   {"pool", pool.get(), FERRY_MEMORY_DEVICE}})
+        if (subject.address)
+            result.rows.push_back(
+                measure_subject(session, {subject.name, subject.address + block / 2, subject.memory}));
+        else
+            result.note += std::string("\nskipped: this driver has no memory of the kind ") + subject.name;
+    return result;
+}
+
+} // namespace
+
+const bench_case address_case = {"address", "what is this address? Of every kind of memory", run_address};
+
+} // namespace bench

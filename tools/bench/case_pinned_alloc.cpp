@@ -1,0 +1,137 @@
+// pinned-alloc: getting pinned host memory and giving it back, and whether copies are as fast with ferry's.
+#include "case.h"
+#include "host_memory.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+// A way to pinned memory.
+struct way {
+    const char *name;
+    std::function<void *(std::size_t size)> allocate;
+    std::function<void(void *memory)> free;
+};
+
+way by_driver(const environment &environment) {
+    const ferry::driver_table &cu = environment.cu;
+    return {"cuMemHostAlloc",
+            [&cu](std::size_t size) {
+                void *memory = nullptr;
+                check(cu.cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                      "cuMemHostAlloc");
+                return memory;
+            },
+            [&cu](void *memory) { check(cu.cuMemFreeHost(memory), "cuMemFreeHost"); }};
+}
+
+way by_ferry(const environment &environment) {
+    ferry_instance *const ferry = environment.basic.get();
+    return {"ferry_host_alloc",
+            [ferry](std::size_t size) {
+                void *memory = nullptr;
+                check(ferry_host_alloc(ferry, size, 0, &memory), "ferry_host_alloc", {});
+                return memory;
+            },
+            [ferry](void *memory) { check(ferry_host_free(ferry, memory), "ferry_host_free", {}); }};
+}
+
+// What all rows have in common.
+struct table {
+    bench::session &session;
+    const way ways[2]; // raw, ferry
+    std::vector<row> &rows;
+
+    // As many devices as can be seen map the memory.
+    std::int32_t device_count() const { return session.environment.report.device_count; }
+    void add(const char *what, std::size_t size, const std::vector<samples> &taken, std::optional<double> target) {
+        rows.push_back({.labels = {what, std::to_string(device_count())},
+                        .bytes = size,
+                        .times = compare(taken[0], taken[1]),
+                        .target = target});
+    }
+};
+
+// At 1 GiB 0.31 s by the driver, one round takes 0.8 s; at 64 KiB each sample is 0.5 ms (H200, 2026-11).
+effort effort_of(const session &session) { return session.is_quick ? effort{3, 60, 0.05e9} : effort{5, 200, 0.8e9}; }
+
+// Of 1 GiB, where the driver zeroes memory in one thread; less where it has more devices to map it into.
+std::optional<double> allocation_target(const table &table, std::size_t size) {
+    if (size < 1 << 30) return std::nullopt;
+    return table.device_count() == 1 ? 5 : 3;
+}
+
+void measure_allocation(table &table, std::size_t size) {
+    table.session.progress.show("pinned-alloc", "allocate", size);
+    void *held[] = {nullptr, nullptr};
+    std::vector<contender> contenders;
+    for (int i = 0; i < 2; ++i)
+        contenders.push_back({table.ways[i].name,
+                              [&way = table.ways[i], &memory = held[i], size] { memory = way.allocate(size); }, 1,
+                              [&way = table.ways[i], &memory = held[i]] { way.free(memory); }});
+    table.add("allocate", size, interleave(contenders, effort_of(table.session)), allocation_target(table, size));
+}
+
+void measure_free(table &table, std::size_t size) {
+    table.session.progress.show("pinned-alloc", "free", size);
+    void *held[] = {table.ways[0].allocate(size), table.ways[1].allocate(size)};
+    std::vector<contender> contenders;
+    for (int i = 0; i < 2; ++i)
+        contenders.push_back({table.ways[i].name, [&way = table.ways[i], &memory = held[i]] { way.free(memory); }, 1,
+                              [&way = table.ways[i], &memory = held[i], size] { memory = way.allocate(size); }});
+    table.add("free", size, interleave(contenders, effort_of(table.session)), {});
+    for (int i = 0; i < 2; ++i)
+        table.ways[i].free(held[i]);
+}
+
+// The driver's same copy call with either memory: only the memory differs.
+void measure_copies(table &table, std::size_t size) {
+    const environment &environment = table.session.environment;
+    workspace &workspace = table.session.workspace;
+    const owned<void *> memory[] = {{table.ways[0].allocate(size + guard), table.ways[0].free},
+                                    {table.ways[1].allocate(size + guard), table.ways[1].free}};
+    for (const bool is_up : {true, false}) {
+        const char *const name = is_up ? "copy H2D" : "copy D2H";
+        table.session.progress.show("pinned-alloc", name, size);
+        std::vector<contender> contenders;
+        for (int i = 0; i < 2; ++i) {
+            const buffer host = host_buffer(memory::pinned, memory[i].get());
+            const direction direction = is_up ? bench::direction{name, host, workspace.device_destination}
+                                              : bench::direction{name, workspace.device_source, host};
+            contenders.push_back({table.ways[i].name, [&environment, direction, size] {
+                                      raw_copy_async(environment, direction, size, environment.stream.get());
+                                      drain(environment);
+                                  }});
+            const box copied = line(direction, size);
+            verify_each(workspace, {&copied, 1}, {&contenders.back(), 1});
+        }
+        table.add(name, size, interleave(contenders, effort_of(table.session)), 0.99);
+    }
+}
+
+case_result run_pinned_alloc(session &session) {
+    case_result result = {
+        .note = "raw: cuMemHostAlloc (PORTABLE, DEVICEMAP) and cuMemFreeHost; ferry: ferry_host_alloc and "
+                "ferry_host_free;\none call each. Copies: cuMemcpy*Async until the bytes are there, with memory of one "
+                "and of the other.\nThe target of 1 GiB is 5 where one device is visible, 3 where there are more",
+        .label_columns = {"what", "devices"},
+        .is_in_us = true};
+    table table = {session, {by_driver(session.environment), by_ferry(session.environment)}, result.rows};
+    const std::size_t largest = session.workspace.largest;
+    warm_host_memory(6 * largest); // that two ways hold one each, and the system hands out others
+    for (const std::size_t size : {64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30})
+        if (size <= largest) {
+            measure_allocation(table, size);
+            measure_free(table, size);
+        }
+    measure_copies(table, largest);
+    return result;
+}
+
+} // namespace
+
+const bench_case pinned_alloc_case = {"pinned-alloc", "pinned host memory, 64 KiB to 1 GiB: to get, to free, to copy",
+                                      run_pinned_alloc};
+
+} // namespace bench

@@ -1,0 +1,84 @@
+// pinned-pool: blocks of pinned memory that come and go, out of ferry's pool.
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+constexpr int burst_length = 100; // pairs in a row, without waiting for the stream
+constexpr double most_ns = 1000;
+
+using pool_owner = owned<ferry_pinned_pool *>;
+
+// What orders a block with a stream: no pool that hands blocks out by events does less.
+contender by_event(const environment &environment, CUevent event) {
+    return burst(
+        "cuEventRecord, cuEventQuery", burst_length,
+        [&environment, event] {
+            check(environment.cu.cuEventRecord(event, environment.stream.get()), "cuEventRecord");
+            const CUresult result = environment.cu.cuEventQuery(event);
+            if (result != CUDA_ERROR_NOT_READY) check(result, "cuEventQuery");
+        },
+        [&environment] { drain(environment); });
+}
+
+// With a stream, blocks are freed in its order; else they are free at once.
+contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::size_t size, bool has_stream) {
+    return burst(
+        "ferry_pinned_pool_alloc", burst_length,
+        [pool, size, has_stream, stream = environment.stream.get()] {
+            void *memory = nullptr;
+            check(ferry_pinned_pool_alloc(pool, size, &memory), "ferry_pinned_pool_alloc", {});
+            if (has_stream)
+                check(ferry_pinned_pool_free_async(pool, memory, stream), "ferry_pinned_pool_free_async", {});
+            else
+                check(ferry_pinned_pool_free(pool, memory), "ferry_pinned_pool_free", {});
+        },
+        [&environment] { drain(environment); });
+}
+
+void measure_size(session &session, ferry_pinned_pool *pool, CUevent event, std::size_t size, std::vector<row> &rows) {
+    session.progress.show("pinned-pool", "", size);
+    const environment &environment = session.environment;
+    const contender contenders[] = {by_event(environment, event), by_pool(environment, pool, size, true),
+                                    by_pool(environment, pool, size, false)};
+    // The warm-up lets the pool grow to as many blocks as wait for the stream at once: then it is in steady state.
+    const effort effort = session.is_quick ? bench::effort{10, 200, 0.1e9} : bench::effort{20, 2000, 1e9};
+    const std::vector<samples> taken = interleave(contenders, effort);
+    for (const bool has_stream : {true, false})
+        rows.push_back({.labels = {has_stream ? "free_async" : "free"},
+                        .bytes = size,
+                        .times = compare(taken[0], taken[has_stream ? 1 : 2]),
+                        .target = std::nullopt,
+                        .most_ns = most_ns});
+}
+
+case_result run_pinned_pool(session &session) {
+    const environment &environment = session.environment;
+    ferry_pinned_pool *created = nullptr;
+    auto error = sized<ferry_error_info>();
+    const std::int32_t status = ferry_pinned_pool_create(environment.basic.get(), nullptr, &created, &error);
+    if (status == FERRY_ERROR_UNSUPPORTED) return skipped("this build of ferry has no pinned pools");
+    check(status, "ferry_pinned_pool_create", error);
+    const pool_owner pool = {created, ferry_pinned_pool_destroy};
+    environment.need({"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventDestroy"});
+    CUevent made = nullptr;
+    check(environment.cu.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    const owned<CUevent> event = {made, environment.cu.cuEventDestroy};
+
+    case_result result = {.note = "a sample is 100 pairs of calls without waiting; ferry: ferry_pinned_pool_alloc and "
+                                  "ferry_pinned_pool_free_async or\nferry_pinned_pool_free; raw: cuEventRecord and "
+                                  "cuEventQuery, for the driver has no such pool",
+                          .label_columns = {"freed by"}};
+    for (const std::size_t size : {4 << 10, 64 << 10, 1 << 20})
+        measure_size(session, pool.get(), event.get(), size, result.rows);
+    return result;
+}
+
+} // namespace
+
+const bench_case pinned_pool_case = {"pinned-pool", "blocks of ferry's pinned pool that come and go, 4 KiB to 1 MiB",
+                                     run_pinned_pool};
+
+} // namespace bench

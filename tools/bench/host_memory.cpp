@@ -1,0 +1,59 @@
+#include "host_memory.h"
+
+#include <algorithm>
+#include <new>
+#include <thread>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace bench {
+
+namespace {
+
+constexpr std::size_t huge_page = 2 << 20, least_page = 4096;
+
+void touch(std::byte *begin, std::size_t size) {
+    for (std::size_t at = 0; at < size; at += least_page)
+        static_cast<volatile std::byte *>(begin)[at] = std::byte{1};
+}
+
+void touch_by_all_processors(std::byte *begin, std::size_t size) {
+    const std::size_t most = std::max(1u, std::thread::hardware_concurrency()),
+                      pages = (size + huge_page - 1) / huge_page, part = (pages + most - 1) / most * huge_page;
+    std::vector<std::jthread> threads;
+    for (std::size_t first = 0; first < size; first += part)
+        threads.emplace_back(touch, begin + first, std::min(part, size - first));
+}
+
+// 0 where the system does not tell.
+std::size_t free_host_memory() {
+#if defined(__linux__)
+    const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
+#else
+    return 0;
+#endif
+}
+
+} // namespace
+
+owned<void *> allocate_touched(std::size_t size) {
+    constexpr auto alignment = std::align_val_t{huge_page};
+    void *const memory = ::operator new(size, alignment);
+#if defined(__linux__)
+    madvise(memory, size, MADV_HUGEPAGE); // a system without them serves, too
+#endif
+    touch_by_all_processors(static_cast<std::byte *>(memory), size);
+    return {memory, [](void *memory) { ::operator delete(memory, alignment); }};
+}
+
+void warm_host_memory(std::size_t size) {
+    const std::size_t bytes = std::min(size, free_host_memory() / 2);
+    if (bytes) allocate_touched(bytes);
+}
+
+} // namespace bench

@@ -1,0 +1,17 @@
+// Ordinary host memory that is there: mapped, in huge pages where the system gives them, and touched.
+#pragma once
+
+#include <cstddef>
+
+#include "environment.h"
+
+namespace bench {
+
+// Aligned to a huge page.
+owned<void *> allocate_touched(std::size_t size);
+
+// A virtual machine may get its memory from its host as it touches it for the first time, which would be measured with
+// whatever comes first. Touches `size` bytes and gives them back, but no more than half of what is free.
+void warm_host_memory(std::size_t size);
+
+} // namespace bench
