@@ -57,6 +57,7 @@ extern const bench_case both_ways_case;
 extern const bench_case pinned_alloc_case;
 extern const bench_case register_case;
 extern const bench_case pinned_pool_case;
+extern const bench_case pool_alloc_case;
 extern const bench_case address_case;
 
 } // namespace bench

@@ -13,9 +13,9 @@ namespace bench {
 
 namespace {
 
-constexpr const bench_case *cases[] = {&linear_case,      &submit_case,    &strided_case,      &volume_case,
-                                       &peer_case,        &both_ways_case, &pinned_alloc_case, &register_case,
-                                       &pinned_pool_case, &address_case};
+constexpr const bench_case *cases[] = {&linear_case,      &submit_case,     &strided_case,      &volume_case,
+                                       &peer_case,        &both_ways_case,  &pinned_alloc_case, &register_case,
+                                       &pinned_pool_case, &pool_alloc_case, &address_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all

@@ -58,9 +58,16 @@ std::optional<link> read_link(const std::string &folder, const std::string &whic
     return found;
 }
 
+// A device's default pool as it is in this process.
+struct pool {
+    ferry_pool_attributes attributes;
+    ferry_pool_stats stats;
+};
+
 struct device {
     ferry_device_info info;
     std::optional<link> link_now, link_most; // where the system tells
+    std::optional<pool> default_pool;        // where there are pools
 };
 
 struct machine {
@@ -70,14 +77,26 @@ struct machine {
     std::vector<ferry_peer_info> peers;
 };
 
-device describe_device(const ferry_instance *instance, std::int32_t ordinal) {
-    device found = {sized<ferry_device_info>(), {}, {}};
+std::optional<pool> describe_default_pool(ferry_instance *instance, std::int32_t ordinal) {
+    CUmemPoolHandle_st *handle = nullptr;
+    const std::int32_t status = ferry_pool_get_default(instance, FERRY_LOCATION_DEVICE, ordinal, &handle);
+    if (status == FERRY_ERROR_UNSUPPORTED) return std::nullopt;
+    check(status, "ferry_pool_get_default");
+    pool found = {sized<ferry_pool_attributes>(), sized<ferry_pool_stats>()};
+    check(ferry_pool_get_attributes(instance, handle, &found.attributes), "ferry_pool_get_attributes");
+    check(ferry_pool_get_stats(instance, handle, &found.stats), "ferry_pool_get_stats");
+    return found;
+}
+
+device describe_device(ferry_instance *instance, std::int32_t ordinal) {
+    device found = {sized<ferry_device_info>(), {}, {}, {}};
     check(ferry_get_device_info(instance, ordinal, &found.info), "ferry_get_device_info");
     std::string folder = "/sys/bus/pci/devices/";
     for (const char *letter = found.info.pci_address; *letter; ++letter)
         folder += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
     found.link_now = read_link(folder, "current");
     found.link_most = read_link(folder, "max");
+    if (found.info.memory_pools) found.default_pool = describe_default_pool(instance, ordinal);
     return found;
 }
 
@@ -146,8 +165,45 @@ constexpr fact facts[] = {
     {"managed_memory", &ferry_device_info::managed_memory, true},
     {"concurrent_managed_access", &ferry_device_info::concurrent_managed_access, true},
     {"memory_pools", &ferry_device_info::memory_pools, true},
+    {"host_memory_pools", &ferry_device_info::host_memory_pools, true},
+    {"host_numa_memory_pools", &ferry_device_info::host_numa_memory_pools, true},
+    {"ipc_events", &ferry_device_info::ipc_events, true},
     {"integrated", &ferry_device_info::integrated, true},
 };
+
+// The same for what a pool may do with memory that another stream freed.
+struct reuse_policy {
+    const char *name;
+    std::int32_t ferry_pool_attributes::*value;
+};
+constexpr reuse_policy reuse_policies[] = {
+    {"reuse_follow_event_dependencies", &ferry_pool_attributes::reuse_follow_event_dependencies},
+    {"reuse_opportunistic", &ferry_pool_attributes::reuse_opportunistic},
+    {"reuse_internal_dependencies", &ferry_pool_attributes::reuse_internal_dependencies},
+};
+
+std::vector<std::string> handle_type_names(std::uint32_t types) {
+    constexpr std::pair<std::uint32_t, const char *> names[] = {{FERRY_HANDLE_POSIX_FD, "posix_fd"},
+                                                                {FERRY_HANDLE_WIN32, "win32"},
+                                                                {FERRY_HANDLE_WIN32_KMT, "win32_kmt"},
+                                                                {FERRY_HANDLE_FABRIC, "fabric"}};
+    std::vector<std::string> found;
+    for (const auto &[type, name] : names)
+        if (types & type) found.emplace_back(name);
+    return found;
+}
+
+json to_json(const std::optional<pool> &pool) {
+    if (!pool) return nullptr;
+    json result = {{"release_threshold", pool->attributes.release_threshold}};
+    for (const reuse_policy &policy : reuse_policies)
+        result[policy.name] = pool->attributes.*policy.value != 0;
+    result["reserved_current"] = pool->stats.reserved_current;
+    result["reserved_high"] = pool->stats.reserved_high;
+    result["used_current"] = pool->stats.used_current;
+    result["used_high"] = pool->stats.used_high;
+    return result;
+}
 
 json to_json(const std::optional<link> &link) {
     if (!link) return nullptr;
@@ -167,7 +223,8 @@ json to_json(const device &device) {
         {"compute_capability", std::to_string(info.compute_major) + "." + std::to_string(info.compute_minor)},
         {"total_memory", info.total_memory},
         {"max_pitch", info.max_pitch},
-        {"pool_handle_types", info.pool_handle_types},
+        {"pool_handle_types", handle_type_names(info.pool_handle_types)},
+        {"default_pool", to_json(device.default_pool)},
         {"link", to_json(device.link_now)},
         {"link_at_most", to_json(device.link_most)}};
     for (const fact &fact : facts) {
@@ -213,6 +270,29 @@ void print_link(const device &device) {
     std::printf("\n");
 }
 
+void print_pools(const device &device) {
+    if (!device.default_pool) {
+        std::printf("    default pool     none: pools are not supported\n");
+        return;
+    }
+    const auto &[attributes, stats] = *device.default_pool;
+    std::printf("    pools shared by ");
+    const std::vector<std::string> names = handle_type_names(device.info.pool_handle_types);
+    for (const std::string &name : names)
+        std::printf(" %s", name.c_str());
+    std::printf("%s\n    default pool     keeps ", names.empty() ? " nothing" : "");
+    if (attributes.release_threshold == UINT64_MAX)
+        std::printf("all that is freed\n");
+    else
+        std::printf("%" PRIu64 " B of what is freed\n", attributes.release_threshold);
+    std::printf("                     holds %" PRIu64 " B, at most so far %" PRIu64 " B; of these used %" PRIu64
+                " B, at most so far %" PRIu64 " B\n                    ",
+                stats.reserved_current, stats.reserved_high, stats.used_current, stats.used_high);
+    for (const reuse_policy &policy : reuse_policies)
+        std::printf(" %s %s", policy.name, attributes.*policy.value ? "on" : "off");
+    std::printf("\n");
+}
+
 void print_device(const device &device) {
     const ferry_device_info &info = device.info;
     constexpr const char *overlaps[] = {"copies and kernels take turns", "one copy beside kernels",
@@ -234,6 +314,7 @@ void print_device(const device &device) {
     for (const fact &fact : facts)
         if (fact.is_flag && !(info.*fact.value)) std::printf(" %s", fact.name);
     std::printf("\n");
+    print_pools(device);
 }
 
 const char *cell(const ferry_peer_info &info) {
