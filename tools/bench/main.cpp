@@ -8,6 +8,7 @@
 
 #include "case.h"
 #include "report.h"
+#include "second_process.h"
 
 namespace bench {
 
@@ -15,13 +16,14 @@ namespace {
 
 constexpr const bench_case *cases[] = {&linear_case,      &submit_case,     &strided_case,      &volume_case,
                                        &peer_case,        &both_ways_case,  &pinned_alloc_case, &register_case,
-                                       &pinned_pool_case, &pool_alloc_case, &address_case};
+                                       &pinned_pool_case, &pool_alloc_case, &address_case,      &ipc_open_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
     bool is_quick = false, is_strict = false, only_list = false;
     std::string json; // a file, "-" for stdout, or empty
     int device = 0;
+    int importer_socket = -1; // of a second process
     std::int32_t driver = FERRY_DRIVER_AUTO;
 
     bool wants(const bench_case &which) const {
@@ -55,6 +57,7 @@ void declare(CLI::App &app, options &options) {
         ->option_text("auto|cuda|software");
     app.add_flag("--strict", options.is_strict, "Exit with 1 if a row with a target is lost");
     app.add_flag("--list", options.only_list, "List the cases and exit");
+    app.add_option(importer_option, options.importer_socket)->group(""); // hidden: ipc-open gives it
     app.footer("Cases:\n" + case_list());
 }
 
@@ -72,6 +75,10 @@ bool has_lost_target(const case_result &result) {
 }
 
 int run(const options &options) {
+    if (options.importer_socket >= 0) {
+        run_importer(environment(options.driver, options.device), options.importer_socket, options.is_quick);
+        return 0;
+    }
     std::ofstream json_file;
     if (!options.json.empty() && options.json != "-") {
         json_file.open(options.json); // before the measuring, not after minutes of it

@@ -1,0 +1,332 @@
+// ipc-open: opening what another process shares. The second process measures, this one only exports.
+#include <algorithm>
+#include <cstring>
+
+#include "case.h"
+#include "report.h"
+#include "second_process.h"
+
+#if !defined(_WIN32)
+#include <unistd.h>
+#endif
+
+namespace bench {
+
+namespace {
+
+constexpr std::size_t block = 8 << 20;
+constexpr unsigned char pattern = 0x5a;
+constexpr double least_ratio = 0.95; // of the first opening of memory
+
+// What is opened, in the order in which the answers come.
+enum class subject { memory, memory_again, pool, pool_memory };
+struct subject_row {
+    bench::subject subject;
+    const char *name, *raw;
+    bool is_of_pool;
+    std::optional<double> target;
+};
+constexpr subject_row subjects[] = {
+    {subject::memory, "memory", "cuIpcOpenMemHandle", false, least_ratio},
+    {subject::memory_again, "memory, again", "cuIpcOpenMemHandle", false, std::nullopt},
+    {subject::pool, "pool", "cuMemPoolImportFromShareableHandle", true, std::nullopt},
+    {subject::pool_memory, "memory of a pool", "cuMemPoolImportPointer", true, std::nullopt},
+};
+
+// From this process to the second.
+struct offer {
+    CUipcMemHandle raw_memory;
+    ferry_ipc_handle memory;
+    bool has_pool;
+    int pool_descriptor; // inherited
+    CUmemPoolPtrExportData raw_pool_memory;
+    ferry_ipc_handle pool, pool_memory;
+};
+
+// From the second process to this, one for each subject.
+struct answer {
+    bool is_measured;
+    char reason[256]; // where it is not
+    comparison times;
+};
+
+// A way to open one thing, which is an address or a pool, and to close it.
+struct way {
+    const char *name;
+    std::function<std::uint64_t()> open;
+    std::function<void(std::uint64_t)> close;
+};
+
+// ---- The second process
+
+struct importer {
+    const bench::environment &environment;
+    const bench::offer &offer;
+    bool is_quick;
+
+    ferry_instance *ferry() const { return environment.basic.get(); }
+    CUstream stream() const { return environment.stream.get(); }
+};
+
+way memory_by_driver(const importer &importer) {
+    return {"cuIpcOpenMemHandle",
+            [&importer] {
+                CUdeviceptr address = 0;
+                check(importer.environment.cu.cuIpcOpenMemHandle(&address, importer.offer.raw_memory,
+                                                                 CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+                      "cuIpcOpenMemHandle");
+                return std::uint64_t{address};
+            },
+            [&importer](std::uint64_t address) {
+                check(importer.environment.cu.cuIpcCloseMemHandle(address), "cuIpcCloseMemHandle");
+            }};
+}
+
+way memory_by_ferry(const importer &importer, const ferry_ipc_handle &handle) {
+    return {"ferry_ipc_import_memory",
+            [&importer, &handle] {
+                std::uint64_t address = 0;
+                auto error = sized<ferry_error_info>();
+                check(ferry_ipc_import_memory(importer.ferry(), &handle, &address, &error), "ferry_ipc_import_memory",
+                      error);
+                return address;
+            },
+            [&importer](std::uint64_t address) {
+                check(ferry_ipc_close_memory(importer.ferry(), address, importer.stream()), "ferry_ipc_close_memory",
+                      {});
+            }};
+}
+
+std::uint64_t number(CUmemoryPool pool) { return reinterpret_cast<std::uint64_t>(pool); }
+CUmemoryPool pool_of(std::uint64_t number) { return reinterpret_cast<CUmemoryPool>(number); }
+
+way pool_by_driver(const importer &importer) {
+    return {"cuMemPoolImportFromShareableHandle",
+            [&importer] {
+                CUmemoryPool pool = nullptr;
+                const auto descriptor = static_cast<std::intptr_t>(importer.offer.pool_descriptor);
+                check(importer.environment.cu.cuMemPoolImportFromShareableHandle(
+                          &pool, reinterpret_cast<void *>(descriptor), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                      "cuMemPoolImportFromShareableHandle");
+                return number(pool);
+            },
+            [&importer](std::uint64_t pool) {
+                check(importer.environment.cu.cuMemPoolDestroy(pool_of(pool)), "cuMemPoolDestroy");
+            }};
+}
+
+way pool_by_ferry(const importer &importer) {
+    return {"ferry_ipc_import_pool",
+            [&importer] {
+                CUmemoryPool pool = nullptr;
+                auto error = sized<ferry_error_info>();
+                check(ferry_ipc_import_pool(importer.ferry(), &importer.offer.pool, importer.offer.pool_descriptor,
+                                            &pool, &error),
+                      "ferry_ipc_import_pool", error);
+                return number(pool);
+            },
+            [&importer](std::uint64_t pool) {
+                check(ferry_ipc_close_pool(importer.ferry(), pool_of(pool)), "ferry_ipc_close_pool", {});
+            }};
+}
+
+way pool_memory_by_driver(const importer &importer, CUmemoryPool pool) {
+    return {"cuMemPoolImportPointer",
+            [&importer, pool] {
+                CUmemPoolPtrExportData data = importer.offer.raw_pool_memory;
+                CUdeviceptr address = 0;
+                check(importer.environment.cu.cuMemPoolImportPointer(&address, pool, &data), "cuMemPoolImportPointer");
+                return std::uint64_t{address};
+            },
+            [&importer](std::uint64_t address) {
+                check(importer.environment.cu.cuMemFreeAsync(address, importer.stream()), "cuMemFreeAsync");
+            }};
+}
+
+void verify(const importer &importer, const way &way) {
+    std::vector<unsigned char> bytes(block);
+    const std::uint64_t address = way.open();
+    check(importer.environment.cu.cuMemcpyDtoH(bytes.data(), address, block), "cuMemcpyDtoH");
+    way.close(address);
+    drain(importer.environment);
+    if (std::any_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte != pattern; }))
+        fail(std::string(way.name) + ": other bytes than were shared");
+}
+
+comparison compare_ways(const importer &importer, const way (&ways)[2]) {
+    std::vector<contender> contenders;
+    for (const way &way : ways)
+        contenders.push_back(
+            {way.name, [&way] { way.close(way.open()); }, 1, [&importer] { drain(importer.environment); }});
+    const std::vector<samples> taken =
+        interleave(contenders, importer.is_quick ? effort{4, 100, 0.05e9} : effort{20, 1000, 1e9});
+    return compare(taken[0], taken[1]);
+}
+
+comparison compare_memory(const importer &importer, const way (&ways)[2]) {
+    for (const way &way : ways)
+        verify(importer, way);
+    return compare_ways(importer, ways);
+}
+
+comparison compare_again(const importer &importer) {
+    const way ways[] = {memory_by_driver(importer), memory_by_ferry(importer, importer.offer.memory)};
+    const owned<std::uint64_t> held = {ways[1].open(), ways[1].close};
+    return compare_memory(importer, ways);
+}
+
+comparison compare_pool_memory(const importer &importer) {
+    const way pool = pool_by_ferry(importer);
+    const owned<std::uint64_t> held = {pool.open(), pool.close};
+    return compare_memory(importer, {pool_memory_by_driver(importer, pool_of(held.get())),
+                                     memory_by_ferry(importer, importer.offer.pool_memory)});
+}
+
+comparison compare_subject(const importer &importer, subject subject) {
+    switch (subject) {
+    case subject::memory:
+        return compare_memory(importer, {memory_by_driver(importer), memory_by_ferry(importer, importer.offer.memory)});
+    case subject::memory_again:
+        return compare_again(importer);
+    case subject::pool:
+        return compare_ways(importer, {pool_by_driver(importer), pool_by_ferry(importer)});
+    default:
+        return compare_pool_memory(importer);
+    }
+}
+
+// ---- This process
+
+// A status that says that there is no such thing here, rather than that something is wrong.
+bool is_supported(std::int32_t status, const char *call, const ferry_error_info &error) {
+    if (status == FERRY_ERROR_UNSUPPORTED) return false;
+    check(status, call, error);
+    return true;
+}
+
+// Memory of ferry's, filled, in both kinds of handle.
+class exported_memory {
+public:
+    exported_memory(const environment &environment, offer &offer)
+        : memory_(allocate_device(environment, block)), is_shared_(share(environment, offer)) {}
+    bool is_shared() const { return is_shared_; }
+
+private:
+    bool share(const environment &environment, offer &offer) {
+        check(environment.cu.cuMemsetD8(memory_.get(), pattern, block), "cuMemsetD8");
+        check(environment.cu.cuCtxSynchronize(), "cuCtxSynchronize");
+        auto error = sized<ferry_error_info>();
+        const std::int32_t status =
+            ferry_ipc_export_memory(environment.basic.get(), memory_.get(), 0, &offer.memory, &error);
+        if (!is_supported(status, "ferry_ipc_export_memory", error)) return false;
+        check(environment.cu.cuIpcGetMemHandle(&offer.raw_memory, memory_.get()), "cuIpcGetMemHandle");
+        return true;
+    }
+
+    const owned<CUdeviceptr> memory_;
+    const bool is_shared_;
+};
+
+// A pool and memory from it, likewise; nothing where such pools or their sharing are not supported.
+class exported_pool {
+public:
+    exported_pool(const environment &environment, offer &offer) : environment_(environment) {
+        offer.pool_descriptor = -1;
+        offer.has_pool = share(offer);
+    }
+    ~exported_pool() {
+        ferry_device_free(environment_.basic.get(), memory_);
+        ferry_pool_destroy(environment_.basic.get(), pool_);
+#if !defined(_WIN32)
+        if (descriptor_ >= 0) close(static_cast<int>(descriptor_));
+#endif
+    }
+    exported_pool(const exported_pool &) = delete;
+
+private:
+    bool share(offer &offer) {
+        if (!(environment_.device_info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) return false;
+        if (environment_.missing({"cuMemPoolImportFromShareableHandle", "cuMemPoolExportPointer",
+                                  "cuMemPoolImportPointer", "cuMemPoolDestroy", "cuMemFreeAsync"}))
+            return false;
+        ferry_instance *const ferry = environment_.basic.get();
+        auto desc = sized<ferry_pool_desc>();
+        desc.index = environment_.device;
+        desc.handle_types = FERRY_HANDLE_POSIX_FD;
+        auto error = sized<ferry_error_info>();
+        if (!is_supported(ferry_pool_create(ferry, &desc, &pool_, &error), "ferry_pool_create", error)) return false;
+        check(ferry_pool_alloc_async(ferry, pool_, block, environment_.stream.get(), &memory_),
+              "ferry_pool_alloc_async", {});
+        drain(environment_);
+        check(environment_.cu.cuMemsetD8(memory_, pattern, block), "cuMemsetD8");
+        check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
+        const std::int32_t status =
+            ferry_ipc_export_pool(ferry, pool_, FERRY_HANDLE_POSIX_FD, &offer.pool, &descriptor_, &error);
+        if (!is_supported(status, "ferry_ipc_export_pool", error)) return false;
+        offer.pool_descriptor = static_cast<int>(descriptor_);
+        check(ferry_ipc_export_memory(ferry, memory_, 0, &offer.pool_memory, &error), "ferry_ipc_export_memory", error);
+        check(environment_.cu.cuMemPoolExportPointer(&offer.raw_pool_memory, memory_), "cuMemPoolExportPointer");
+        return true;
+    }
+
+    const environment &environment_;
+    CUmemoryPool pool_ = nullptr;
+    std::uint64_t memory_ = 0;
+    std::int64_t descriptor_ = -1;
+};
+
+case_result run_ipc_open(session &session) {
+    const environment &environment = session.environment;
+    if (!second_process::is_possible()) return skipped("it is not written for this system");
+    if (const char *absent = environment.missing({"cuIpcGetMemHandle", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle"}))
+        return skipped(std::string("this driver has no ") + absent);
+    offer offer = {};
+    const exported_memory memory(environment, offer);
+    if (!memory.is_shared()) return skipped("this build of ferry shares no memory between processes");
+    const exported_pool pool(environment, offer);
+
+    case_result result = {.note = "a pair of calls in a second process that opens what this one shares, and closes it; "
+                                  "again: while it is open;\nferry: ferry_ipc_import_memory or ferry_ipc_import_pool; "
+                                  "the context, the stream and for memory its pool are there",
+                          .label_columns = {"what", "raw call"},
+                          .is_in_us = true};
+    second_process other(environment, session.is_quick, offer.pool_descriptor);
+    other.talk().send(offer);
+    for (const subject_row &subject : subjects) {
+        session.progress.show("ipc-open", subject.name, block);
+        answer answer;
+        other.talk().receive(answer);
+        if (answer.is_measured)
+            result.rows.push_back({.labels = {subject.name, subject.raw},
+                                   .bytes = block,
+                                   .times = answer.times,
+                                   .target = subject.target});
+        else
+            result.note += std::string("\nskipped: ") + subject.name + ": " + answer.reason;
+    }
+    return result;
+}
+
+} // namespace
+
+void run_importer(const environment &environment, int socket, bool is_quick) {
+    channel channel(socket);
+    offer offer;
+    channel.receive(offer);
+    const importer importer = {environment, offer, is_quick};
+    for (const subject_row &each : subjects) {
+        answer answer = {};
+        try {
+            if (each.is_of_pool && !offer.has_pool) fail("no pools that can be shared");
+            answer.times = compare_subject(importer, each.subject);
+            answer.is_measured = true;
+        } catch (const std::exception &failure) {
+            std::strncpy(answer.reason, failure.what(), sizeof answer.reason - 1);
+        }
+        channel.send(answer);
+    }
+}
+
+const bench_case ipc_open_case = {"ipc-open", "opening memory and pools that another process shares", run_ipc_open};
+
+} // namespace bench

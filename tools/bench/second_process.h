@@ -1,0 +1,56 @@
+// A second process for what is shared between two: this program started anew, on the same driver and device, at the
+// other end of a pair of sockets.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "environment.h"
+
+namespace bench {
+
+// One end. Throws where the other has gone or says nothing for too long.
+class channel {
+public:
+    explicit channel(int socket);
+    ~channel();
+    channel(const channel &) = delete;
+
+    template <typename Value> void send(const Value &value) {
+        static_assert(std::is_trivially_copyable_v<Value>);
+        send_bytes(&value, sizeof value);
+    }
+    template <typename Value> void receive(Value &value) {
+        static_assert(std::is_trivially_copyable_v<Value>);
+        receive_bytes(&value, sizeof value);
+    }
+
+private:
+    void send_bytes(const void *data, std::size_t size);
+    void receive_bytes(void *data, std::size_t size);
+
+    const int socket_;
+};
+
+// The hidden option by which the second process is started; its value is the number of its socket.
+inline constexpr const char *importer_option = "--importer";
+
+class second_process {
+public:
+    static bool is_possible(); // not written for Windows
+
+    // The other process has the open file `descriptor` under the same number, unless that is negative.
+    second_process(const environment &environment, bool is_quick, int descriptor);
+    ~second_process(); // ends it, if it still runs
+    second_process(const second_process &) = delete;
+
+    channel &talk() { return channel_; }
+
+private:
+    second_process(const environment &environment, bool is_quick, int descriptor, const int *sockets);
+
+    channel channel_;
+    int process_ = -1;
+};
+
+} // namespace bench
