@@ -62,25 +62,34 @@ std::optional<double> allocation_target(const table &table, std::size_t size) {
     return table.device_count() == 1 ? 5 : 3;
 }
 
+// The same of raw and ferry, which is number 0 and 1.
+template <typename Make> std::vector<samples> interleave_ways(const table &table, Make make) {
+    const contender pair[] = {make(0), make(1)};
+    return interleave(pair, effort_of(table.session));
+}
+
 void measure_allocation(table &table, std::size_t size) {
     table.session.progress.show("pinned-alloc", "allocate", size);
     void *held[] = {nullptr, nullptr};
-    std::vector<contender> contenders;
-    for (int i = 0; i < 2; ++i)
-        contenders.push_back({table.ways[i].name,
-                              [&way = table.ways[i], &memory = held[i], size] { memory = way.allocate(size); }, 1,
-                              [&way = table.ways[i], &memory = held[i]] { way.free(memory); }});
-    table.add("allocate", size, interleave(contenders, effort_of(table.session)), allocation_target(table, size));
+    const auto taken = interleave_ways(table, [&](int i) -> contender {
+        const way &way = table.ways[i];
+        void *&memory = held[i];
+        return {way.name, [&way, &memory, size] { memory = way.allocate(size); }, 1,
+                [&way, &memory] { way.free(memory); }};
+    });
+    table.add("allocate", size, taken, allocation_target(table, size));
 }
 
 void measure_free(table &table, std::size_t size) {
     table.session.progress.show("pinned-alloc", "free", size);
     void *held[] = {table.ways[0].allocate(size), table.ways[1].allocate(size)};
-    std::vector<contender> contenders;
-    for (int i = 0; i < 2; ++i)
-        contenders.push_back({table.ways[i].name, [&way = table.ways[i], &memory = held[i]] { way.free(memory); }, 1,
-                              [&way = table.ways[i], &memory = held[i], size] { memory = way.allocate(size); }});
-    table.add("free", size, interleave(contenders, effort_of(table.session)), {});
+    const auto taken = interleave_ways(table, [&](int i) -> contender {
+        const way &way = table.ways[i];
+        void *&memory = held[i];
+        return {way.name, [&way, &memory] { way.free(memory); }, 1,
+                [&way, &memory, size] { memory = way.allocate(size); }};
+    });
+    table.add("free", size, taken, {});
     for (int i = 0; i < 2; ++i)
         table.ways[i].free(held[i]);
 }
@@ -94,19 +103,19 @@ void measure_copies(table &table, std::size_t size) {
     for (const bool is_up : {true, false}) {
         const char *const name = is_up ? "copy H2D" : "copy D2H";
         table.session.progress.show("pinned-alloc", name, size);
-        std::vector<contender> contenders;
-        for (int i = 0; i < 2; ++i) {
+        const auto taken = interleave_ways(table, [&](int i) {
             const buffer host = host_buffer(memory::pinned, memory[i].get());
             const direction direction = is_up ? bench::direction{name, host, workspace.device_destination}
                                               : bench::direction{name, workspace.device_source, host};
-            contenders.push_back({table.ways[i].name, [&environment, direction, size] {
-                                      raw_copy_async(environment, direction, size, environment.stream.get());
-                                      drain(environment);
-                                  }});
+            const contender copy = {table.ways[i].name, [&environment, direction, size] {
+                                        raw_copy_async(environment, direction, size, environment.stream.get());
+                                        drain(environment);
+                                    }};
             const box copied = line(direction, size);
-            verify_each(workspace, {&copied, 1}, {&contenders.back(), 1});
-        }
-        table.add(name, size, interleave(contenders, effort_of(table.session)), 0.99);
+            verify_each(workspace, {&copied, 1}, {&copy, 1});
+            return copy;
+        });
+        table.add(name, size, taken, 0.99);
     }
 }
 
