@@ -67,24 +67,12 @@ row measure_subject(session &session, const subject &subject) {
             .most_ns = most_ns};
 }
 
-// Memory that is 0 where the driver has none of the kind, freed on the way out.
-using maybe_memory = owned<std::uint64_t>;
-
-maybe_memory allocate_managed(const environment &environment) {
+// Memory by `allocate`; none, so 0, where the driver has none of the kind.
+template <typename Allocate>
+owned<std::uint64_t> allocate_maybe(const environment &environment, const char *call, Allocate allocate) {
     ferry_instance *const ferry = environment.basic.get();
     std::uint64_t address = 0;
-    const std::int32_t status = ferry_managed_alloc(ferry, environment.device, block, &address);
-    if (status != FERRY_ERROR_UNSUPPORTED) check(status, "ferry_managed_alloc", {});
-    return {address, [ferry](std::uint64_t address) { ferry_device_free(ferry, address); }};
-}
-
-maybe_memory allocate_from_pool(const environment &environment) {
-    ferry_instance *const ferry = environment.basic.get();
-    std::uint64_t address = 0;
-    const std::int32_t status =
-        ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, block, environment.stream.get(), &address);
-    if (status != FERRY_ERROR_UNSUPPORTED) check(status, "ferry_device_alloc_async", {});
-    drain(environment);
+    if (is_supported(allocate(ferry, &address), call, {})) drain(environment);
     return {address, [ferry](std::uint64_t address) { ferry_device_free(ferry, address); }};
 }
 
@@ -94,7 +82,15 @@ case_result run_address(session &session) {
     case_result result = {.note = "a sample is 200 calls, of an address within the memory; raw: cuPointerGetAttributes "
                                   "with the same attributes;\nferry: ferry_get_address_info",
                           .label_columns = {"memory"}};
-    const maybe_memory managed = allocate_managed(environment), pool = allocate_from_pool(environment);
+    const owned<std::uint64_t> managed = allocate_maybe(
+        environment, "ferry_managed_alloc", [device = environment.device](ferry_instance *ferry, auto *address) {
+            return ferry_managed_alloc(ferry, device, block, address);
+        });
+    const owned<std::uint64_t> pool =
+        allocate_maybe(environment, "ferry_device_alloc_async",
+                       [stream = environment.stream.get()](ferry_instance *ferry, auto *address) {
+                           return ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, block, stream, address);
+                       });
     for (const subject &subject : {subject{"device", workspace.device_source.address, FERRY_MEMORY_DEVICE},
                                    {"pinned", workspace.pinned.address, FERRY_MEMORY_PINNED},
                                    {"pageable", workspace.pageable.address, FERRY_MEMORY_PAGEABLE},

@@ -43,10 +43,9 @@ struct offer {
     ferry_ipc_handle pool, pool_memory;
 };
 
-// From the second process to this, one for each subject.
+// From the second process to this, one for each subject that was offered.
 struct answer {
-    bool is_measured;
-    char reason[256]; // where it is not
+    char fault[256]; // empty, or what went wrong
     comparison times;
 };
 
@@ -197,13 +196,6 @@ comparison compare_subject(const importer &importer, subject subject) {
 
 // ---- This process
 
-// A status that says that there is no such thing here, rather than that something is wrong.
-bool is_supported(std::int32_t status, const char *call, const ferry_error_info &error) {
-    if (status == FERRY_ERROR_UNSUPPORTED) return false;
-    check(status, call, error);
-    return true;
-}
-
 // Memory of ferry's, filled, in both kinds of handle.
 class exported_memory {
 public:
@@ -282,7 +274,7 @@ case_result run_ipc_open(session &session) {
         return skipped(std::string("this driver has no ") + absent);
     offer offer = {};
     const exported_memory memory(environment, offer);
-    if (!memory.is_shared()) return skipped("this build of ferry shares no memory between processes");
+    if (!memory.is_shared()) return skipped("this driver or this build of ferry shares no memory");
     const exported_pool pool(environment, offer);
 
     case_result result = {.note = "a pair of calls in a second process that opens what this one shares, and closes it; "
@@ -293,17 +285,15 @@ case_result run_ipc_open(session &session) {
     second_process other(environment, session.is_quick, offer.pool_descriptor);
     other.talk().send(offer);
     for (const subject_row &subject : subjects) {
+        if (subject.is_of_pool && !offer.has_pool) continue;
         session.progress.show("ipc-open", subject.name, block);
         answer answer;
         other.talk().receive(answer);
-        if (answer.is_measured)
-            result.rows.push_back({.labels = {subject.name, subject.raw},
-                                   .bytes = block,
-                                   .times = answer.times,
-                                   .target = subject.target});
-        else
-            result.note += std::string("\nskipped: ") + subject.name + ": " + answer.reason;
+        if (answer.fault[0]) fail(answer.fault);
+        result.rows.push_back(
+            {.labels = {subject.name, subject.raw}, .bytes = block, .times = answer.times, .target = subject.target});
     }
+    if (!offer.has_pool) result.note += "\nskipped: pools and memory of pools, which cannot be shared here";
     return result;
 }
 
@@ -315,13 +305,12 @@ void run_importer(const environment &environment, int socket, bool is_quick) {
     channel.receive(offer);
     const importer importer = {environment, offer, is_quick};
     for (const subject_row &each : subjects) {
+        if (each.is_of_pool && !offer.has_pool) continue;
         answer answer = {};
         try {
-            if (each.is_of_pool && !offer.has_pool) fail("no pools that can be shared");
             answer.times = compare_subject(importer, each.subject);
-            answer.is_measured = true;
         } catch (const std::exception &failure) {
-            std::strncpy(answer.reason, failure.what(), sizeof answer.reason - 1);
+            std::strncpy(answer.fault, failure.what(), sizeof answer.fault - 1);
         }
         channel.send(answer);
     }

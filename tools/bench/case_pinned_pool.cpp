@@ -59,8 +59,8 @@ case_result run_pinned_pool(session &session) {
     ferry_pinned_pool *created = nullptr;
     auto error = sized<ferry_error_info>();
     const std::int32_t status = ferry_pinned_pool_create(environment.basic.get(), nullptr, &created, &error);
-    if (status == FERRY_ERROR_UNSUPPORTED) return skipped("this build of ferry has no pinned pools");
-    check(status, "ferry_pinned_pool_create", error);
+    if (!is_supported(status, "ferry_pinned_pool_create", error))
+        return skipped("this build of ferry has no pinned pools");
     const pool_owner pool = {created, ferry_pinned_pool_destroy};
     environment.need({"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventDestroy"});
     CUevent made = nullptr;

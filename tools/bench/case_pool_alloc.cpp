@@ -101,8 +101,8 @@ case_result run_pool_alloc(session &session) {
     CUmemoryPool created = nullptr;
     auto error = sized<ferry_error_info>();
     const std::int32_t status = ferry_pool_create(ferry, &desc, &created, &error);
-    if (status == FERRY_ERROR_UNSUPPORTED) return skipped("this driver or this build of ferry has no memory pools");
-    check(status, "ferry_pool_create", error);
+    if (!is_supported(status, "ferry_pool_create", error))
+        return skipped("this driver or this build of ferry has no memory pools");
     const owned<CUmemoryPool> own_pool = {created, [ferry](CUmemoryPool pool) { ferry_pool_destroy(ferry, pool); }};
     environment.need({"cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync", "cuMemPoolGetAttribute",
                       "cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuDeviceGetMemPool"});

@@ -51,6 +51,13 @@ void fail(CUresult result, const char *call) {
     fail(FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result), call, ferry_error_info{});
 }
 
+bool is_supported(std::int32_t status, const char *call, const ferry_error_info &error) {
+    if (status == FERRY_ERROR_UNSUPPORTED || status == FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED)
+        return false;
+    check(status, call, error);
+    return true;
+}
+
 instance open_ferry(const ferry_options &options) {
     auto error = sized<ferry_error_info>();
     ferry_instance *opened = nullptr;

@@ -26,6 +26,9 @@ inline void check(std::int32_t status, const char *call, const ferry_error_info 
     if (status != FERRY_SUCCESS) fail(status, call, error);
 }
 
+// Whether there is such a thing at all, in this build and in this driver; throws if it failed for another reason.
+bool is_supported(std::int32_t status, const char *call, const ferry_error_info &error);
+
 // A struct of ferry's, zero but for the size that it begins with.
 template <typename Struct> Struct sized() {
     Struct value = {};
