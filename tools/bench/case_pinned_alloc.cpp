@@ -56,7 +56,8 @@ struct table {
 // At 1 GiB 0.31 s by the driver, one round takes 0.8 s; at 64 KiB each sample is 0.5 ms (H200, 2026-11).
 effort effort_of(const session &session) { return session.is_quick ? effort{3, 60, 0.05e9} : effort{5, 200, 0.8e9}; }
 
-// Of 1 GiB, where the driver zeroes memory in one thread; less where it has more devices to map it into.
+// The aim for 1 GiB, which took a sixth to an eighth of the driver's time on one H200 (2026-11). With more devices
+// visible, either way maps it into each of them.
 std::optional<double> allocation_target(const table &table, std::size_t size) {
     if (size < 1 << 30) return std::nullopt;
     return table.device_count() == 1 ? 5 : 3;
