@@ -17,6 +17,15 @@ assert [device["device"] for device in told["devices"]] == [0, 1]
 for device in told["devices"]:
     assert device["is_software"] and device["copy_engines"] == 3 and device["total_memory"] == 4 << 30, device
     assert device["link"] is None, "its PCI address is no real machine's"
+    assert device["memory_pools"] and device["pool_handle_types"] == ["posix_fd"], device
+    for flag in ["host_memory_pools", "host_numa_memory_pools", "ipc_events"]:
+        assert isinstance(device[flag], bool), (flag, device)
+    pool = device["default_pool"]
+    assert pool["release_threshold"] == 0, "what the driver's default pool begins with"
+    for policy in ["reuse_follow_event_dependencies", "reuse_opportunistic", "reuse_internal_dependencies"]:
+        assert pool[policy] is True, pool
+    for number in ["reserved_current", "reserved_high", "used_current", "used_high"]:
+        assert pool[number] == 0, "nothing has been allocated in this process"
 assert [(peer["device"], peer["peer"]) for peer in told["peers"]] == [(0, 1), (1, 0)]
 for peer in told["peers"]:
     assert peer["can_access"] and peer["driver_can_access"] and peer["probe"] == "passed", peer
@@ -24,7 +33,8 @@ untested = json.loads(run("--json", "--no-probe"))
 assert all(peer["probe"] == "not run" for peer in untested["peers"])
 
 table = run()
-for words in ["driver               software", "device 1", "memory           4.0 GiB", "copy engines     3", "yes"]:
+for words in ["driver               software", "device 1", "memory           4.0 GiB", "copy engines     3", "yes",
+              "pools shared by  posix_fd", "default pool     keeps 0 B", "reuse_opportunistic on"]:
     assert words in table, (words, table)
 assert "untested" in run("--no-probe")
 
