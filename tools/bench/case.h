@@ -25,17 +25,21 @@ struct row {
     std::vector<std::string> labels; // one for each of the case's label columns
     std::size_t bytes;
     comparison times;
-    std::optional<double> target;                  // the least ratio that is acceptable; none: the row is only shown
+    std::optional<double> target;                  // the least ratio that is acceptable
+    std::optional<double> most_ns = {};            // in its place: the most time that ferry may take
     std::optional<double> ceiling = {};            // bytes a nanosecond (GB/s); with it, bandwidths are shown
     std::optional<distribution> reference_ns = {}; // another raw call, for orientation
 
-    verdict judged() const { return judge(times.ratio, target); }
+    // A row without a target is only shown.
+    bool has_target() const { return target || most_ns; }
+    verdict judged() const { return most_ns ? judge_at_most(times.ferry_ns, *most_ns) : judge(times.ratio, target); }
 };
 
 struct case_result {
     std::string note; // what raw and ferry are here, for the reader of the table
     std::vector<std::string> label_columns;
     std::string reference_column = {}; // what row::reference_ns is, if the rows have one
+    bool is_in_us = false;             // the times of rows without a ceiling: else in nanoseconds
     std::vector<row> rows = {};
 };
 

@@ -20,13 +20,8 @@ constexpr variant variants[] = {
     {false, true, true, 1 / 1.25},   {true, true, false, {}},
 };
 
-// As callers do, ferry's contenders keep one error info for all their calls.
-template <typename Call> contender burst(const char *name, const environment &environment, Call call) {
-    const auto run = [call]() mutable {
-        for (int i = 0; i < burst_length; ++i)
-            call();
-    };
-    return {name, run, burst_length, [&environment] { drain(environment); }};
+template <typename Call> contender issue(const char *name, const environment &environment, Call call) {
+    return burst(name, burst_length, std::move(call), [&environment] { drain(environment); });
 }
 
 contender ferry_burst(const environment &environment, const direction &direction, std::size_t size,
@@ -34,7 +29,7 @@ contender ferry_burst(const environment &environment, const direction &direction
     ferry_instance *const ferry = (variant.is_full ? environment.full : environment.basic).get();
     const CUstream stream = environment.stream.get();
     if (variant.is_short)
-        return burst("ferry_copy_bytes_async", environment,
+        return issue("ferry_copy_bytes_async", environment,
                      [=, to = direction.destination.address, from = direction.source.address,
                       error = sized<ferry_error_info>()]() mutable {
                          check(ferry_copy_bytes_async(ferry, to, from, size, stream, &error), "ferry_copy_bytes_async",
@@ -45,7 +40,7 @@ contender ferry_burst(const environment &environment, const direction &direction
         ferry_place_any(&copy.source, direction.source.address);
         ferry_place_any(&copy.destination, direction.destination.address);
     }
-    return burst("ferry_copy_async", environment, [=, error = sized<ferry_error_info>()]() mutable {
+    return issue("ferry_copy_async", environment, [=, error = sized<ferry_error_info>()]() mutable {
         check(ferry_copy_async(ferry, &copy, stream, &error), "ferry_copy_async", error);
     });
 }
@@ -53,10 +48,10 @@ contender ferry_burst(const environment &environment, const direction &direction
 // The raw call, the reference, then ferry's variants: all in one loop, on the same buffers.
 std::vector<contender> all_contenders(const environment &environment, const direction &direction, std::size_t size) {
     std::vector<contender> contenders;
-    contenders.push_back(burst("cuMemcpy3DAsync", environment, [&environment, copy = lower(line(direction, size))] {
+    contenders.push_back(issue("cuMemcpy3DAsync", environment, [&environment, copy = lower(line(direction, size))] {
         check(environment.cu.cuMemcpy3DAsync(&copy, environment.stream.get()), "cuMemcpy3DAsync");
     }));
-    contenders.push_back(burst("cuMemcpy*Async", environment, [&environment, &direction, size] {
+    contenders.push_back(issue("cuMemcpy*Async", environment, [&environment, &direction, size] {
         raw_copy_async(environment, direction, size, environment.stream.get());
     }));
     for (const variant &variant : variants)

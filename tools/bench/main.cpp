@@ -71,7 +71,7 @@ std::size_t largest_size(const environment &environment, bool is_quick) {
 
 bool has_lost_target(const case_result &result) {
     return std::any_of(result.rows.begin(), result.rows.end(),
-                       [](const row &row) { return row.target && row.judged() == verdict::lost; });
+                       [](const row &row) { return row.has_target() && row.judged() == verdict::lost; });
 }
 
 int run(const options &options) {

@@ -93,4 +93,9 @@ verdict judge(const distribution &ratio, std::optional<double> target) {
     return ratio.p25 >= bar ? verdict::ok : verdict::noise;
 }
 
+verdict judge_at_most(const distribution &time_ns, double most_ns) {
+    if (time_ns.p25 > most_ns) return verdict::lost;
+    return time_ns.p75 <= most_ns ? verdict::ok : verdict::noise;
+}
+
 } // namespace bench

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -19,6 +20,16 @@ struct contender {
     int calls = 1;                  // how many calls one run makes: a sample is the time of one of them
     std::function<void()> settle{}; // untimed, after each run: waits for what the run left in flight
 };
+
+// A sample is the mean of `calls` calls in a row, without waiting in between. As callers do, a call may keep what it
+// changes, such as an error info.
+template <typename Call> contender burst(const char *name, int calls, Call call, std::function<void()> settle = {}) {
+    const auto run = [calls, call]() mutable {
+        for (int i = 0; i < calls; ++i)
+            call();
+    };
+    return {name, run, calls, std::move(settle)};
+}
 
 // A round runs every contender twice. Rounds end when the budget is spent, within these bounds.
 struct effort {
@@ -56,5 +67,7 @@ const char *name_of(verdict verdict);
 // Against the target, or 1 where there is none: ok if the ratio's whole interquartile range keeps to it, lost if the
 // whole range is below it, noise if the difference is smaller than the spread.
 verdict judge(const distribution &ratio, std::optional<double> target);
+// The same of a time that is to be no longer than `most_ns`.
+verdict judge_at_most(const distribution &time_ns, double most_ns);
 
 } // namespace bench

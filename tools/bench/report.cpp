@@ -41,12 +41,15 @@ std::string with_spread(const distribution &values, double unit, int digits) {
                 values.p75 / unit);
 }
 
-std::vector<std::string> column_names(const case_result &result, bool has_ceiling) {
+// Copies until arrival have a ceiling and are in microseconds; of calls it depends on how long they take.
+bool is_in_us(const case_result &result) { return result.is_in_us || result.rows.front().ceiling; }
+
+std::vector<std::string> column_names(const case_result &result) {
     std::vector<std::string> names = result.label_columns;
-    const char *const unit = has_ceiling ? "us" : "ns";
+    const char *const unit = is_in_us(result) ? "us" : "ns";
     names.insert(names.end(), {"size", text("raw %s", unit), text("ferry %s", unit)});
     if (!result.reference_column.empty()) names.push_back(text("%s %s", result.reference_column.c_str(), unit));
-    if (has_ceiling)
+    if (result.rows.front().ceiling)
         names.insert(names.end(), {"raw GB/s", "ferry GB/s", "ceiling"});
     else
         names.push_back("ferry - raw");
@@ -54,21 +57,25 @@ std::vector<std::string> column_names(const case_result &result, bool has_ceilin
     return names;
 }
 
-std::vector<std::string> cells(const row &row) {
+std::string target_text(const row &row, double unit) {
+    if (row.most_ns) return text("%.0f %s", *row.most_ns / unit, unit == 1 ? "ns" : "us");
+    return row.target ? text("%.3f", *row.target) : "none";
+}
+
+std::vector<std::string> cells(const case_result &result, const row &row) {
     std::vector<std::string> cells = row.labels;
     const distribution &raw = row.times.raw_ns, &ferry = row.times.ferry_ns;
-    // Copies until arrival in microseconds, calls in nanoseconds.
-    const double unit = row.ceiling ? 1e3 : 1;
-    const int digits = row.ceiling ? 2 : 0;
+    const double unit = is_in_us(result) ? 1e3 : 1;
+    const int digits = is_in_us(result) ? 2 : 0;
     cells.insert(cells.end(), {size_text(row.bytes), with_spread(raw, unit, digits), with_spread(ferry, unit, digits)});
     if (row.reference_ns) cells.push_back(text("%.*f", digits, row.reference_ns->median / unit));
     if (row.ceiling)
         cells.insert(cells.end(), {text("%.2f", bandwidth(row, raw)), text("%.2f", bandwidth(row, ferry)),
                                    text("%.2f", *row.ceiling)});
     else
-        cells.push_back(text("%+.0f", ferry.median - raw.median));
-    cells.insert(cells.end(), {with_spread(row.times.ratio, 1, 3), row.target ? text("%.3f", *row.target) : "none",
-                               text("%zu", raw.count), name_of(row.judged())});
+        cells.push_back(text("%+.*f", digits, (ferry.median - raw.median) / unit));
+    cells.insert(cells.end(), {with_spread(row.times.ratio, 1, 3), target_text(row, unit), text("%zu", raw.count),
+                               name_of(row.judged())});
     return cells;
 }
 
@@ -88,9 +95,8 @@ void print_table(std::ostream &out, const std::vector<std::vector<std::string>> 
 }
 
 std::ptrdiff_t count_rows(const case_result &result, verdict verdict, bool has_target) {
-    return std::count_if(result.rows.begin(), result.rows.end(), [&](const row &row) {
-        return row.judged() == verdict && row.target.has_value() == has_target;
-    });
+    return std::count_if(result.rows.begin(), result.rows.end(),
+                         [&](const row &row) { return row.judged() == verdict && row.has_target() == has_target; });
 }
 
 json to_json(const distribution &values) {
@@ -143,7 +149,9 @@ void print_heading(std::ostream &out, const run_info &run) {
         out << text("  %s %.2f GB/s", ceiling.direction, ceiling.bandwidth);
     out << "\nMedians [p25..p75]. raw/ferry: median of paired ratios, above 1 ferry is faster. Verdict by that\n"
            "ratio's p25..p75 against the target, or 1 where there is none: ok, all of it keeps to it; lost, all of it\n"
-           "is below; noise, the difference is smaller than the spread. n: samples. Every row's bytes were verified.\n";
+           "is below; noise, the difference is smaller than the spread. A target that is a time is the most that "
+           "ferry\n"
+           "may take, and its time is what is judged. n: samples. All bytes that a row moves were verified.\n";
 }
 
 void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software) {
@@ -151,8 +159,9 @@ void print_case(std::ostream &out, const bench_case &which, const case_result &r
     if (is_software) out << no_hardware << '\n';
     out << result.note << '\n';
     if (result.rows.empty()) return;
-    std::vector<std::vector<std::string>> lines = {column_names(result, result.rows.front().ceiling.has_value())};
-    std::transform(result.rows.begin(), result.rows.end(), std::back_inserter(lines), cells);
+    std::vector<std::vector<std::string>> lines = {column_names(result)};
+    for (const row &row : result.rows)
+        lines.push_back(cells(result, row));
     print_table(out, lines, result.label_columns.size());
     for (const bool has_target : {true, false})
         out << (has_target ? "with a target: " : "without: ") << count_rows(result, verdict::ok, has_target) << " ok, "
@@ -193,6 +202,7 @@ json to_json(const bench_case &which, const case_result &result) {
                         {"ferry_ns", to_json(row.times.ferry_ns)},
                         {"ratio", to_json(row.times.ratio)},
                         {"target", or_null(row.target)},
+                        {"most_ns", or_null(row.most_ns)},
                         {"ceiling_gb_per_s", or_null(row.ceiling)},
                         {"reference_ns", row.reference_ns ? to_json(*row.reference_ns) : json()},
                         {"verdict", name_of(row.judged())}});
