@@ -140,8 +140,9 @@ std::uintptr_t driver::map_import(int file, std::uint64_t offset, std::size_t by
 }
 
 void driver::unmap_import(std::uintptr_t address, std::size_t bytes) {
-    mmap(reach(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    imports.give_back(address, bytes);
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    // Where the system cannot do even that the addresses stay taken: others' memory may still lie there.
+    if (mmap(reach(address), bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) imports.give_back(address, bytes);
 }
 
 void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {
