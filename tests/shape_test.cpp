@@ -1,10 +1,20 @@
-// The pure part: layouts, overlap and collapsing against brute force, plans against the rules they follow.
+// The pure part: layouts, overlap, collapsing and splitting against brute force, plans against the rules they follow; and
+// the library's threads.
+#include <array>
+#include <atomic>
 #include <random>
 #include <set>
 
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
+#include "base/threads.h"
 #include "copy/shape.h"
+#include "copy/split.h"
 #include "plan/plan.h"
 
 namespace ferry::test {
@@ -213,6 +223,147 @@ TEST(layout, hostile_numbers_never_wrap) {
         }
     }
     EXPECT_GT(accepted, 1000);
+}
+
+// ---- Splits ----------------------------------------------------------------------------------------------------
+
+// Pieces of registered memory, one after the other, some with pageable memory between them.
+struct drawn_pieces {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges; // first, end
+    std::uint64_t operator()(std::uint64_t address) const {
+        for (const auto &[first, end] : ranges)
+            if (address >= first && address < end) return end;
+        return 0;
+    }
+};
+
+// From where to where each byte goes; an array's are numbered along x, y and z.
+std::multiset<std::pair<std::uint64_t, std::uint64_t>> moves_of(const shape &copy) {
+    const auto address = [](const shape_end &end, std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+        return end.array ? ((end.z + z) * 1000 + end.y + y) * 1000 + end.x + x
+                         : end.span.first + (z * end.slice_height + y) * end.row_pitch + x;
+    };
+    std::multiset<std::pair<std::uint64_t, std::uint64_t>> moves;
+    for (std::uint64_t z = 0; z < copy.depth; ++z)
+        for (std::uint64_t y = 0; y < copy.height; ++y)
+            for (std::uint64_t x = 0; x < copy.width; ++x)
+                moves.emplace(address(copy.source, x, y, z), address(copy.destination, x, y, z));
+    return moves;
+}
+
+TEST(split, every_byte_is_in_one_part_and_no_part_leaves_the_piece_that_it_begins_in) {
+    std::random_device device;
+    const std::uint64_t seed = device();
+    std::mt19937_64 random(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const auto draw = [&](std::uint64_t low, std::uint64_t high) {
+        return std::uniform_int_distribution<std::uint64_t>(low, high)(random);
+    };
+    int most_parts = 0;
+    for (int round = 0; round < 20000; ++round) {
+        shape copy = {};
+        copy.width = draw(1, 9);
+        copy.height = draw(1, 4);
+        copy.depth = draw(1, 4);
+        drawn_pieces pieces;
+        const auto draw_end = [&](shape_end &end, std::uint64_t base) {
+            end.kind = draw(0, 3) ? memory_kind::host : memory_kind::device;
+            if (!draw(0, 4)) {
+                end.kind = memory_kind::array;
+                end.array = reinterpret_cast<CUarray>(1);
+                end.x = draw(0, 5), end.y = draw(0, 5), end.z = draw(0, 5);
+                return;
+            }
+            end.row_pitch = copy.width + draw(0, 3);
+            end.slice_height = copy.height + draw(0, 2);
+            end.span.first = base + draw(0, 20);
+            end.span.last = end.span.first + ((copy.depth - 1) * end.slice_height + copy.height - 1) * end.row_pitch +
+                            copy.width - 1;
+            for (std::uint64_t at = base + draw(0, 30); at <= end.span.last;) {
+                const std::uint64_t length = draw(1, 40);
+                if (draw(0, 3)) pieces.ranges.emplace_back(at, at + length);
+                at += length;
+            }
+        };
+        draw_end(copy.source, 1000);
+        draw_end(copy.destination, 100000);
+        std::multiset<std::pair<std::uint64_t, std::uint64_t>> moved;
+        int parts = 0;
+        ASSERT_FALSE(for_each_part(copy, pieces, [&](const shape &part) -> failure {
+            ++parts;
+            moved.merge(moves_of(part));
+            for (const shape_end *const end : {&part.source, &part.destination}) {
+                if (end->array) continue;
+                EXPECT_EQ(end->span.last,
+                          end->span.first + ((part.depth - 1) * end->slice_height + part.height - 1) * end->row_pitch +
+                              part.width - 1);
+                const std::uint64_t border = is_host(end->kind) ? pieces(end->span.first) : 0;
+                EXPECT_TRUE(border == 0 || end->span.last < border);
+            }
+            return {};
+        }));
+        ASSERT_EQ(moved, moves_of(copy));
+        most_parts = std::max(most_parts, parts);
+        int run = 0;
+        const failure stopped = for_each_part(copy, pieces, [&](const shape &) -> failure {
+            return {.status = ++run * 2 > parts ? FERRY_ERROR_LIMIT : FERRY_SUCCESS};
+        });
+        ASSERT_EQ(stopped.status, FERRY_ERROR_LIMIT);
+        ASSERT_EQ(run, parts / 2 + 1) << "the first that fails is the last";
+    }
+    EXPECT_GT(most_parts, 20);
+}
+
+TEST(split, whole_slices_and_rows_stay_together) {
+    shape copy = {};
+    copy.width = 10, copy.height = 8, copy.depth = 6;
+    copy.source = {memory_kind::host, -1, nullptr, 0, 0, 0, {1000, 1000 + 479}, 10, 8};
+    copy.destination = {memory_kind::device, 0, nullptr, 0, 0, 0, {5000, 5000 + 479}, 10, 8};
+    std::vector<std::array<std::uint64_t, 4>> parts;
+    const drawn_pieces pieces = {{{900, 1000 + 203}}}; // in the third slice's fifth row
+    ASSERT_FALSE(for_each_part(copy, pieces, [&](const shape &part) -> failure {
+        parts.push_back({part.source.span.first - 1000, part.width, part.height, part.depth});
+        return {};
+    }));
+    const std::vector<std::array<std::uint64_t, 4>> expected = {{0, 10, 8, 2},  {160, 10, 4, 1}, {200, 3, 1, 1},
+                                                                {203, 7, 1, 1}, {210, 10, 3, 1}, {240, 10, 8, 3}};
+    EXPECT_EQ(parts, expected);
+}
+
+// ---- Threads ---------------------------------------------------------------------------------------------------
+
+TEST(threads, each_part_runs_once_whatever_their_number) {
+    for (const unsigned count : {1u, 2u, 3u, 16u, most_threads}) {
+        std::array<std::atomic<int>, most_threads> runs = {};
+        auto job = [&](unsigned index) noexcept { ++runs[index]; };
+        run_on_threads(count, job);
+        for (unsigned index = 0; index < most_threads; ++index)
+            EXPECT_EQ(runs[index], index < count) << index << " of " << count;
+    }
+    EXPECT_GE(available_processors(), 1u);
+}
+
+TEST(threads, where_none_can_be_started_the_caller_runs_every_part) {
+    const pid_t child = fork(); // its limit is no one else's
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const rlimit none = {0, 0};
+        const bool is_limited = setrlimit(RLIMIT_NPROC, &none) == 0 && (getuid() || setuid(65534) == 0);
+        int runs = 0;
+        bool all_here = true;
+        const pthread_t self = pthread_self();
+        auto job = [&](unsigned) noexcept {
+            ++runs;
+            all_here = all_here && pthread_equal(self, pthread_self());
+        };
+        if (is_limited) run_on_threads(8, job);
+        _exit(!is_limited ? 77 : runs == 8 && all_here ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "the number of threads cannot be limited here";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(plan, waits_exactly_where_the_driver_returns_early) {

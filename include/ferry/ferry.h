@@ -272,8 +272,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
  *             the size back. Both or neither. Never called by a copy. The software driver, being a driver,
  *             does not use them.
- * register_chunk  the most that ferry_host_register gives the driver in one piece: a multiple of 4096. Drivers refuse
- *             pieces of 512 GiB.
+ * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
+ *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
  *
  * All callbacks are called from within calls of this instance (ferry_open and ferry_close too), on the calling thread,
@@ -1844,7 +1844,9 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  *                _UNSUPPORTED from one layer or face to another of one array, which the driver gets wrong; the
  *                driver's own, which may also report earlier asynchronous work that failed.
  * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
- *                cuStreamSynchronize where those return early (device to device, pageable host to device).
+ *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
+ *                the driver refuses because its host memory was registered in pieces is split, with one call for each
+ *                part; should one fail, those before it have been made.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
@@ -1859,8 +1861,8 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  *                memory to host memory: they wait for earlier work on the stream, and until a pageable source has been
  *                read or, to a host destination, until the copy is complete. ferry_explain_async tells.
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
- * Errors:        as ferry_copy; nothing was enqueued. What goes wrong later comes back from a later call that
- *                synchronises.
+ * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the part
+ *                that fails. What goes wrong later comes back from a later call that synchronises.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
@@ -1897,7 +1899,7 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
 
 /* How a copy travels. */
 #define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
-#define FERRY_ROUTE_DRIVER 1 /* by one call of the driver's own */
+#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
 
 /* What the caller waits for. */
 #define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
@@ -2008,7 +2010,8 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for patterns of 8 and 16
  *                bytes, for slices apart and for arrays; the driver's own.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
- *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize.
+ *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
+ *                are, where all of the memory is registered.
  */
 FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
 

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/parts.h"
+#include "base/threads.h"
 #endif
 
 namespace ferry {
@@ -143,7 +143,7 @@ void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
         for (std::uint64_t at = index * share; at < end; at += page)
             static_cast<volatile char *>(pages)[at] = 0;
     };
-    run_in_parts(static_cast<unsigned>((size + share - 1) / share), touch);
+    run_on_threads(static_cast<unsigned>((size + share - 1) / share), touch);
 }
 
 bool is_memory_left(std::uint64_t size) noexcept {

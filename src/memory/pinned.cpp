@@ -149,10 +149,10 @@ bool pinned_memory::map_pageable(const host_request &request, host_block &block)
 failure pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
+    host_registration registration; // also of a pageable block: devices may be using it
+    if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
     if (ranges_.begin_freeing(address, owner, block)) return to_failure(release(block));
-    host_registration registration;
-    if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     if (ranges_.find_block(address, block) && block.owner != owner) return {.status = FERRY_ERROR_ADDRESS};
     return to_failure(cu_.cuMemFreeHost(pointer(address)));
 }

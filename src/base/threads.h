@@ -10,10 +10,10 @@ unsigned available_processors() noexcept;
 
 // Runs part(user, 0) to part(user, count - 1), each on a thread of its own, the first on the caller's, and returns when
 // all are done; `count` is at most most_threads. Where a thread cannot be started the caller runs its part.
-void run_parts(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept;
+void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept;
 
-template <class Job> void run_in_parts(unsigned count, Job &job) noexcept {
-    run_parts(
+template <class Job> void run_on_threads(unsigned count, Job &job) noexcept {
+    run_each(
         count, [](void *user, unsigned index) { (*static_cast<Job *>(user))(index); }, &job);
 }
 

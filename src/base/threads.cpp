@@ -1,4 +1,4 @@
-#include "base/parts.h"
+#include "base/threads.h"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ namespace ferry {
 
 unsigned available_processors() noexcept { return 1; }
 
-void run_parts(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
+void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
     for (unsigned index = 0; index < count; ++index)
         part(user, index);
 }
@@ -50,7 +50,7 @@ void *run_part(void *started) noexcept {
 
 } // namespace
 
-void run_parts(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
+void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
     started_part others[most_threads];
     unsigned started = 0;
     if (count > 1) {

@@ -1,0 +1,1006 @@
+// Pinned host memory and registrations: where blocks come from, what is tried where there is too little, and copies and
+// fills that cross from one piece of registered memory into the next.
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "support/fault_driver.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t page = 4096, huge_page = 2 << 20;
+constexpr std::int32_t out_of_memory = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY;
+constexpr std::int32_t invalid_value = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE;
+
+std::uint64_t number(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+ferry_host_options new_options() {
+    ferry_host_options options = {};
+    options.struct_size = sizeof options;
+    return options;
+}
+
+ferry_host_block new_block() {
+    ferry_host_block block = {};
+    block.struct_size = sizeof block;
+    return block;
+}
+
+ferry_address_info ask(ferry_instance *instance, const void *address) {
+    ferry_address_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_get_address_info(instance, number(address), &info));
+    return info;
+}
+
+// The instance's own memory, counted, and failing on demand.
+struct counted_memory {
+    std::int64_t held = 0;
+    int left = -1; // allocations until none succeeds; below 0: all do
+
+    void set(ferry_options &options) {
+        options.allocate_user = this;
+        options.allocate = [](void *self, std::uint64_t size, std::uint64_t alignment) -> void * {
+            auto &memory = *static_cast<counted_memory *>(self);
+            if (memory.left == 0) return nullptr;
+            if (memory.left > 0) --memory.left;
+            memory.held += static_cast<std::int64_t>(size);
+            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        };
+        options.deallocate = [](void *self, void *memory, std::uint64_t size) {
+            static_cast<counted_memory *>(self)->held -= static_cast<std::int64_t>(size);
+            std::free(memory);
+        };
+    }
+};
+
+// Pages of the process, aligned to one.
+struct mapped_pages {
+    explicit mapped_pages(std::uint64_t size, int protection = PROT_READ | PROT_WRITE) : size(size) {
+        data = static_cast<std::byte *>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        EXPECT_NE(data, MAP_FAILED);
+    }
+    ~mapped_pages() { munmap(data, size); }
+    mapped_pages(const mapped_pages &) = delete;
+    std::byte *data;
+    std::uint64_t size;
+};
+
+class pinned : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        ferry_options options = driver.options();
+        memory.set(options);
+        counted = open_or_fail(options);
+        options.checks = FERRY_CHECKS_FULL;
+        counted_full = open_or_fail(options);
+        driver.reset_counts();
+        for (int device = 0; device < device_count(); ++device) {
+            ferry_device_info info = {};
+            info.struct_size = sizeof info;
+            EXPECT_OK(ferry_get_device_info(basic.get(), device, &info));
+            is_mapped_by_ferry &= info.host_register && info.registered_address_is_device_address;
+        }
+    }
+    void TearDown() override {
+        driver.heal();
+        counted.reset();
+        counted_full.reset();
+        EXPECT_EQ(memory.held, 0);
+        ferry_test::TearDown();
+    }
+
+    // A block through the counted instance.
+    std::int32_t allocate(std::uint64_t size, const ferry_host_options &options, ferry_host_block &block) {
+        block = new_block();
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_host_alloc_with_options(counted.get(), size, &options, &block, &error);
+        EXPECT_EQ(error.status, status);
+        return status;
+    }
+    // Every byte goes to the device and back.
+    void expect_usable(ferry_instance *instance, void *address, std::uint64_t size) {
+        const bytes told = random_bytes(size, size);
+        std::memcpy(address, told.data(), size);
+        device_memory there(size);
+        EXPECT_OK(ferry_copy_bytes(instance, there, number(address), size, nullptr));
+        std::memset(address, 0, size);
+        EXPECT_OK(ferry_copy_bytes(instance, number(address), there, size, nullptr));
+        EXPECT_EQ(std::memcmp(address, told.data(), size), 0);
+    }
+
+    counted_memory memory;
+    fault_driver driver{raw_entry_points()};
+    instance_owner counted, counted_full;
+    bool is_mapped_by_ferry = true;
+};
+
+// ---- Blocks ----------------------------------------------------------------------------------------------------
+
+TEST_F(pinned, blocks_of_every_size_are_aligned_usable_and_end_where_they_were_asked_to) {
+    for (const std::uint64_t size : {std::uint64_t{1}, page - 1, page, 3 * page + 5, huge_page - 1, huge_page,
+                                     5 * huge_page + page + 7, 40 * huge_page}) {
+        SCOPED_TRACE(size);
+        void *address = nullptr;
+        ASSERT_OK(ferry_host_alloc(counted.get(), size, 0, &address));
+        EXPECT_EQ(number(address) % (is_mapped_by_ferry && size >= huge_page ? huge_page : page), 0u);
+        const ferry_address_info info = ask(counted.get(), address);
+        EXPECT_EQ(info.memory, FERRY_MEMORY_PINNED);
+        EXPECT_EQ(info.range_start, number(address));
+        EXPECT_EQ(info.range_size, size);
+        EXPECT_EQ(info.device_address, number(address));
+        expect_usable(counted.get(), address, size);
+        ASSERT_OK(ferry_host_free(counted.get(), address));
+        EXPECT_EQ(ask(counted.get(), address).memory, FERRY_MEMORY_PAGEABLE) << "nothing of it is left";
+    }
+}
+
+TEST_F(pinned, flags_choose_who_allocates) {
+    struct {
+        std::uint32_t flags;
+        bool by_driver;
+    } const rows[] = {{0, false},
+                      {FERRY_HOST_NOT_PORTABLE, false},
+                      {FERRY_HOST_NOT_MAPPED, false},
+                      {FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE, false},
+                      {FERRY_HOST_BY_DRIVER, true},
+                      {FERRY_HOST_WRITE_COMBINED, true},
+                      {FERRY_HOST_WRITE_COMBINED | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED, true}};
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.flags);
+        ferry_host_options options = new_options();
+        options.flags = row.flags;
+        ferry_host_block block;
+        const int by_driver = driver.calls("cuMemHostAlloc");
+        ASSERT_OK(allocate(3 * page, options, block));
+        const bool is_drivers = row.by_driver || !is_mapped_by_ferry;
+        EXPECT_EQ(block.origin, is_drivers ? FERRY_HOST_FROM_DRIVER : FERRY_HOST_FROM_MAPPING);
+        EXPECT_EQ(driver.calls("cuMemHostAlloc") - by_driver, is_drivers);
+        EXPECT_EQ(block.memory, FERRY_MEMORY_PINNED);
+        EXPECT_EQ(block.size, 3 * page);
+        if (row.flags == FERRY_HOST_WRITE_COMBINED) {
+            unsigned flags = 0;
+            EXPECT_OK(raw().cuMemHostGetFlags(&flags, block.address));
+            EXPECT_TRUE(flags & CU_MEMHOSTALLOC_WRITECOMBINED);
+        }
+        if (is_drivers) { // the driver's own free takes it too
+            EXPECT_OK(raw().cuMemFreeHost(block.address));
+        } else {
+            EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        }
+    }
+}
+
+TEST_F(pinned, what_is_wrong_with_the_options_is_named) {
+    const auto expect = [&](std::uint64_t size, auto change, std::int32_t status, std::int32_t side,
+                            std::int32_t field) {
+        ferry_host_options options = new_options();
+        change(options);
+        ferry_host_block block = new_block(), untouched = block;
+        ferry_error_info error = new_error();
+        const std::int32_t returned = ferry_host_alloc_with_options(counted.get(), size, &options, &block, &error);
+        expect_refusal(returned, error, status, side, field);
+        EXPECT_EQ(std::memcmp(&block, &untouched, sizeof block), 0);
+    };
+    using options = ferry_host_options;
+    expect(
+        0, [](options &) {}, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
+    expect(
+        1, [](options &o) { o.flags = 64; }, FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS);
+    expect(
+        1, [](options &o) { o.threads = 65; }, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_THREADS);
+    for (const std::int32_t numa : {-1, 3})
+        expect(
+            1, [=](options &o) { o.numa = numa; }, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_NUMA);
+    for (const std::int32_t device : {-1, device_count()})
+        expect(
+            1, [=](options &o) { o.numa = FERRY_NUMA_DEVICE, o.device = device; }, FERRY_ERROR_DEVICE,
+            FERRY_SIDE_OPTIONS, FERRY_FIELD_DEVICE);
+    for (const std::int32_t node : {-1, INT32_MAX})
+        expect(
+            1, [=](options &o) { o.numa = FERRY_NUMA_NODE, o.numa_node = node; }, FERRY_ERROR_INVALID_ARGUMENT,
+            FERRY_SIDE_OPTIONS, FERRY_FIELD_NUMA_NODE);
+    for (const std::uint32_t size : {7u, 5000u})
+        expect(
+            1, [=](options &o) { o.struct_size = size; }, FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_OPTIONS,
+            FERRY_FIELD_STRUCT_SIZE);
+    ferry_host_block block = new_block();
+    block.struct_size = 3;
+    EXPECT_EQ(ferry_host_alloc_with_options(counted.get(), 1, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_host_alloc_with_options(counted.get(), 1, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    block = new_block();
+    EXPECT_EQ(ferry_host_alloc_with_options(nullptr, 1, nullptr, &block, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    void *address = &block;
+    for (const std::uint32_t flags : {FERRY_HOST_ALLOW_SMALLER, FERRY_HOST_ALLOW_PAGEABLE, 64u}) {
+        EXPECT_EQ(ferry_host_alloc(counted.get(), 1, flags, &address), FERRY_ERROR_FLAGS);
+        EXPECT_EQ(address, nullptr) << "there is no way to tell what came of it";
+    }
+    EXPECT_EQ(driver.calls("cuMemHostAlloc") + driver.calls("cuMemHostRegister"), 0);
+}
+
+TEST_F(pinned, a_block_is_told_up_to_the_size_that_the_caller_knows_and_needs_no_options) {
+    ferry_host_block block = new_block();
+    block.struct_size = offsetof(ferry_host_block, origin);
+    block.origin = 77;
+    ASSERT_OK(ferry_host_alloc_with_options(counted.get(), page, nullptr, &block, nullptr));
+    EXPECT_EQ(block.size, page);
+    EXPECT_EQ(block.origin, 77);
+    EXPECT_OK(ferry_host_free(counted.get(), block.address));
+}
+
+TEST_F(pinned, any_number_of_threads_touches_every_page) {
+    for (const std::uint32_t threads : {0u, 1u, 2u, 3u, 64u})
+        for (const std::uint64_t size : {page, 100 * page + 1, 3 * huge_page + 5}) {
+            ferry_host_options options = new_options();
+            options.threads = threads;
+            options.flags = FERRY_HOST_ALLOW_PAGEABLE;
+            ferry_host_block block;
+            ASSERT_OK(allocate(size, options, block));
+            EXPECT_EQ(block.memory, FERRY_MEMORY_PINNED);
+            if (block.origin == FERRY_HOST_FROM_MAPPING) {
+                const bytes all(static_cast<std::byte *>(block.address),
+                                static_cast<std::byte *>(block.address) + size);
+                EXPECT_EQ(all, bytes(size));
+            }
+            expect_usable(counted.get(), block.address, size);
+            ASSERT_OK(ferry_host_free(counted.get(), block.address));
+        }
+}
+
+TEST_F(pinned, a_block_lies_on_the_node_that_was_asked_for_where_the_system_tells) {
+    ferry_device_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_OK(ferry_get_device_info(counted.get(), 0, &info));
+    for (const std::int32_t numa : {FERRY_NUMA_ANY, FERRY_NUMA_DEVICE, FERRY_NUMA_NODE}) {
+        ferry_host_options options = new_options();
+        options.numa = numa;
+        ferry_host_block block;
+        ASSERT_OK(allocate(3 * huge_page, options, block));
+        const bool is_told = block.origin == FERRY_HOST_FROM_MAPPING && block.numa_node >= 0;
+        EXPECT_TRUE(!is_told || numa != FERRY_NUMA_NODE || block.numa_node == 0) << block.numa_node;
+        EXPECT_TRUE(!is_told || numa != FERRY_NUMA_DEVICE || info.numa_node < 0 || block.numa_node == info.numa_node)
+            << block.numa_node << " instead of " << info.numa_node;
+        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    }
+}
+
+// ---- Where there is too little ---------------------------------------------------------------------------------
+
+TEST_F(pinned, where_registering_fails_the_driver_allocates) {
+    if (!is_mapped_by_ferry) GTEST_SKIP() << "the driver always does here";
+    driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY);
+    ferry_host_block block;
+    ASSERT_OK(allocate(10 * page, new_options(), block));
+    EXPECT_EQ(block.origin, FERRY_HOST_FROM_DRIVER);
+    EXPECT_EQ(block.size, 10 * page);
+    expect_usable(counted.get(), block.address, block.size);
+    EXPECT_OK(ferry_host_free(counted.get(), block.address));
+}
+
+TEST_F(pinned, a_smaller_block_is_taken_only_where_it_was_allowed_and_is_no_smaller_than_that) {
+    constexpr std::uint64_t size = 64 * page;
+    struct {
+        std::uint32_t flags;
+        std::uint64_t least_size;
+        int tries; // of the driver's allocation
+    } const rows[] = {{0, 0, 1},
+                      {0, page, 1},
+                      {FERRY_HOST_ALLOW_SMALLER, 0, 7}, // 64 pages to 1
+                      {FERRY_HOST_ALLOW_SMALLER, 16 * page, 3},
+                      {FERRY_HOST_ALLOW_SMALLER, 17 * page, 3}, // 64, 32, 17
+                      {FERRY_HOST_ALLOW_SMALLER, size, 1},
+                      {FERRY_HOST_ALLOW_SMALLER, 2 * size, 1}};
+    for (const auto &row : rows) {
+        SCOPED_TRACE(testing::Message() << row.flags << ", at least " << row.least_size);
+        ferry_host_options options = new_options();
+        options.flags = row.flags;
+        options.least_size = row.least_size;
+        ferry_host_block block;
+        driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+        driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+        const int allocations = driver.calls("cuMemHostAlloc");
+        EXPECT_EQ(allocate(size, options, block), out_of_memory);
+        EXPECT_EQ(block.address, nullptr);
+        EXPECT_EQ(driver.calls("cuMemHostAlloc") - allocations, row.tries);
+        driver.heal();
+    }
+    // What the second try gives.
+    ferry_host_options options = new_options();
+    options.flags = FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE | FERRY_HOST_BY_DRIVER;
+    for (const auto &[least, expected] : {std::pair{std::uint64_t{0}, size / 2}, {size - page, size - page}}) {
+        options.least_size = least;
+        driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
+        ferry_host_block block;
+        ASSERT_OK(allocate(size, options, block));
+        EXPECT_EQ(block.size, expected);
+        EXPECT_EQ(block.memory, FERRY_MEMORY_PINNED);
+        expect_usable(counted.get(), block.address, block.size);
+        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    }
+}
+
+TEST_F(pinned, pageable_memory_is_the_last_resort_and_freed_like_the_rest) {
+    for (const std::uint32_t smaller : {0u, FERRY_HOST_ALLOW_SMALLER}) {
+        ferry_host_options options = new_options();
+        options.flags = FERRY_HOST_ALLOW_PAGEABLE | smaller;
+        driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+        driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+        driver.reset_counts();
+        ferry_host_block block;
+        ASSERT_OK(allocate(huge_page + 5, options, block));
+        driver.heal();
+        EXPECT_EQ(driver.calls("cuMemHostAlloc") > 1, smaller != 0);
+        driver.reset_counts();
+        EXPECT_EQ(block.memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_EQ(block.origin, FERRY_HOST_FROM_SYSTEM);
+        EXPECT_EQ(block.size, huge_page + 5);
+        EXPECT_EQ(ask(counted.get(), block.address).memory, FERRY_MEMORY_PAGEABLE);
+        expect_usable(counted.get(), block.address, block.size);
+        // It may be registered like other memory of the process.
+        EXPECT_OK(ferry_host_register(counted.get(), block.address, block.size, 0));
+        EXPECT_EQ(ferry_host_free(counted.get(), block.address), FERRY_ERROR_ADDRESS);
+        EXPECT_OK(ferry_host_unregister(counted.get(), block.address));
+        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+        EXPECT_EQ(driver.calls("cuMemFreeHost"), 0);
+    }
+}
+
+TEST_F(pinned, nothing_more_is_tried_once_the_context_is_dead) {
+    ferry_host_options options = new_options();
+    options.flags = FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE;
+    const std::int32_t dead = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS;
+    ferry_host_block block;
+    if (is_mapped_by_ferry) {
+        driver.fail("cuMemHostRegister", CUDA_ERROR_ILLEGAL_ADDRESS);
+        EXPECT_EQ(allocate(8 * page, options, block), dead);
+        EXPECT_EQ(driver.calls("cuMemHostAlloc"), 0);
+        driver.reset_counts();
+        driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    driver.fail("cuMemHostAlloc", CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(allocate(8 * page, options, block), dead);
+    EXPECT_EQ(driver.calls("cuMemHostAlloc"), 1);
+    EXPECT_EQ(block.address, nullptr);
+}
+
+TEST_F(pinned, without_memory_for_the_record_there_is_no_block_and_no_registration) {
+    memory.left = 0;
+    void *address = nullptr;
+    if (is_mapped_by_ferry) {
+        EXPECT_EQ(ferry_host_alloc(counted.get(), page, 0, &address), FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(address, nullptr);
+    }
+    mapped_pages own(4 * page);
+    EXPECT_EQ(ferry_host_register(counted.get(), own.data, own.size, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ask(counted.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
+    memory.left = -1;
+}
+
+TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_leaks) {
+    mapped_pages own(4 * page);
+    void *kept = nullptr;
+    ASSERT_OK(ferry_host_alloc(counted.get(), page, 0, &kept));
+    for (const char *const entry : {"cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuMemHostAlloc",
+                                    "cuMemFreeHost", "cuMemHostRegister", "cuMemHostUnregister"})
+        for (int nth = 1; nth <= 3; ++nth)
+            for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER}) {
+                SCOPED_TRACE(testing::Message() << entry << ", call " << nth << ", flags " << flags);
+                driver.reset_counts();
+                driver.fail(entry, CUDA_ERROR_OPERATING_SYSTEM, nth);
+                const auto expect_fault_or_success = [&](std::int32_t status) {
+                    EXPECT_TRUE(status == FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM || is_success(status));
+                    CUcontext current = nullptr;
+                    EXPECT_OK(raw().cuCtxGetCurrent(&current));
+                    EXPECT_EQ(current, context);
+                    return status == FERRY_SUCCESS;
+                };
+                void *address = nullptr;
+                if (expect_fault_or_success(ferry_host_alloc(counted.get(), 2 * page, flags, &address))) {
+                    if (!expect_fault_or_success(ferry_host_free(counted.get(), address))) { // still the caller's
+                        EXPECT_OK(ferry_host_free(counted.get(), address));
+                    }
+                } else {
+                    EXPECT_EQ(address, nullptr);
+                }
+                if (expect_fault_or_success(ferry_host_register(counted.get(), own.data, own.size, 0)) &&
+                    !expect_fault_or_success(ferry_host_unregister(counted.get(), own.data)) &&
+                    ask(basic.get(), own.data).memory == FERRY_MEMORY_PINNED) { // it did not reach the driver
+                    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
+                }
+                driver.heal();
+                EXPECT_EQ(ask(basic.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
+                const auto met = [&](const char *which) { return std::string(which) == entry; };
+                const auto faults = [&](const char *which) { return met(which) && driver.calls(which) >= nth; };
+                EXPECT_EQ(driver.calls("cuMemHostAlloc") - faults("cuMemHostAlloc"),
+                          driver.calls("cuMemFreeHost") - faults("cuMemFreeHost"));
+                EXPECT_EQ(driver.calls("cuMemHostRegister") - faults("cuMemHostRegister"),
+                          driver.calls("cuMemHostUnregister") - faults("cuMemHostUnregister"));
+                EXPECT_EQ(ask(basic.get(), kept).memory, FERRY_MEMORY_PINNED);
+            }
+    EXPECT_OK(ferry_host_free(counted.get(), kept));
+}
+
+// ---- Freeing ---------------------------------------------------------------------------------------------------
+
+TEST_F(pinned, wrong_frees_are_refused_and_harm_nothing) {
+    EXPECT_OK(ferry_host_free(counted.get(), nullptr));
+    EXPECT_EQ(ferry_host_free(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    void *block = nullptr;
+    ASSERT_OK(ferry_host_alloc(counted.get(), 2 * page, 0, &block));
+    mapped_pages own(2 * page);
+    ASSERT_OK(ferry_host_register(counted.get(), own.data, own.size, 0));
+    EXPECT_EQ(ferry_host_free(counted.get(), own.data), FERRY_ERROR_ADDRESS) << "it is registered, not allocated";
+    EXPECT_EQ(ferry_host_free(counted.get(), own.data + page), FERRY_ERROR_ADDRESS);
+    if (is_mapped_by_ferry) { // then it is ferry's registration
+        EXPECT_EQ(ferry_host_unregister(counted.get(), block), FERRY_ERROR_ADDRESS);
+    }
+    int unknown = 0;
+    EXPECT_NE(ferry_host_free(counted.get(), static_cast<std::byte *>(block) + page), FERRY_SUCCESS);
+    EXPECT_NE(ferry_host_free(counted.get(), &unknown), FERRY_SUCCESS);
+    EXPECT_NE(ferry_host_unregister(counted.get(), &unknown), FERRY_SUCCESS);
+    EXPECT_NE(ferry_host_unregister(counted.get(), own.data + page), FERRY_SUCCESS) << "not where it begins";
+    expect_usable(counted.get(), block, 2 * page);
+    expect_usable(counted.get(), own.data, own.size);
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
+    EXPECT_EQ(ferry_host_unregister(counted.get(), own.data),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    EXPECT_OK(ferry_host_free(counted.get(), block));
+    EXPECT_EQ(ferry_host_free(counted.get(), block), invalid_value) << "freed twice";
+}
+
+TEST_F(pinned, memory_of_the_drivers_own_calls_is_freed_and_unregistered_too) {
+    void *allocated = nullptr;
+    ASSERT_OK(raw().cuMemHostAlloc(&allocated, page, 0));
+    EXPECT_OK(ferry_host_free(counted.get(), allocated));
+    mapped_pages own(page);
+    ASSERT_OK(raw().cuMemHostRegister(own.data, own.size, 0));
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
+    EXPECT_EQ(ask(basic.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
+}
+
+TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_is_still_freed) {
+    CUcontext own = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own));
+    ASSERT_OK(raw().cuCtxPushCurrent(own));
+    ferry_host_block block;
+    ASSERT_OK(allocate(2 * page, new_options(), block));
+    mapped_pages pages(2 * page);
+    ASSERT_OK(ferry_host_register(counted.get(), pages.data, pages.size, 0));
+    ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    ASSERT_OK(ferry_context_destroy(counted.get(), own));
+    if (block.origin == FERRY_HOST_FROM_MAPPING) {
+        EXPECT_EQ(ask(counted.get(), block.address).memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_OK(ferry_host_free(counted.get(), block.address));
+    }
+    // What ended with its context can be registered anew, and is then known as it is now.
+    ASSERT_OK(ferry_host_register(counted.get(), pages.data + page, page, 0));
+    EXPECT_EQ(ask(counted.get(), pages.data + page).range_size, page);
+    EXPECT_EQ(ask(counted.get(), pages.data).memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_OK(ferry_host_unregister(counted.get(), pages.data + page));
+}
+
+TEST_F(pinned, blocks_come_and_go_on_many_threads) {
+    std::vector<std::thread> threads;
+    for (unsigned thread = 0; thread < 4; ++thread)
+        threads.emplace_back([this, thread] {
+            for (unsigned round = 0; round < 30; ++round) {
+                void *blocks[3] = {};
+                for (void *&block : blocks)
+                    ASSERT_OK(ferry_host_alloc(basic.get(), page * (1 + thread), round % 3 ? 0 : FERRY_HOST_BY_DRIVER,
+                                               &block));
+                for (void *const block : blocks) {
+                    std::memset(block, static_cast<int>(thread), page * (1 + thread));
+                    ASSERT_OK(ferry_host_free(basic.get(), block));
+                }
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+TEST_F(pinned, a_capture_elsewhere_does_not_mind) {
+    test_stream stream;
+    mapped_pages own(2 * page);
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER}) {
+        void *block = nullptr;
+        EXPECT_OK(ferry_host_alloc(counted.get(), page, flags, &block));
+        EXPECT_OK(ferry_host_free(counted.get(), block));
+    }
+    EXPECT_OK(ferry_host_register(counted.get(), own.data, own.size, 0));
+    EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+// ---- Registrations in pieces -----------------------------------------------------------------------------------
+
+// An instance that gives the driver no more than a page, or so, in one piece.
+class pieces : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        ferry_options options = driver.options();
+        options.register_chunk = page;
+        counts.set(options);
+        one_page = open_or_fail(options);
+        options.checks = FERRY_CHECKS_FULL;
+        one_page_full = open_or_fail(options);
+    }
+    void TearDown() override {
+        driver.heal();
+        one_page.reset();
+        one_page_full.reset();
+        EXPECT_EQ(counts.held, 0);
+        ferry_test::TearDown();
+    }
+
+    counted_memory counts;
+    fault_driver driver{raw_entry_points()};
+    instance_owner one_page, one_page_full;
+};
+
+TEST_F(pieces, the_chunk_must_be_whole_pages) {
+    for (const std::uint64_t chunk : {std::uint64_t{1}, page - 1, page + 512, UINT64_MAX}) {
+        ferry_options options = options_under_test();
+        options.register_chunk = chunk;
+        ferry_instance *opened = nullptr;
+        ferry_error_info error = new_error();
+        expect_refusal(ferry_open(&options, &opened, &error), error, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS,
+                       FERRY_FIELD_REGISTER_CHUNK);
+        EXPECT_EQ(error.value, chunk);
+    }
+}
+
+TEST_F(pieces, a_registration_in_pieces_is_one_to_the_caller) {
+    mapped_pages own(6 * page);
+    for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{100}}) {
+        driver.reset_counts();
+        const std::uint64_t size = 5 * page - 50;
+        ASSERT_OK(ferry_host_register(one_page.get(), own.data + lead, size, 0));
+        const int count = lead ? 6 : 5;
+        EXPECT_EQ(driver.calls("cuMemHostRegister"), count);
+        for (const std::uint64_t offset : {lead, lead + page, lead + size - 1}) {
+            const ferry_address_info info = ask(one_page.get(), own.data + offset);
+            EXPECT_EQ(info.memory, FERRY_MEMORY_PINNED);
+            EXPECT_EQ(info.range_start, number(own.data) + lead);
+            EXPECT_EQ(info.range_size, size);
+        }
+        EXPECT_LE(ask(basic.get(), own.data + page).range_size, page) << "what the driver was given";
+        EXPECT_EQ(ask(one_page.get(), own.data + lead + size).memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, page, 0),
+                  FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        ASSERT_OK(ferry_host_unregister(one_page.get(), own.data + lead));
+        EXPECT_EQ(driver.calls("cuMemHostUnregister"), count);
+        for (std::uint64_t offset = 0; offset < own.size; offset += page / 2)
+            EXPECT_EQ(ask(basic.get(), own.data + offset).memory, FERRY_MEMORY_PAGEABLE);
+    }
+    EXPECT_EQ(ferry_host_register(one_page.get(), own.data, UINT64_MAX, 0), FERRY_ERROR_OVERFLOW);
+}
+
+TEST_F(pieces, all_of_them_are_registered_or_none) {
+    mapped_pages own(8 * page);
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, 2 * page, 0)); // another one, which stays as it is
+    const auto expect_nothing_registered = [&] {
+        for (std::uint64_t at = 2; at < 8; ++at)
+            EXPECT_EQ(ask(basic.get(), own.data + at * page).memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_EQ(ask(one_page.get(), own.data + page).range_size, 2 * page);
+    };
+    for (int nth = 1; nth <= 6; ++nth) {
+        driver.reset_counts();
+        driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, nth);
+        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0), out_of_memory);
+        EXPECT_EQ(driver.calls("cuMemHostUnregister"), nth - 1);
+        expect_nothing_registered();
+    }
+    // One page of the six is another's.
+    ASSERT_OK(raw().cuMemHostRegister(own.data + 6 * page, page, 0));
+    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    ASSERT_OK(raw().cuMemHostUnregister(own.data + 6 * page));
+    expect_nothing_registered();
+    std::vector<std::uint64_t> held; // until the list of registrations has to grow, which it cannot
+    mapped_pages others(32 * page);
+    counts.left = 0;
+    std::int32_t status = FERRY_SUCCESS;
+    for (std::uint64_t at = 0; at < others.size && status == FERRY_SUCCESS; at += page) {
+        status = ferry_host_register(one_page.get(), others.data + at, page, 0);
+        if (status == FERRY_SUCCESS) held.push_back(at);
+    }
+    EXPECT_EQ(status, FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ask(basic.get(), others.data + held.size() * page).memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    expect_nothing_registered();
+    counts.left = -1;
+    for (const std::uint64_t at : held)
+        EXPECT_OK(ferry_host_unregister(one_page.get(), others.data + at));
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + 2 * page));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
+}
+
+TEST_F(pieces, unregistering_gives_all_of_them_up_and_returns_the_first_error) {
+    mapped_pages own(3 * page);
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, 0));
+    driver.reset_counts();
+    driver.fail("cuMemHostUnregister", CUDA_ERROR_OPERATING_SYSTEM, 2);
+    EXPECT_EQ(ferry_host_unregister(one_page.get(), own.data), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM);
+    EXPECT_EQ(driver.calls("cuMemHostUnregister"), 3);
+    EXPECT_EQ(ask(one_page.get(), own.data + 2 * page).memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_EQ(ask(one_page.get(), own.data + page).range_size, page) << "what the fault has left is the driver's alone";
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + page));
+}
+
+TEST_F(pieces, memory_that_may_only_be_read_is_registered_for_reading) {
+    ferry_device_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_OK(ferry_get_device_info(basic.get(), 0, &info));
+    if (!info.host_register_read_only) GTEST_SKIP() << "not on this machine";
+    mapped_pages own(3 * page, PROT_READ);
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, FERRY_REGISTER_READ_ONLY));
+    device_memory there(own.size);
+    ASSERT_OK(raw().cuMemsetD8(there, 7, own.size));
+    EXPECT_OK(ferry_copy_bytes(one_page.get(), there, number(own.data), own.size, nullptr));
+    EXPECT_EQ(read_back(there, own.size), bytes(own.size));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
+}
+
+// ---- Copies and fills that cross -------------------------------------------------------------------------------
+
+// Pages of which each is pageable ('.') or belongs to the registration of its letter. All of a letter are registered
+// together, page by page.
+class patchwork {
+public:
+    patchwork(ferry_instance *instance, const std::string &pattern)
+        : pages(pattern.size() * page), picture(pages.size), instance_(instance) {
+        for (std::size_t at = 0; at < pattern.size();) {
+            const std::size_t end = std::min(pattern.find_first_not_of(pattern[at], at), pattern.size());
+            if (pattern[at] != '.') {
+                EXPECT_OK(ferry_host_register(instance, pages.data + at * page, (end - at) * page, 0));
+                registered_.push_back(pages.data + at * page);
+            }
+            at = end;
+        }
+    }
+    ~patchwork() {
+        for (std::byte *const address : registered_)
+            EXPECT_OK(ferry_host_unregister(instance_, address));
+    }
+    patchwork(const patchwork &) = delete;
+
+    void fill(std::uint64_t seed) {
+        picture = random_bytes(picture.size(), seed);
+        std::memcpy(pages.data, picture.data(), picture.size());
+    }
+    bytes read() const { return bytes(pages.data, pages.data + pages.size); }
+
+    mapped_pages pages;
+    bytes picture;
+
+private:
+    ferry_instance *instance_;
+    std::vector<std::byte *> registered_;
+};
+
+// A box in it, of a size that the rest of the copy has.
+struct patch_box {
+    std::uint64_t offset, row_pitch, slice_height;
+    ferry_place describe(const patchwork &of) const {
+        ferry_place place = {};
+        ferry_place_host_pitched(&place, of.pages.data + offset, row_pitch, slice_height);
+        return place;
+    }
+    std::byte &in(bytes &picture, std::uint64_t x, std::uint64_t y, std::uint64_t z) const {
+        return picture[offset + (z * slice_height + y) * row_pitch + x];
+    }
+};
+
+struct drawing {
+    std::mt19937_64 random;
+    std::uint64_t operator()(std::uint64_t low, std::uint64_t high) {
+        return std::uniform_int_distribution<std::uint64_t>(low, high)(random);
+    }
+};
+
+struct drawn_extent {
+    std::uint64_t width, height, depth;
+};
+
+patch_box draw_box(drawing &draw, const patchwork &in, const drawn_extent &extent) {
+    const bool is_tight = extent.height * extent.depth > 1 && draw(0, 3) == 0;
+    const std::uint64_t row_pitch = extent.width + (is_tight ? 0 : draw(0, page));
+    const std::uint64_t slice_height = extent.height + (is_tight ? 0 : draw(0, 2));
+    const std::uint64_t reach = ((extent.depth - 1) * slice_height + extent.height - 1) * row_pitch + extent.width;
+    if (reach > in.pages.size) return {0, 0, 0};
+    return {draw(0, in.pages.size - reach), row_pitch, slice_height};
+}
+
+std::string draw_pattern(drawing &draw) {
+    std::string pattern;
+    char letter = 'A';
+    while (pattern.size() < 24)
+        pattern.append(draw(1, 5), draw(0, 2) ? letter++ : '.');
+    return pattern;
+}
+
+TEST_F(pieces, copies_in_every_shape_and_direction_cross_them_as_if_they_were_one) {
+    std::random_device device;
+    const std::uint64_t seed = device();
+    drawing draw = {std::mt19937_64(seed)};
+    test_stream stream;
+    int crossing = 0;
+    for (int round = 0; round < 400 && !HasFailure(); ++round) {
+        const std::string pattern = draw_pattern(draw);
+        ferry_instance *const instance = round % 2 ? one_page.get() : one_page_full.get();
+        const bool is_synchronous = draw(0, 1), is_upload = draw(0, 1);
+        const drawn_extent extent = {draw(1, 3 * page), draw(0, 2) ? draw(1, 6) : 1, draw(0, 2) ? 1 : draw(1, 3)};
+        constexpr place_kind kinds[] = {place_kind::pageable, place_kind::pinned,   place_kind::managed,
+                                        place_kind::device,   place_kind::array_2d, place_kind::array_3d};
+        const place_kind kind = kinds[draw(0, 5)];
+        const grid shape = {.width = extent.width + 8, .height = extent.height + 1, .depth = extent.depth + 1};
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round << ", " << pattern << ", "
+                                        << name_of(kind) << (is_upload ? " from" : " to") << " it, " << extent.width
+                                        << " x " << extent.height << " x " << extent.depth);
+        if (!can_be(kind, shape)) continue;
+        patchwork host(instance, pattern);
+        const patch_box at = draw_box(draw, host, extent);
+        if (!at.row_pitch) continue;
+        test_place other(kind, shape);
+        host.fill(draw(0, 1000));
+        other.fill(draw(0, 1000));
+        const box origin = {.x = draw(0, 8), .y = draw(0, 1), .z = draw(0, 1)};
+        const ferry_place here = at.describe(host), there = other.describe(statement::stated, origin);
+        const ferry_copy_desc copy = is_upload ? describe_copy(here, there, extent.width, extent.height, extent.depth)
+                                               : describe_copy(there, here, extent.width, extent.height, extent.depth);
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        ferry_error_info error = new_error();
+        ASSERT_OK(is_synchronous ? ferry_explain(instance, &copy, &told, &error)
+                                 : ferry_explain_async(instance, &copy, stream, &told, &error))
+            << describe(error);
+        driver.reset_counts();
+        ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)
+                                 : ferry_copy_async(instance, &copy, stream, &error))
+            << describe(error);
+        // The first call is the one that the driver refuses.
+        EXPECT_EQ(driver.calls_beginning("cuMemcpy3D"), static_cast<int>(told.calls + (told.calls > 1)));
+        crossing += told.calls > 1;
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        for (std::uint64_t z = 0; z < extent.depth; ++z)
+            for (std::uint64_t y = 0; y < extent.height; ++y)
+                for (std::uint64_t x = 0; x < extent.width; ++x) {
+                    std::byte &ours = at.in(host.picture, x, y, z);
+                    std::byte &theirs = other.picture_at(origin.x + x, origin.y + y, origin.z + z);
+                    (is_upload ? theirs : ours) = is_upload ? ours : theirs;
+                }
+        EXPECT_EQ(host.read(), host.picture);
+        EXPECT_EQ(other.read(), other.picture());
+    }
+    EXPECT_GT(crossing, 50);
+}
+
+TEST_F(pieces, copies_from_one_patchwork_to_another_are_cut_at_the_borders_of_both) {
+    std::random_device device;
+    const std::uint64_t seed = device();
+    drawing draw = {std::mt19937_64(seed)};
+    test_stream stream;
+    int crossing = 0;
+    for (int round = 0; round < 200 && !HasFailure(); ++round) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
+        ferry_instance *const instance = round % 2 ? one_page.get() : one_page_full.get();
+        patchwork source(instance, draw_pattern(draw)), destination(instance, draw_pattern(draw));
+        const drawn_extent extent = {draw(1, 4 * page), draw(0, 2) ? draw(1, 5) : 1, draw(0, 2) ? 1 : draw(1, 3)};
+        const patch_box from = draw_box(draw, source, extent), to = draw_box(draw, destination, extent);
+        if (!from.row_pitch || !to.row_pitch) continue;
+        source.fill(round);
+        destination.fill(round + 1000);
+        const ferry_copy_desc copy =
+            describe_copy(from.describe(source), to.describe(destination), extent.width, extent.height, extent.depth);
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        ASSERT_OK(ferry_explain_async(instance, &copy, stream, &told, nullptr));
+        driver.reset_counts();
+        ferry_error_info error = new_error();
+        ASSERT_OK(round % 3 ? ferry_copy(instance, &copy, &error) : ferry_copy_async(instance, &copy, stream, &error))
+            << describe(error);
+        EXPECT_EQ(driver.calls_beginning("cuMemcpy3D"), static_cast<int>(told.calls + (told.calls > 1)));
+        crossing += told.calls > 1;
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        for (std::uint64_t z = 0; z < extent.depth; ++z)
+            for (std::uint64_t y = 0; y < extent.height; ++y)
+                for (std::uint64_t x = 0; x < extent.width; ++x)
+                    to.in(destination.picture, x, y, z) = from.in(source.picture, x, y, z);
+        EXPECT_EQ(destination.read(), destination.picture);
+    }
+    EXPECT_GT(crossing, 50);
+}
+
+TEST_F(pieces, an_array_takes_a_crossing_copy_also_where_a_border_cuts_an_element) {
+    patchwork host(one_page.get(), "AB");
+    test_place array(place_kind::array_1d, {.width = 1600, .element_size = 16});
+    for (const std::uint64_t offset : {page - 160, page - 155}) { // the border between two elements, and within one
+        host.fill(offset);
+        array.fill(offset + 1);
+        const ferry_place place = array.describe(statement::stated);
+        ferry_place from = {};
+        ferry_place_host(&from, host.pages.data + offset);
+        const ferry_copy_desc copy = describe_copy(from, place, 1600);
+        ASSERT_OK(ferry_copy(one_page.get(), &copy, nullptr));
+        EXPECT_EQ(array.read(), bytes(host.picture.begin() + static_cast<std::ptrdiff_t>(offset),
+                                      host.picture.begin() + static_cast<std::ptrdiff_t>(offset + 1600)));
+    }
+}
+
+TEST_F(pieces, a_line_of_text_tells_the_number_of_calls_and_what_the_caller_waits_for) {
+    patchwork host(one_page.get(), "AAB.");
+    device_memory there(4 * page);
+    test_stream stream;
+    const auto explain = [&](std::uint64_t offset, std::uint64_t size, bool is_upload) {
+        ferry_place ours = {}, theirs = {};
+        ferry_place_host(&ours, host.pages.data + offset);
+        ferry_place_device(&theirs, 0, there);
+        const ferry_copy_desc copy = is_upload ? describe_copy(ours, theirs, size) : describe_copy(theirs, ours, size);
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_explain_async(one_page.get(), &copy, stream, &told, nullptr));
+        std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
+        ferry_explanation_format(&told, line.data(), line.size() + 1);
+        return line;
+    };
+    EXPECT_EQ(explain(0, page, true), "driver route: cuMemcpy3DAsync, pinned to device 0, 4096 B x 1 rows x 1 slices; "
+                                      "does not block");
+    EXPECT_EQ(explain(0, 3 * page, true), "driver route: cuMemcpy3DAsync in 3 calls, pinned to device 0, 12288 B x 1 "
+                                          "rows x 1 slices; does not block");
+    EXPECT_EQ(explain(0, 4 * page, true), "driver route: cuMemcpy3DAsync in 4 calls, pinned to device 0, 16384 B x 1 "
+                                          "rows x 1 slices; blocks until the source has been read");
+    EXPECT_EQ(explain(2 * page, 2 * page, false), "driver route: cuMemcpy3DAsync in 2 calls, device 0 to pinned, 8192 "
+                                                  "B x 1 rows x 1 slices; blocks until done");
+}
+
+TEST_F(pieces, where_a_later_part_fails_its_status_comes_back) {
+    patchwork host(one_page.get(), "AAAA");
+    device_memory there(4 * page);
+    test_stream stream;
+    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_OUT_OF_MEMORY, 4); // the refusal and two parts before it
+    driver.reset_counts();
+    EXPECT_EQ(ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data), 4 * page, stream, nullptr),
+              out_of_memory);
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 4);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(pieces, a_crossing_copy_is_captured_with_all_its_parts) {
+    patchwork host(one_page.get(), "AAB");
+    host.fill(1);
+    device_memory there(2 * page);
+    ASSERT_OK(raw().cuMemsetD8(there, 0, 2 * page));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    test_stream stream;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(
+        ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data) + page / 2, 2 * page, stream, nullptr));
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&exec, graph, 0));
+    EXPECT_EQ(read_back(there, 2 * page), bytes(2 * page)) << "nothing has run yet";
+    ASSERT_OK(raw().cuGraphLaunch(exec, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    const auto begin = host.picture.begin() + static_cast<std::ptrdiff_t>(page / 2);
+    EXPECT_EQ(read_back(there, 2 * page), bytes(begin, begin + static_cast<std::ptrdiff_t>(2 * page)));
+    EXPECT_OK(raw().cuGraphExecDestroy(exec));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(pieces, what_runs_past_an_allocation_is_refused_by_full_checks_and_by_the_driver) {
+    void *block = nullptr;
+    ASSERT_OK(ferry_host_alloc(full.get(), page, 0, &block));
+    void *drivers = nullptr;
+    ASSERT_OK(raw().cuMemHostAlloc(&drivers, page, 0));
+    device_memory there(4 * page);
+    for (void *const address : {block, drivers}) {
+        ferry_error_info error = new_error();
+        expect_refusal(ferry_copy_bytes(full.get(), there, number(address) + 10, page, &error), error,
+                       FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        EXPECT_EQ(ferry_copy_bytes(basic.get(), there, number(address) + 10, page, nullptr), invalid_value);
+    }
+    EXPECT_OK(raw().cuMemFreeHost(drivers));
+    EXPECT_OK(ferry_host_free(full.get(), block));
+}
+
+TEST_F(pieces, full_checks_refuse_a_copy_that_leaves_them_for_memory_that_is_not_there) {
+    mapped_pages own(4 * page);
+    ASSERT_OK(ferry_host_register(one_page_full.get(), own.data, 2 * page, 0));
+    ASSERT_EQ(mprotect(own.data + 3 * page, page, PROT_NONE), 0);
+    device_memory there(4 * page);
+    const auto copy = [&](std::uint64_t size, ferry_error_info &error) {
+        return ferry_copy_bytes(one_page_full.get(), there, number(own.data), size, &error);
+    };
+    ferry_error_info error = new_error();
+    EXPECT_OK(copy(3 * page, error)) << describe(error);
+    expect_refusal(copy(3 * page + 1, error), error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    // Another's registration behind the own one is not known here.
+    ASSERT_OK(raw().cuMemHostRegister(own.data + 2 * page, page, 0));
+    expect_refusal(copy(3 * page, error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    EXPECT_EQ(error.limit, number(own.data) + 2 * page);
+    ASSERT_OK(raw().cuMemHostUnregister(own.data + 2 * page));
+    EXPECT_OK(ferry_host_unregister(one_page_full.get(), own.data));
+}
+
+TEST_F(pieces, fills_cross_them_and_do_not_leave_for_pageable_memory) {
+    std::random_device device;
+    const std::uint64_t seed = device();
+    drawing draw = {std::mt19937_64(seed)};
+    int crossed = 0, refused = 0;
+    for (int round = 0; round < 300 && !HasFailure(); ++round) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
+        ferry_instance *const instance = round % 2 ? one_page.get() : one_page_full.get();
+        const std::string pattern = draw(0, 1) ? draw_pattern(draw) : "AAABBBBCDDDDDEEE";
+        patchwork host(instance, pattern);
+        host.fill(round);
+        const std::uint32_t unit = 1u << draw(0, 2);
+        const drawn_extent extent = {draw(1, 3 * page / unit) * unit, draw(1, 4), 1};
+        patch_box at = draw_box(draw, host, extent);
+        at.row_pitch = at.row_pitch / unit * unit;
+        at.offset = at.offset / unit * unit;
+        if (!at.row_pitch || pattern[at.offset / page] == '.') continue;
+        const ferry_place place = at.describe(host);
+        const std::byte value[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+        ferry_fill_desc fill;
+        ferry_fill_desc_init(&fill, &place, extent.width, extent.height, 1, value, unit);
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_fill(instance, &fill, &error);
+        const std::uint64_t reach = (extent.height - 1) * at.row_pitch + extent.width;
+        bool is_all_registered = true, is_one_page = at.offset / page == (at.offset + reach - 1) / page;
+        for (std::uint64_t y = 0; y < extent.height; ++y)
+            for (std::uint64_t x = 0; x < extent.width; ++x)
+                is_all_registered &= pattern[(at.offset + y * at.row_pitch + x) / page] != '.';
+        if (status) {
+            EXPECT_TRUE(status == invalid_value || status == FERRY_ERROR_OUT_OF_BOUNDS) << describe(error);
+            EXPECT_NE(pattern.substr(at.offset / page, (at.offset + reach - 1) / page - at.offset / page + 1).find('.'),
+                      std::string::npos);
+            ++refused;
+        } else {
+            EXPECT_TRUE(is_all_registered);
+            crossed += !is_one_page;
+            for (std::uint64_t y = 0; y < extent.height; ++y)
+                for (std::uint64_t x = 0; x < extent.width; ++x)
+                    at.in(host.picture, x, y, 0) = value[x % unit];
+        }
+        EXPECT_EQ(host.read(), host.picture) << "all of it, or nothing";
+    }
+    EXPECT_GT(crossed, 20);
+    EXPECT_GT(refused, 5);
+}
+
+TEST_F(pieces, a_fill_whose_pattern_a_border_cuts_is_refused_whole) {
+    mapped_pages own(2 * page);
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, page + 2, 0));
+    if (ferry_host_register(one_page.get(), own.data + page + 2, 100, 0)) {
+        EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
+        GTEST_SKIP() << "this driver keeps a page for one registration";
+    }
+    ferry_place place = {};
+    ferry_place_host(&place, own.data);
+    ferry_fill_desc fill;
+    ferry_fill_desc_init(&fill, &place, page + 8, 1, 1, "abcd", 4);
+    EXPECT_EQ(ferry_fill(one_page.get(), &fill, nullptr), invalid_value);
+    EXPECT_EQ(bytes(own.data, own.data + own.size), bytes(own.size));
+    ferry_fill_desc_init(&fill, &place, page + 8, 1, 1, "ab", 2);
+    EXPECT_OK(ferry_fill(one_page.get(), &fill, nullptr));
+    EXPECT_EQ(std::memcmp(own.data + page - 2, "abababababab", 10), 0);
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
+    EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + page + 2));
+}
+
+} // namespace
+} // namespace ferry::test
