@@ -100,6 +100,7 @@ class every_pairing : public ferry_test, public ::testing::WithParamInterface<st
 
 TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
     const auto [source_kind, destination_kind] = GetParam();
+    if (!is_supported(source_kind) || !is_supported(destination_kind)) GTEST_SKIP() << "no such memory here";
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     int scenes_run = 0;
@@ -302,9 +303,9 @@ protected:
     }
 };
 
-constexpr place_kind kinds_on_devices[] = {place_kind::device,    place_kind::managed,  place_kind::array_1d,
-                                           place_kind::array_2d,  place_kind::array_3d, place_kind::layers_1d,
-                                           place_kind::layers_2d, place_kind::cubemap,  place_kind::mipmap_level};
+constexpr place_kind kinds_on_devices[] = {
+    place_kind::device,   place_kind::managed,   place_kind::pool,      place_kind::array_1d, place_kind::array_2d,
+    place_kind::array_3d, place_kind::layers_1d, place_kind::layers_2d, place_kind::cubemap,  place_kind::mipmap_level};
 
 enum class access { none, forth, back, both };
 const char *name_of(access access) {
@@ -367,6 +368,7 @@ INSTANTIATE_TEST_SUITE_P(peers, between_devices,
                                     name_of(std::get<1>(info.param)) + "_" + name_of(std::get<2>(info.param));
                          });
 
+// Memory of a pool is checked against the current context, other memory is not.
 TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
     CUcontext other = nullptr;
     ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
@@ -375,40 +377,58 @@ TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
     ASSERT_OK(raw().cuCtxSetCurrent(other));
     ASSERT_OK(raw().cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING));
     test_place host(place_kind::pinned, {.width = 4096});
-    for (const int device : {0, 1}) {
-        for (const CUstream stream : {streams[0], streams[1], CUstream{nullptr}}) {
-            for (const CUcontext current : {context, other, CUcontext{nullptr}}) {
-                for (const statement how : {statement::stated, statement::any}) {
-                    SCOPED_TRACE(testing::Message() << "memory on " << device << ", stream of "
-                                                    << (stream == streams[0]   ? "0"
-                                                        : stream == streams[1] ? "1"
-                                                                               : "none")
-                                                    << ", current " << current);
-                    test_place memory(place_kind::device, {.width = 4096}, device),
-                        back(place_kind::pinned, {.width = 4096});
-                    test_place twin(place_kind::device, {.width = 4096}, device);
-                    host.fill(7);
-                    ASSERT_OK(raw().cuCtxSetCurrent(current));
-                    const auto enqueue = [&](test_place &from, test_place &to) {
-                        const ferry_copy_desc copy = describe_copy(from.describe(how), to.describe(how), 4096);
-                        ferry_error_info error = new_error();
-                        EXPECT_OK(ferry_copy_async(basic.get(), &copy, stream, &error)) << ferry::test::describe(error);
-                    };
-                    enqueue(host, memory);
-                    enqueue(memory, twin);
-                    enqueue(twin, back);
-                    CUcontext after = nullptr;
-                    EXPECT_OK(raw().cuCtxGetCurrent(&after));
-                    EXPECT_EQ(after, current);
-                    for (const CUcontext each : {context, other}) {
-                        ASSERT_OK(raw().cuCtxSetCurrent(each));
-                        ASSERT_OK(raw().cuCtxSynchronize());
-                    }
-                    EXPECT_EQ(back.read(), host.picture());
-                }
-            }
-        }
-    }
+    struct {
+        CUstream stream;
+        const char *name;
+    } const all_streams[] = {{streams[0], "stream of 0"},
+                             {streams[1], "stream of 1"},
+                             {nullptr, "legacy stream"},
+                             {CU_STREAM_PER_THREAD, "per-thread stream"}};
+    for (const place_kind kind : {place_kind::device, place_kind::pool})
+        for (const int device : {0, 1})
+            for (const auto &[stream, name] : all_streams)
+                for (const CUcontext current : {context, other, CUcontext{nullptr}})
+                    for (const bool device_is_known : {true, false})
+                        for (const statement how : {statement::stated, statement::any}) {
+                            if (!is_supported(kind)) continue;
+                            SCOPED_TRACE(testing::Message()
+                                         << name_of(kind) << " on " << device << ", " << name << ", current "
+                                         << (current == context ? "0"
+                                             : current == other ? "1"
+                                                                : "none"));
+                            test_place memory(kind, {.width = 4096}, device), back(place_kind::pinned, {.width = 4096}),
+                                twin(kind, {.width = 4096}, 1 - device);
+                            host.fill(7);
+                            ASSERT_OK(raw().cuCtxSetCurrent(current));
+                            const auto enqueue = [&, stream = stream](test_place &from, test_place &to) {
+                                ferry_copy_desc copy = describe_copy(from.describe(how), to.describe(how), 4096);
+                                if (!device_is_known)
+                                    copy.source.device = copy.destination.device = FERRY_DEVICE_UNKNOWN;
+                                ferry_error_info error = new_error();
+                                ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
+                                EXPECT_OK(ferry_copy_async(instance, &copy, stream, &error))
+                                    << ferry::test::describe(error);
+                                // The default streams are those of whichever context was found.
+                                for (const CUcontext each : {context, other}) {
+                                    ASSERT_OK(raw().cuCtxSetCurrent(each));
+                                    ASSERT_OK(raw().cuCtxSynchronize());
+                                }
+                                ASSERT_OK(raw().cuCtxSetCurrent(current));
+                            };
+                            enqueue(host, memory);
+                            enqueue(memory, twin);
+                            enqueue(twin, back);
+                            CUcontext after = nullptr;
+                            EXPECT_OK(raw().cuCtxGetCurrent(&after));
+                            EXPECT_EQ(after, current);
+                            EXPECT_EQ(back.read(), host.picture());
+                            ferry_copy_desc copy = describe_copy(twin.describe(how), memory.describe(how), 100);
+                            twin.fill(8);
+                            EXPECT_OK(ferry_copy(basic.get(), &copy, nullptr));
+                            ASSERT_OK(raw().cuCtxSetCurrent(context));
+                            reference_copy(twin, {}, host, {}, 100, 1, 1);
+                            EXPECT_EQ(memory.read(), host.picture());
+                        }
     ASSERT_OK(raw().cuCtxSetCurrent(context));
     for (const CUstream stream : streams)
         EXPECT_OK(raw().cuStreamDestroy(stream));

@@ -24,7 +24,8 @@ constexpr fill_scene scenes[] = {
     {"tight_slices", {.width = 32, .height = 8, .depth = 6, .row_pitch = 40}, {}, 32, 8, 6},
     {"tight_volume", {.width = 32, .height = 8, .depth = 6}, {}, 32, 8, 6},
 };
-constexpr place_kind fillable[] = {place_kind::device, place_kind::managed, place_kind::pinned, place_kind::registered};
+constexpr place_kind fillable[] = {place_kind::device, place_kind::pool, place_kind::managed, place_kind::pinned,
+                                   place_kind::registered};
 
 ferry_fill_desc describe_fill(const ferry_place &place, std::uint64_t width, std::uint64_t height = 1,
                               std::uint64_t depth = 1, std::uint32_t unit = 1) {

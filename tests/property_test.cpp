@@ -166,8 +166,8 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
     std::vector<std::unique_ptr<test_place>> places;
     const grid linear = {.width = 40, .height = 6, .depth = 4, .row_pitch = 48, .slice_height = 7, .lead = 3};
     for (const place_kind kind : {place_kind::pageable, place_kind::pinned, place_kind::registered, place_kind::managed,
-                                  place_kind::device, place_kind::device})
-        places.push_back(std::make_unique<test_place>(kind, linear));
+                                  place_kind::device, place_kind::device, place_kind::pool, place_kind::pool_of_host})
+        if (is_supported(kind)) places.push_back(std::make_unique<test_place>(kind, linear));
     for (const std::uint32_t element : {1u, 4u, 16u}) {
         places.push_back(
             std::make_unique<test_place>(place_kind::array_1d, grid{.width = 64, .element_size = element}));

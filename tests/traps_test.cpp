@@ -156,6 +156,84 @@ TEST_F(recording, trap_7_slice_heights_reach_the_driver_as_the_allocations) {
     EXPECT_EQ(destination.read(), destination.picture());
 }
 
+// 9: after access to a pool was set, copies into it have silently written nothing (JuliaGPU/CUDA.jl issue 3112). A copy
+// that does nothing and succeeds plays such a machine. That peers are probed tests/peer_test.cpp holds.
+class pool_trap : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        if (!is_supported(place_kind::pool)) GTEST_SKIP() << "this driver has no stream-ordered memory";
+        driver = std::make_unique<fault_driver>(raw_entry_points());
+        faulty = open_or_fail(driver->options());
+        ferry_pool_desc desc = {};
+        desc.struct_size = sizeof desc;
+        ASSERT_OK(ferry_pool_create(faulty.get(), &desc, &pool, nullptr));
+    }
+    void TearDown() override {
+        if (pool) {
+            EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
+        }
+        faulty.reset();
+        driver.reset();
+        ferry_test::TearDown();
+    }
+    std::int32_t give_access() { return ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE); }
+    std::int32_t access() {
+        std::int32_t access = -1;
+        EXPECT_OK(ferry_pool_get_access(basic.get(), pool, 1, &access));
+        return access;
+    }
+    static bool has_peers() {
+        int can = 0;
+        return device_count() > 1 && raw().cuDeviceCanAccessPeer(&can, 1, 0) == CUDA_SUCCESS && can;
+    }
+    std::unique_ptr<fault_driver> driver;
+    instance_owner faulty;
+    CUmemoryPool pool = nullptr;
+};
+
+TEST_F(pool_trap, trap_9_access_to_a_pool_through_which_no_bytes_come_is_taken_back) {
+    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    for (const int lost_copy : {2, 3, 7, 8}) { // into the pool and out of it, both ways
+        SCOPED_TRACE(lost_copy);
+        driver->fail("cuMemcpy3DAsync", CUDA_SUCCESS, lost_copy);
+        EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS);
+        EXPECT_EQ(access(), FERRY_ACCESS_NONE);
+    }
+    driver->fail("cuMemcpy3DAsync", CUDA_SUCCESS, 1, true);
+    EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS) << "none of them";
+    EXPECT_EQ(access(), FERRY_ACCESS_NONE);
+    driver->heal();
+    EXPECT_OK(give_access());
+    EXPECT_EQ(access(), FERRY_ACCESS_READ_WRITE);
+}
+
+// 10: to take access from a pool's owner is an error; pool memory belongs to no context; after the free its attributes
+// mean nothing.
+TEST_F(pool_trap, trap_10_owners_keep_access_and_no_context_or_attribute_is_relied_on) {
+    driver->reset_counts();
+    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 0, FERRY_ACCESS_NONE), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(driver->calls("cuMemPoolSetAccess"), 0);
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, stream, &address));
+    CUcontext owner = context;
+    EXPECT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+    EXPECT_EQ(owner, nullptr);
+    test_place host(place_kind::pinned, {.width = 4096});
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // where the driver's own copy has killed the process
+    EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, stream, nullptr));
+    EXPECT_OK(ferry_device_free_async(full.get(), address, stream));
+    ferry_error_info error = new_error();
+    const std::int32_t status = ferry_copy_bytes(full.get(), host.address(), address, 64, &error);
+    expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    EXPECT_EQ(ferry_device_free_async(full.get(), address, stream), FERRY_ERROR_ADDRESS);
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
 // 13: one register call of 512 GiB or more fails on recent drivers. Here of 64 KiB; a large registration is given in
 // pieces, and a large block by the driver's own allocation: they degrade, never fail.
 class with_a_register_limit : public ferry_test {
@@ -366,6 +444,22 @@ TEST_F(trap, trap_19_odd_texels_pitches_and_bases) {
                 reference_copy(source, {}, destination, {}, 13 * texel, 1, 1);
                 ASSERT_EQ(destination.read(), destination.picture());
             }
+}
+
+// 20: access to a pool that was set before any allocation has been taken for a device that is no peer, and the next
+// allocation failed. So the devices are asked first. (Its other half is of kernels.)
+TEST_F(pool_trap, trap_20_a_device_that_is_no_peer_gets_no_access_to_a_pool) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    driver->reset_counts();
+    driver->fail("cuDeviceCanAccessPeer", CUDA_SUCCESS, 1, true); // and its answer stays at no
+    EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS);
+    EXPECT_EQ(driver->calls("cuMemPoolSetAccess"), 0);
+    EXPECT_EQ(access(), FERRY_ACCESS_NONE);
+    std::uint64_t address = 0;
+    EXPECT_OK(ferry_pool_alloc_async(faulty.get(), pool, 4096, nullptr, &address));
+    EXPECT_OK(ferry_device_free_async(faulty.get(), address, nullptr));
+    driver->fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_EQ(give_access(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
 }
 
 // 22: a sticky error kills the context: reported as that, the number unchanged, no retry behind the caller's back.

@@ -6,6 +6,7 @@
 #include "base/explanation.h"
 #include "base/sized.h"
 #include "copy/shape.h"
+#include "device/capture_mode.h"
 #include "plan/plan.h"
 #include "route/driver_route.h"
 #include "route/parts.h"
@@ -14,14 +15,21 @@ namespace ferry {
 namespace {
 
 failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy, const shape &shape, copy_form form,
-                     resolved_ends &ends) noexcept {
+                     CUstream stream, resolved_ends &ends) noexcept {
     // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.
     const bool need_host_kind = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
     if (failure failed = resolve_place(instance.cu, copy.source, shape.source.span,
-                                       {&instance.pinned.ranges(), instance.full_checks, need_host_kind}, ends.source))
+                                       {.ranges = &instance.pinned.ranges(),
+                                        .full_checks = instance.full_checks,
+                                        .need_host_kind = need_host_kind,
+                                        .need_reach = need_host_kind,
+                                        .stream = stream},
+                                       ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
-    if (failure failed = resolve_place(instance.cu, copy.destination, shape.destination.span,
-                                       {&instance.pinned.ranges(), instance.full_checks, false}, ends.destination))
+    if (failure failed =
+            resolve_place(instance.cu, copy.destination, shape.destination.span,
+                          {.ranges = &instance.pinned.ranges(), .full_checks = instance.full_checks, .stream = stream},
+                          ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
 }
@@ -48,6 +56,32 @@ failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy
     return find(shape.destination, contexts.destination);
 }
 
+// Graphs do not take the calls that name contexts. They take the plain ones, which find all memory but that of pools:
+// that they check against the current context, whichever stream the copy is on (docs/driver.md).
+[[gnu::cold, gnu::noinline]] failure enter_for_graph(ferry_instance &instance, const shape &shape, CUstream stream,
+                                                     CUcontext of_stream, context_scope &scope) noexcept {
+    end_contexts others;
+    if (!belongs_to_current_context(stream))
+        if (failure failed = find_contexts(instance, shape, -1, others)) return failed;
+    const auto is_reached = [&](const shape_end &end, int device) noexcept {
+        return end.kind != memory_kind::device ||
+               is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
+    };
+    for (const CUcontext context : {of_stream, others.source, others.destination}) {
+        if (!context) continue;
+        bool reaches_both = false;
+        {
+            context_scope trial(instance.cu);
+            int device = -1;
+            if (failure failed = trial.enter(context)) return failed;
+            if (failure failed = instance.contexts.device_of_current(context, device)) return failed;
+            reaches_both = is_reached(shape.source, device) && is_reached(shape.destination, device);
+        }
+        if (reaches_both) return scope.enter(context);
+    }
+    return {.status = FERRY_ERROR_CAPTURE};
+}
+
 struct prepared_copy {
     ferry::shape shape;
     plan_facts facts;
@@ -65,7 +99,7 @@ inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, co
     if (shape.empty()) return {};
 
     resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, shape, form, resolved)) return failed;
+    if (failure failed = resolve_ends(instance, copy, shape, form, stream, resolved)) return failed;
     context_choice &choice = prepared.choice;
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
                                         resolved.source.device, choice))
@@ -80,6 +114,12 @@ inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, co
     if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
         return failed;
     prepared.plan = plan_copy(shape, prepared.facts);
+    if (!prepared.plan.names_contexts || form == copy_form::synchronous || !is_being_captured(instance.cu, stream))
+        return then(prepared);
+    prepared.facts.is_captured = true;
+    prepared.plan = plan_copy(shape, prepared.facts);
+    context_scope graph_scope(instance.cu);
+    if (failure failed = enter_for_graph(instance, shape, stream, choice.wanted, graph_scope)) return failed;
     return then(prepared);
 }
 

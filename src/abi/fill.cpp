@@ -19,7 +19,12 @@ failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form fo
     if (shape.width == 0) return {};
     resolved_place resolved;
     if (failure failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
-                                       {&instance.pinned.ranges(), instance.full_checks, true, true}, resolved))
+                                       {.ranges = &instance.pinned.ranges(),
+                                        .full_checks = instance.full_checks,
+                                        .need_host_kind = true,
+                                        .needs_registered = true,
+                                        .stream = stream},
+                                       resolved))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (failure failed = settle_fill(resolved, shape)) return failed;
     const int device = shape.destination.device;

@@ -42,12 +42,14 @@ int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
     address_facts facts;
-    if (failure failed = look_up_address(instance->cu, address, ask::kind_only, facts)) return failed.status;
-    if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed) return FERRY_ERROR_ADDRESS;
+    if (failure failed = look_up_address(instance->cu, address, ask::everything, facts)) return failed.status;
+    if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed && !facts.pool)
+        return FERRY_ERROR_ADDRESS;
+    if (is_imported(*instance, address)) return FERRY_ERROR_IMPORTED;
     context_scope scope(instance->cu);
-    const bool is_managed = facts.kind == memory_kind::managed;
+    const bool is_on_device = facts.kind == memory_kind::device;
     if (failure failed =
-            is_managed ? enter_any(*instance, nullptr, scope) : enter_device(*instance, facts.device, scope))
+            is_on_device ? enter_device(*instance, facts.device, scope) : enter_any(*instance, nullptr, scope))
         return failed.status;
     return to_status(instance->cu.cuMemFree(address));
 }
@@ -134,14 +136,22 @@ int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_
 int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     address_facts facts;
-    if (failure failed = look_up_whole_range(instance->cu, instance->pinned.ranges(), address, facts))
-        return failed.status;
+    const auto look_up = [&]() noexcept {
+        return look_up_whole_range(instance->cu, instance->pinned.ranges(), address, facts);
+    };
+    if (failure failed = look_up()) return failed.status;
+    if (facts.kind == memory_kind::pinned && (facts.pool || !facts.device_address)) {
+        context_scope scope(instance->cu); // none may have been current
+        if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+        if (failure failed = look_up()) return failed.status;
+    }
     ferry_address_info found = {};
-    found.memory = public_kind(facts.kind);
+    found.memory = public_kind(kind_to_context(facts));
     found.device = facts.device;
     found.range_start = facts.range_start;
     found.range_size = facts.range_size;
     found.device_address = facts.device_address;
+    found.pool = facts.pool;
     return write_sized(found, info).status;
 }
 

@@ -1,8 +1,8 @@
-// Lets the calling thread do for a while what captures on other threads would forbid it, and that would break them.
+// What captures forbid: a scope in which the calling thread may do what would break those of other threads, and whether a
+// stream is being captured.
 #pragma once
 
-#include "driver/result.h"
-#include "driver/table.h"
+#include "device/contexts.h"
 
 namespace ferry {
 
@@ -24,5 +24,13 @@ private:
     CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // then: what it was
     const CUresult result_;
 };
+
+// False where the driver does not tell, and for NULL and the legacy stream, which cannot be captured. Of the per-thread
+// stream it is the current context's.
+inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept {
+    if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return false;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return cu.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
 
 } // namespace ferry

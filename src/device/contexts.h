@@ -21,6 +21,7 @@ public:
 
     // Before anything else, once the devices are known.
     void set_count(int count) noexcept { count_ = count; }
+    int count() const noexcept { return count_; }
 
     // The context for `device`, retaining the primary one on first need.
     [[gnu::noinline]] failure get(int device, CUcontext &context) noexcept;

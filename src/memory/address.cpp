@@ -13,21 +13,29 @@ namespace ferry {
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept {
     unsigned memory_type = 0, is_managed = 0;
     int ordinal = -1;
+    CUmemoryPool pool = nullptr;
     CUdeviceptr range_start = 0, device_address = 0;
     size_t range_size = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-    void *values[] = {&memory_type, &is_managed, &ordinal, &range_start, &range_size, &device_address};
-    const unsigned count = how_much == ask::kind_only ? 3 : 6;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    void *values[] = {&memory_type, &is_managed, &ordinal, &pool, &range_start, &range_size, &device_address};
+    constexpr unsigned all = sizeof values / sizeof *values;
+    const unsigned count = how_much == ask::kind_only ? 3 : all;
     // The plural form succeeds for addresses the driver does not know, and leaves the memory type 0.
-    if (CUresult result = cu.cuPointerGetAttributes(count, attributes, values, address)) return to_failure(result);
+    CUresult result = cu.cuPointerGetAttributes(count, attributes, values, address);
+    // The device pointer, the last of them, is one of the current context, and without one a driver may not answer.
+    if (result == CUDA_ERROR_INVALID_CONTEXT && count == all)
+        result = cu.cuPointerGetAttributes(all - 1, attributes, values, address);
+    if (result) return to_failure(result);
     facts = {};
     if (memory_type == 0 && !is_managed) return {};
     facts.kind = is_managed                          ? memory_kind::managed
                  : memory_type == CU_MEMORYTYPE_HOST ? memory_kind::pinned
                                                      : memory_kind::device;
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;
+    facts.pool = pool;
     facts.range_start = range_start;
     facts.range_size = range_size;
     // What a kernel of the current context would use; device memory has one address everywhere.
@@ -37,7 +45,7 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
 
 failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
                             address_facts &facts) noexcept {
-    if (failure failed = look_up_address(cu, address, ask::ranges_too, facts)) return failed;
+    if (failure failed = look_up_address(cu, address, ask::everything, facts)) return failed;
     host_registration registration;
     if (facts.kind == memory_kind::pinned && ranges.find_registration(address, registration)) {
         facts.range_start = registration.address;
@@ -49,8 +57,8 @@ failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, s
 failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept {
     if (kind == memory_kind::array) return {};
     address_facts facts;
-    if (failure failed = look_up_address(cu, address, ask::kind_only, facts)) return failed;
-    if (is_host(kind) || facts.kind == memory_kind::managed) kind = facts.kind;
+    if (failure failed = look_up_address(cu, address, ask::everything, facts)) return failed;
+    if (is_host(kind) || facts.kind == memory_kind::managed) kind = kind_to_context(facts);
     return {};
 }
 
@@ -59,6 +67,15 @@ bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
     CUdeviceptr seen = 0;
     void *value = &seen;
     return cu.cuPointerGetAttributes(1, &attribute, &value, address) == CUDA_SUCCESS && seen != 0;
+}
+
+bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept {
+    if (is_on_device_of_context) return true;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    CUcontext owner = nullptr; // memory of pools belongs to no context
+    CUdeviceptr seen = 0;
+    void *values[] = {&owner, &seen};
+    return cu.cuPointerGetAttributes(2, attributes, values, address) == CUDA_SUCCESS && (owner || seen);
 }
 
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept {

@@ -39,24 +39,36 @@ struct address_facts {
     int device = -1;               // of device memory
     std::uint64_t range_start = 0; // of the allocation or registration; 0 where not asked or not told
     std::uint64_t range_size = 0;
-    std::uint64_t device_address = 0; // only when asked with ranges
+    std::uint64_t device_address = 0; // to the current context; likewise
+    CUmemoryPool pool = nullptr;      // that it is of; likewise
 };
 
-enum class ask { kind_only, ranges_too };
+enum class ask { kind_only, everything };
 
-// Unknown addresses are pageable. Needs no current context.
+// Unknown addresses are pageable. Needs no current context, but without one host memory may be told no device address.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
 
 // With the whole of a registration for its range, however many pieces it was given to the driver in.
 failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
                             address_facts &facts) noexcept;
+// Memory of a pool in host memory is pinned to the devices that have access to the pool. To the others it is pageable:
+// copies work, and wait as for that. It has no device address then, to the context that was current when this was asked.
+constexpr memory_kind kind_to_context(const address_facts &facts) noexcept {
+    const bool is_out_of_reach = facts.kind == memory_kind::pinned && !facts.device_address;
+    return is_out_of_reach ? memory_kind::pageable : facts.kind;
+}
 
 // What the driver says of memory that was taken at the caller's word: pageable or pinned, device or managed. Arrays stay
-// arrays.
+// arrays. The copy's context must be current.
 failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept;
 
 // Whether the current context reaches device memory at `address`: its own, managed or pinned memory, a peer's with access.
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
+
+// Whether copies that name no contexts find device memory at `address`, in the current context: memory of pools needs
+// access to the pool, all other is found from everywhere. What a capture has allocated is not known yet; it will be
+// reached from its own device.
+bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept;
 
 // Whether the process itself may read the first and the last byte of a host range. True where the system does not tell.
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;

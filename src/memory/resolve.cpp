@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/capture_mode.h"
 #include "driver/formats.h"
 #include "driver/result.h"
 
@@ -45,7 +46,7 @@ failure check_host_span(const driver_table &cu, const address_span &span, const 
             if (first != span.first)
                 if (failure failed = look_up_address(cu, first, ask::kind_only, facts)) return failed;
             if (facts.kind != memory_kind::pageable) return refuse_end(first);
-            if (failure failed = look_up_address(cu, last, ask::ranges_too, facts)) return failed;
+            if (failure failed = look_up_address(cu, last, ask::everything, facts)) return failed;
             if (facts.kind != memory_kind::pageable) return refuse_end(facts.range_start);
         }
         if (!host_range_is_readable(first, last)) return wrong_address;
@@ -60,14 +61,18 @@ failure ask_driver(const driver_table &cu, const ferry_place &place, const addre
                    const resolve_options &options, resolved_place &resolved) noexcept {
     address_facts facts;
     const bool all = options.full_checks;
-    if (failure failed =
-            look_up_address(cu, all ? span.first : place.address, all ? ask::ranges_too : ask::kind_only, facts))
-        return failed;
+    const ask how_much = all || options.need_reach ? ask::everything : ask::kind_only;
+    if (failure failed = look_up_address(cu, all ? span.first : place.address, how_much, facts)) return failed;
+    const bool is_stated = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
+    if (is_stated && facts.kind == memory_kind::pageable && is_being_captured(cu, options.stream)) {
+        facts.kind = memory_kind::device;
+        facts.device = place.device;
+    }
     if (failure failed = compare(place, facts)) return failed;
-    resolved.kind = facts.kind;
+    resolved.kind = options.need_reach ? kind_to_context(facts) : facts.kind;
     resolved.device = facts.device;
     resolved.range_start = facts.range_start;
-    resolved.range_size = facts.range_size;
+    resolved.range_size = all ? facts.range_size : 0;
     if (!all) return {};
     if (facts.kind == memory_kind::pageable) return check_host_span(cu, span, *options.ranges, true);
     const bool leaves = facts.range_size && span.last - facts.range_start >= facts.range_size;

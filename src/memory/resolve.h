@@ -28,7 +28,10 @@ struct resolve_options {
     const host_ranges *ranges; // that a copy may cross
     bool full_checks = false;
     bool need_host_kind = false;   // tell pageable host memory from pinned
+    bool need_reach = false;       // and what is pageable to the current context alone, see kind_to_context
     bool needs_registered = false; // all of it, if it begins in registered memory
+    // What its capture has allocated is unknown to the driver: there the caller's word counts.
+    CUstream stream = nullptr;
 };
 
 // The bytes that a copy touches at a linear place: the addresses of the first and the last one.

@@ -23,8 +23,8 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
 
 copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {
     copy_plan plan;
-    plan.names_contexts =
-        is_elsewhere(shape.source, facts.context_device) || is_elsewhere(shape.destination, facts.context_device);
+    plan.names_contexts = !facts.is_captured && (is_elsewhere(shape.source, facts.context_device) ||
+                                                 is_elsewhere(shape.destination, facts.context_device));
     plan.synchronise_after = facts.form == copy_form::synchronous && driver_returns_early(shape);
     return plan;
 }

@@ -12,12 +12,13 @@ enum class route_kind { driver = FERRY_ROUTE_DRIVER };
 struct plan_facts {
     int context_device = -1; // the device of the context the copy runs in
     copy_form form = copy_form::synchronous;
+    bool is_captured = false; // it becomes part of a graph
 };
 
 struct copy_plan {
     route_kind route = route_kind::driver;
     // Some end lies on another device than the context's: the driver checks addresses against the current context, so
-    // the call must be the one that names each end's own (NVIDIA/cccl pull request 9997).
+    // the call must be the one that names each end's own (NVIDIA/cccl pull request 9997). Graphs do not take that call.
     bool names_contexts = false;
     // The driver's synchronous call returns before the bytes are there: after device to device, and after pageable host
     // to device, whose last piece may still be on its way (CUDA driver API, "API synchronization behavior").

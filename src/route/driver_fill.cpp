@@ -26,8 +26,10 @@ failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstrea
     fill_call call = {shape, shape.destination.span.first, stream};
     if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
         address_facts facts;
-        if (failure failed = look_up_address(cu, call.address, ask::ranges_too, facts)) return failed;
-        if (facts.device_address) call.address = facts.device_address;
+        if (failure failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
+        if (kind_to_context(facts) != memory_kind::pinned)
+            return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
+        call.address = facts.device_address;
     }
     switch (shape.unit) {
     case 1:

@@ -1,18 +1,14 @@
 #include "route/peers.h"
 
-#include <cstddef>
-#include <cstring>
-
 #include "device/capture_mode.h"
 #include "driver/result.h"
+#include "route/data_probe.h"
 
 namespace ferry {
 
 namespace {
 
 constexpr failure no_access = {.status = FERRY_ERROR_PEER_ACCESS};
-constexpr std::size_t probe_size = 64 << 10;
-
 // What a probe holds, given back in whatever state it ends.
 class probe_run {
 public:
@@ -26,20 +22,15 @@ public:
     probe_run(const probe_run &) = delete;
     probe_run &operator=(const probe_run &) = delete;
 
-    // The near context is current. `host` is room for twice probe_size.
-    failure run(std::byte *host, bool &passed) noexcept {
+    // The near context is current.
+    failure run(const allocator &memory, bool &passed) noexcept {
         if (failure failed = prepare()) return failed;
-        const end near = {near_, near_memory_}, far = {far_, far_memory_};
-        if (failure failed = comes_through(far, near, 1, host, passed)) return failed;
-        return passed ? comes_through(near, far, 2, host, passed) : failure{};
+        const probe_end near = {CU_MEMORYTYPE_DEVICE, near_memory_, near_};
+        const probe_end far = {CU_MEMORYTYPE_DEVICE, far_memory_, far_};
+        return probe_both_ways(cu_, move_between_contexts, near, far, stream_, memory, passed);
     }
 
 private:
-    struct end {
-        CUcontext context; // null: the host
-        std::uint64_t address;
-    };
-
     failure prepare() noexcept {
         const CUresult enabled = cu_.cuCtxEnablePeerAccess(far_, 0);
         if (enabled == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
@@ -51,38 +42,6 @@ private:
         context_scope scope(cu_);
         if (failure failed = scope.enter(far_)) return failed;
         return to_failure(cu_.cuMemAlloc(&far_memory_, probe_size));
-    }
-
-    CUresult move(const end &from, const end &to) noexcept {
-        CUDA_MEMCPY3D_PEER call = {};
-        call.srcMemoryType = from.context ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-        call.srcDevice = from.address;
-        call.srcHost = reinterpret_cast<const void *>(from.address);
-        call.srcContext = from.context;
-        call.dstMemoryType = to.context ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-        call.dstDevice = to.address;
-        call.dstHost = reinterpret_cast<void *>(to.address);
-        call.dstContext = to.context;
-        call.WidthInBytes = probe_size;
-        call.Height = call.Depth = 1;
-        return cu_.cuMemcpy3DPeerAsync(&call, stream_);
-    }
-
-    // Bytes that depend on their place, over their opposites: neither old nor shifted ones pass for them.
-    failure comes_through(const end &from, const end &to, unsigned seed, std::byte *host, bool &passed) noexcept {
-        std::byte *const sent = host, *const received = host + probe_size;
-        for (std::size_t i = 0; i < probe_size; ++i)
-            sent[i] = static_cast<std::byte>(i * 167 + (i >> 8) * 59 + seed * 83);
-        for (std::size_t i = 0; i < probe_size; ++i)
-            received[i] = ~sent[i];
-        const end sent_from = {nullptr, reinterpret_cast<std::uintptr_t>(sent)};
-        const end received_at = {nullptr, reinterpret_cast<std::uintptr_t>(received)};
-        const struct { end from, to; } steps[] = {{received_at, to}, {sent_from, from}, {from, to}, {to, received_at}};
-        for (const auto &step : steps)
-            if (CUresult result = move(step.from, step.to)) return to_failure(result);
-        if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_failure(result);
-        passed = std::memcmp(sent, received, probe_size) == 0;
-        return {};
     }
 
     const driver_table &cu_;
@@ -125,15 +84,12 @@ failure peer_access::probe_between(int device, int peer, CUcontext near, CUconte
     if (found == FERRY_PROBE_PASSED) return {};
     if (found == FERRY_PROBE_FAILED) return no_access;
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
-    auto *const host = static_cast<std::byte *>(memory.allocate(2 * probe_size, alignof(std::max_align_t)));
-    if (!host) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
     bool passed = false;
     failure failed;
     {
         const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
-        failed = relaxed.entered() ? probe_run(cu_, near, far).run(host, passed) : relaxed.why();
+        failed = relaxed.entered() ? probe_run(cu_, near, far).run(memory, passed) : relaxed.why();
     }
-    memory.deallocate(host, 2 * probe_size);
     if (failed) return failed;
     found = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
     if (passed) return {};

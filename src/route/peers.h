@@ -15,7 +15,9 @@ public:
     peer_access(const driver_table &cu, const device_facts *devices, device_contexts &contexts) noexcept
         : cu_(cu), devices_(devices), contexts_(contexts) {}
 
-    // What the driver says; both devices exist and differ. Errors of the driver count as no.
+    // What the driver says; both devices exist and differ.
+    failure ask(int device, int peer) const noexcept;
+    // Errors of the driver count as no.
     bool reported(int device, int peer) const noexcept;
     // A P2P attribute of the pair; `unknown` where the driver does not tell.
     std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
@@ -31,7 +33,6 @@ public:
     failure disable(int device, int peer) noexcept;
 
 private:
-    failure ask(int device, int peer) const noexcept; // the driver
     failure enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
     // Between the contexts, of which `near` is current; mutex_ is held.
     failure probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,

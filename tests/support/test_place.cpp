@@ -6,9 +6,21 @@
 namespace ferry::test {
 
 const char *name_of(place_kind kind) {
-    constexpr const char *names[] = {"pageable", "pinned",   "registered", "managed",   "device",  "array_1d",
-                                     "array_2d", "array_3d", "layers_1d",  "layers_2d", "cubemap", "mipmap_level"};
+    constexpr const char *names[] = {"pageable",  "pinned",       "registered", "managed",     "device",
+                                     "pool",      "pool_of_host", "array_1d",   "array_2d",    "array_3d",
+                                     "layers_1d", "layers_2d",    "cubemap",    "mipmap_level"};
     return names[static_cast<int>(kind)];
+}
+
+bool is_supported(place_kind kind) {
+    int supported = 1;
+    if (kind == place_kind::pool) {
+        EXPECT_OK(raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0));
+    }
+    if (kind == place_kind::pool_of_host && // an attribute of CUDA 13.0
+        raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0))
+        supported = 0;
+    return supported;
 }
 
 bool can_be(place_kind kind, const grid &shape) {
@@ -27,7 +39,7 @@ bool can_be(place_kind kind, const grid &shape) {
     case place_kind::mipmap_level:
         return shape.width <= 8192; // twice that at level 0
     default:
-        return true;
+        return is_supported(kind);
     }
 }
 
@@ -55,6 +67,21 @@ void array_format(std::uint32_t element_size, CUarray_format &format, unsigned &
 
 constexpr std::uint64_t page = 4096;
 
+// Made once: a pool on the host takes tens of milliseconds to give its first memory.
+CUmemoryPool host_pool() {
+    static const CUmemoryPool made = [] {
+        CUmemPoolProps props = {};
+        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        props.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+        CUmemoryPool pool = nullptr;
+        std::uint64_t everything = ~std::uint64_t{0};
+        EXPECT_OK(raw().cuMemPoolCreate(&pool, &props));
+        EXPECT_OK(raw().cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &everything));
+        return pool;
+    }();
+    return made;
+}
+
 } // namespace
 
 test_place::test_place(place_kind kind, const grid &shape, int device) : kind_(kind), shape_(shape), device_(device) {
@@ -81,6 +108,15 @@ test_place::test_place(place_kind kind, const grid &shape, int device) : kind_(k
     case place_kind::device: {
         CUdeviceptr allocated = 0;
         EXPECT_OK(raw().cuMemAlloc(&allocated, size));
+        allocation_ = allocated;
+        break;
+    }
+    case place_kind::pool:
+    case place_kind::pool_of_host: {
+        CUdeviceptr allocated = 0;
+        EXPECT_OK(kind == place_kind::pool ? raw().cuMemAllocAsync(&allocated, size, nullptr)
+                                           : raw().cuMemAllocFromPoolAsync(&allocated, size, host_pool(), nullptr));
+        EXPECT_OK(raw().cuStreamSynchronize(nullptr));
         allocation_ = allocated;
         break;
     }
@@ -134,6 +170,8 @@ test_place::~test_place() {
         break;
     case place_kind::device:
     case place_kind::managed:
+    case place_kind::pool:
+    case place_kind::pool_of_host:
         EXPECT_OK(raw().cuMemFree(allocation_));
         break;
     case place_kind::mipmap_level:
@@ -169,7 +207,7 @@ void test_place::fill(std::uint64_t seed) {
         call.Depth = shape_.depth;
         EXPECT_OK(raw().cuMemcpy3D(&call));
         EXPECT_OK(raw().cuCtxSynchronize());
-    } else if (kind_ == place_kind::device) {
+    } else if (kind_ == place_kind::device || kind_ == place_kind::pool) {
         EXPECT_OK(raw().cuMemcpyHtoD(allocation_, picture_.data(), picture_.size()));
         EXPECT_OK(raw().cuCtxSynchronize());
     } else {
@@ -193,7 +231,7 @@ std::vector<std::byte> test_place::read() const {
         call.Height = shape_.height;
         call.Depth = shape_.depth;
         EXPECT_OK(raw().cuMemcpy3D(&call));
-    } else if (kind_ == place_kind::device) {
+    } else if (kind_ == place_kind::device || kind_ == place_kind::pool) {
         EXPECT_OK(raw().cuMemcpyDtoH(bytes.data(), allocation_, bytes.size()));
     } else {
         std::memcpy(bytes.data(), reinterpret_cast<void *>(allocation_), bytes.size());
@@ -207,7 +245,7 @@ ferry_place test_place::describe(statement how, const box &origin) const {
     const void *const host = reinterpret_cast<void *>(address_);
     if (is_array(kind_))
         ferry_place_array(&place, device_, array_);
-    else if (kind_ == place_kind::device || kind_ == place_kind::managed)
+    else if (kind_ == place_kind::device || kind_ == place_kind::managed || kind_ == place_kind::pool)
         ferry_place_device_pitched(&place, device_, address_, shape_.row_pitch, shape_.slice_height);
     else
         ferry_place_host_pitched(&place, host, shape_.row_pitch, shape_.slice_height);

@@ -15,6 +15,8 @@ enum class place_kind {
     registered,
     managed,
     device,
+    pool,         // stream-ordered
+    pool_of_host, // likewise, to which no device has been given access
     array_1d,
     array_2d,
     array_3d,
@@ -23,11 +25,14 @@ enum class place_kind {
     cubemap,
     mipmap_level
 };
-constexpr place_kind all_place_kinds[] = {place_kind::pageable,  place_kind::pinned,   place_kind::registered,
-                                          place_kind::managed,   place_kind::device,   place_kind::array_1d,
-                                          place_kind::array_2d,  place_kind::array_3d, place_kind::layers_1d,
-                                          place_kind::layers_2d, place_kind::cubemap,  place_kind::mipmap_level};
+constexpr place_kind all_place_kinds[] = {place_kind::pageable,     place_kind::pinned,      place_kind::registered,
+                                          place_kind::managed,      place_kind::device,      place_kind::pool,
+                                          place_kind::pool_of_host, place_kind::array_1d,    place_kind::array_2d,
+                                          place_kind::array_3d,     place_kind::layers_1d,   place_kind::layers_2d,
+                                          place_kind::cubemap,      place_kind::mipmap_level};
 const char *name_of(place_kind kind);
+// Whether the driver under test has such memory.
+bool is_supported(place_kind kind);
 constexpr bool is_array(place_kind kind) { return kind >= place_kind::array_1d; }
 
 // How the place is described to ferry.
@@ -43,7 +48,7 @@ struct grid {
     std::uint32_t element_size = 1; // of arrays: 1, 2, 4, 8 or 16; the width is a multiple of it
 };
 
-// Whether memory of a kind can have this shape.
+// Whether memory of a kind can have this shape, and is supported.
 bool can_be(place_kind kind, const grid &shape);
 
 struct box {

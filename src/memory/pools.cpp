@@ -1,0 +1,287 @@
+#include "memory/pools.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "driver/result.h"
+#include "memory/address.h"
+
+namespace ferry {
+
+namespace {
+
+using lock_guard = std::lock_guard<std::mutex>;
+
+static_assert(FERRY_HANDLE_POSIX_FD == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+              FERRY_HANDLE_WIN32 == CU_MEM_HANDLE_TYPE_WIN32 &&
+              FERRY_HANDLE_WIN32_KMT == CU_MEM_HANDLE_TYPE_WIN32_KMT &&
+              FERRY_HANDLE_FABRIC == CU_MEM_HANDLE_TYPE_FABRIC);
+static_assert(FERRY_ACCESS_NONE == CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+              FERRY_ACCESS_READ_WRITE == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+
+constexpr std::uint64_t bit(int device) noexcept { return std::uint64_t{1} << device; }
+
+CUmemLocation lower(const pool_location &where, const device_facts *devices) noexcept {
+    switch (where.location) {
+    case FERRY_LOCATION_HOST:
+        return {CU_MEM_LOCATION_TYPE_HOST, 0};
+    case FERRY_LOCATION_HOST_NUMA:
+        return {CU_MEM_LOCATION_TYPE_HOST_NUMA, where.index};
+    default:
+        return {CU_MEM_LOCATION_TYPE_DEVICE, devices[where.index].handle};
+    }
+}
+
+// A location without pools, and a node that there is not.
+failure location_failure(std::int32_t status, const pool_location &where) noexcept {
+    if (status == to_status(CUDA_ERROR_NOT_SUPPORTED))
+        return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION};
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE) && where.location == FERRY_LOCATION_HOST_NUMA)
+        return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_INDEX, 0,
+                static_cast<std::uint64_t>(where.index)};
+    return {.status = status};
+}
+
+} // namespace
+
+pool_record *memory_pools::find(CUmemoryPool pool) noexcept {
+    for (pool_record &record : records_)
+        if (record.pool == pool) return &record;
+    return nullptr;
+}
+
+bool memory_pools::find(CUmemoryPool pool, pool_record &found) noexcept {
+    const lock_guard lock(mutex_);
+    const pool_record *const record = find(pool);
+    if (record) found = *record;
+    return record != nullptr;
+}
+
+failure memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept {
+    const pool_location where = {desc.location, desc.index};
+    CUmemPoolProps props = {};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.handleTypes = static_cast<CUmemAllocationHandleType>(desc.handle_types);
+    props.location = lower(where, devices_);
+    props.maxSize = desc.max_size;
+    if (const std::int32_t status = call_optional(cu_.cuMemPoolCreate, &pool, &props)) {
+        pool = nullptr;
+        return location_failure(status, where);
+    }
+    const pool_record made = {pool, where, desc.handle_types, desc.max_size, true, 0};
+    {
+        const lock_guard lock(mutex_);
+        pool_record *const old = find(pool); // of one that the program has destroyed by the driver's own call
+        if (old) *old = made;
+        if (old || records_.append(made)) return {};
+    }
+    call_optional(cu_.cuMemPoolDestroy, pool);
+    pool = nullptr;
+    return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+}
+
+// The record goes first: once the driver has destroyed the pool, its handle may be another one's.
+failure memory_pools::destroy(CUmemoryPool pool) noexcept {
+    pool_record known;
+    {
+        const lock_guard lock(mutex_);
+        if (pool_record *const record = find(pool)) {
+            known = *record;
+            records_.remove(static_cast<std::size_t>(record - records_.begin()));
+        }
+    }
+    const std::int32_t status = call_optional(cu_.cuMemPoolDestroy, pool);
+    if (status && known.pool) {
+        const lock_guard lock(mutex_);
+        (void)records_.append(known); // without it the pool is one that ferry did not make
+    }
+    return {.status = status == to_status(CUDA_ERROR_INVALID_VALUE) ? FERRY_ERROR_INVALID_ARGUMENT : status};
+}
+
+bool memory_pools::is_of(CUmemoryPool pool, const pool_location &where) const noexcept {
+    CUmemoryPool one = nullptr;
+    return (!get_current(where, one) && one == pool) || (!get_default(where, one) && one == pool);
+}
+
+failure memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
+    pool_record record;
+    if (find(pool, record) && record.is_made) {
+        where = record.where;
+        return {};
+    }
+    const auto try_all = [&](std::int32_t location, auto index_of) noexcept {
+        for (int device = 0; device < contexts_.count(); ++device) {
+            where = {location, index_of(device)};
+            if (where.index >= 0 && is_of(pool, where)) return true;
+        }
+        return false;
+    };
+    if (try_all(FERRY_LOCATION_DEVICE, [](int device) noexcept { return device; })) return {};
+    where = {FERRY_LOCATION_HOST, 0};
+    if (is_of(pool, where)) return {};
+    if (try_all(FERRY_LOCATION_HOST_NUMA, [&](int device) noexcept { return devices_[device].info.numa_node; }))
+        return {};
+    return ask_a_byte(pool, where);
+}
+
+// The driver tells where memory lies, so some is taken. It does not tell nodes of the host from one another.
+failure memory_pools::ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept {
+    if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync || !cu_.cuMemFreeAsync)
+        return {.status = FERRY_ERROR_UNSUPPORTED};
+    CUstream stream = nullptr;
+    if (CUresult result = cu_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0)) return to_failure(result);
+    CUdeviceptr byte = 0;
+    failure failed = to_failure(cu_.cuMemAllocFromPoolAsync(&byte, 1, pool, stream));
+    if (!failed) {
+        address_facts facts;
+        failed = look_up_address(cu_, byte, ask::kind_only, facts);
+        where = facts.kind == memory_kind::device ? pool_location{FERRY_LOCATION_DEVICE, facts.device}
+                                                  : pool_location{FERRY_LOCATION_HOST, 0};
+        const failure freed = to_failure(cu_.cuMemFreeAsync(byte, stream));
+        if (!failed) failed = freed;
+    }
+    cu_.cuStreamDestroy(stream);
+    return failed;
+}
+
+failure memory_pools::is_default(CUmemoryPool pool, const pool_location &where, bool &is) const noexcept {
+    CUmemoryPool standard = nullptr;
+    const failure failed = get_default(where, standard);
+    is = !failed && standard == pool;
+    // A driver that cannot be asked for the default pool of a place other than devices has given none out.
+    return failed.status == FERRY_ERROR_UNSUPPORTED ? failure{} : failed;
+}
+
+failure memory_pools::get_default(const pool_location &of, CUmemoryPool &pool) const noexcept {
+    CUmemLocation at = lower(of, devices_);
+    const std::int32_t status =
+        of.location == FERRY_LOCATION_DEVICE
+            ? call_optional(cu_.cuDeviceGetDefaultMemPool, &pool, CUdevice{at.id})
+            : call_optional(cu_.cuMemGetDefaultMemPool, &pool, &at, CU_MEM_ALLOCATION_TYPE_PINNED);
+    if (status) pool = nullptr;
+    return location_failure(status, of);
+}
+
+failure memory_pools::get_current(const pool_location &of, CUmemoryPool &pool) const noexcept {
+    CUmemLocation at = lower(of, devices_);
+    const std::int32_t status = of.location == FERRY_LOCATION_DEVICE
+                                    ? call_optional(cu_.cuDeviceGetMemPool, &pool, CUdevice{at.id})
+                                    : call_optional(cu_.cuMemGetMemPool, &pool, &at, CU_MEM_ALLOCATION_TYPE_PINNED);
+    if (status) pool = nullptr;
+    return location_failure(status, of);
+}
+
+failure memory_pools::set_current(const pool_location &of, CUmemoryPool pool) const noexcept {
+    CUmemLocation at = lower(of, devices_);
+    const std::int32_t status = of.location == FERRY_LOCATION_DEVICE
+                                    ? call_optional(cu_.cuDeviceSetMemPool, CUdevice{at.id}, pool)
+                                    : call_optional(cu_.cuMemSetMemPool, &at, CU_MEM_ALLOCATION_TYPE_PINNED, pool);
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    return location_failure(status, of);
+}
+
+failure memory_pools::get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept {
+    CUmemLocation at = {CU_MEM_LOCATION_TYPE_DEVICE, devices_[device].handle};
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    const std::int32_t status = call_optional(cu_.cuMemPoolGetAccess, &flags, pool, &at);
+    if (!status) access = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? FERRY_ACCESS_READ_WRITE : FERRY_ACCESS_NONE;
+    return {.status = status};
+}
+
+failure memory_pools::set_access(CUmemoryPool pool, int device, std::int32_t access) const noexcept {
+    const CUmemAccessDesc wanted = {{CU_MEM_LOCATION_TYPE_DEVICE, devices_[device].handle},
+                                    static_cast<CUmemAccess_flags>(access)};
+    return {.status = call_optional(cu_.cuMemPoolSetAccess, pool, &wanted, std::size_t{1})};
+}
+
+failure memory_pools::note_proven_access(CUmemoryPool pool, int device) noexcept {
+    const lock_guard lock(mutex_);
+    if (pool_record *const record = find(pool)) {
+        record->proven_access |= bit(device);
+        return {};
+    }
+    pool_record foreign;
+    foreign.pool = pool;
+    foreign.proven_access = bit(device);
+    return records_.append(foreign) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
+}
+
+bool memory_pools::access_is_proven(CUmemoryPool pool, int device) noexcept {
+    pool_record record;
+    return find(pool, record) && record.proven_access & bit(device);
+}
+
+// ---- What a pool does with its memory, and how much it has
+
+namespace {
+
+// What the driver calls a truth value is an int, what it calls a number has 64 bits; the fields are alike.
+struct pool_field {
+    CUmemPool_attribute attribute;
+    std::size_t offset, size;
+};
+
+constexpr pool_field attribute_fields[] = {
+    {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, offsetof(ferry_pool_attributes, reuse_follow_event_dependencies),
+     sizeof(std::int32_t)},
+    {CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, offsetof(ferry_pool_attributes, reuse_opportunistic),
+     sizeof(std::int32_t)},
+    {CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, offsetof(ferry_pool_attributes, reuse_internal_dependencies),
+     sizeof(std::int32_t)},
+    {CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, offsetof(ferry_pool_attributes, release_threshold), sizeof(std::uint64_t)},
+};
+
+constexpr pool_field stats_fields[] = {
+    {CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, offsetof(ferry_pool_stats, reserved_current), sizeof(std::uint64_t)},
+    {CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, offsetof(ferry_pool_stats, reserved_high), sizeof(std::uint64_t)},
+    {CU_MEMPOOL_ATTR_USED_MEM_CURRENT, offsetof(ferry_pool_stats, used_current), sizeof(std::uint64_t)},
+    {CU_MEMPOOL_ATTR_USED_MEM_HIGH, offsetof(ferry_pool_stats, used_high), sizeof(std::uint64_t)},
+};
+
+template <std::size_t count, class Struct>
+failure get_fields(const driver_table &cu, CUmemoryPool pool, const pool_field (&fields)[count], Struct &out) noexcept {
+    for (const pool_field &field : fields) {
+        void *const value = reinterpret_cast<std::byte *>(&out) + field.offset;
+        if (const std::int32_t status = call_optional(cu.cuMemPoolGetAttribute, pool, field.attribute, value))
+            return {.status = status};
+    }
+    return {};
+}
+
+} // namespace
+
+failure get_pool_attributes(const driver_table &cu, CUmemoryPool pool, ferry_pool_attributes &attributes) noexcept {
+    return get_fields(cu, pool, attribute_fields, attributes);
+}
+
+failure set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry_pool_attributes &attributes,
+                            std::size_t known) noexcept {
+    for (const std::int32_t flag : {attributes.reuse_follow_event_dependencies, attributes.reuse_opportunistic,
+                                    attributes.reuse_internal_dependencies})
+        if (flag != 0 && flag != 1) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    for (const pool_field &field : attribute_fields) {
+        if (field.offset + field.size > known) continue;
+        std::uint64_t value = 0;
+        std::memcpy(&value, reinterpret_cast<const std::byte *>(&attributes) + field.offset, field.size);
+        if (const std::int32_t status =
+                call_optional(cu.cuMemPoolSetAttribute, pool, field.attribute, static_cast<void *>(&value)))
+            return {.status = status};
+    }
+    return {};
+}
+
+failure get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_stats &stats) noexcept {
+    return get_fields(cu, pool, stats_fields, stats);
+}
+
+failure reset_pool_stats(const driver_table &cu, CUmemoryPool pool) noexcept {
+    for (const CUmemPool_attribute mark : {CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, CU_MEMPOOL_ATTR_USED_MEM_HIGH}) {
+        std::uint64_t to_current = 0; // the one value that is taken
+        if (const std::int32_t status =
+                call_optional(cu.cuMemPoolSetAttribute, pool, mark, static_cast<void *>(&to_current)))
+            return {.status = status};
+    }
+    return {};
+}
+
+} // namespace ferry

@@ -1,0 +1,1265 @@
+// Stream-ordered memory and its pools.
+#include <cstring>
+#include <thread>
+
+#include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t mib = 1 << 20;
+constexpr std::int32_t out_of_memory = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY;
+
+template <class Struct> Struct sized() {
+    Struct made = {};
+    made.struct_size = sizeof made;
+    return made;
+}
+
+ferry_pool_desc desc_of(std::int32_t location, std::int32_t index = 0) {
+    auto desc = sized<ferry_pool_desc>();
+    desc.location = location;
+    desc.index = index;
+    return desc;
+}
+
+class pools : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        if (!device_info().memory_pools) GTEST_SKIP() << "this driver has no stream-ordered memory";
+        stream = std::make_unique<test_stream>();
+    }
+    void TearDown() override {
+        stream.reset();
+        ferry_test::TearDown();
+    }
+
+    ferry_device_info device_info(int device = 0) const {
+        auto info = sized<ferry_device_info>();
+        EXPECT_OK(ferry_get_device_info(basic.get(), device, &info));
+        return info;
+    }
+    ferry_pool_info info_of(CUmemoryPool pool) const { return info_of(basic.get(), pool); }
+    static ferry_pool_info info_of(ferry_instance *instance, CUmemoryPool pool) {
+        auto info = sized<ferry_pool_info>();
+        EXPECT_OK(ferry_pool_get_info(instance, pool, &info));
+        return info;
+    }
+    ferry_pool_stats stats_of(CUmemoryPool pool) const {
+        auto stats = sized<ferry_pool_stats>();
+        EXPECT_OK(ferry_pool_get_stats(basic.get(), pool, &stats));
+        return stats;
+    }
+    ferry_pool_attributes attributes_of(CUmemoryPool pool) const {
+        auto attributes = sized<ferry_pool_attributes>();
+        EXPECT_OK(ferry_pool_get_attributes(basic.get(), pool, &attributes));
+        return attributes;
+    }
+    ferry_address_info about(std::uint64_t address) const {
+        auto info = sized<ferry_address_info>();
+        EXPECT_OK(ferry_get_address_info(basic.get(), address, &info));
+        return info;
+    }
+    CUmemoryPool default_pool(int device = 0) const {
+        CUmemoryPool pool = nullptr;
+        EXPECT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_DEVICE, device, &pool));
+        return pool;
+    }
+    std::int32_t access_of(CUmemoryPool pool, int device) const {
+        std::int32_t access = -1;
+        EXPECT_OK(ferry_pool_get_access(basic.get(), pool, device, &access));
+        return access;
+    }
+    bool has_peers() const {
+        int can = 0;
+        return device_count() > 1 && raw().cuDeviceCanAccessPeer(&can, 1, 0) == CUDA_SUCCESS && can;
+    }
+
+    CUmemoryPool make(const ferry_pool_desc &desc) const { return make(basic.get(), desc); }
+    static CUmemoryPool make(ferry_instance *instance, const ferry_pool_desc &desc) {
+        CUmemoryPool pool = nullptr;
+        ferry_error_info error = new_error();
+        EXPECT_OK(ferry_pool_create(instance, &desc, &pool, &error)) << describe(error);
+        return pool;
+    }
+    std::uint64_t take(CUmemoryPool pool, std::uint64_t size) const {
+        std::uint64_t address = 0;
+        EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, size, *stream, &address));
+        return address;
+    }
+    void free(std::uint64_t address) const { EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream)); }
+    void synchronize() const { EXPECT_OK(raw().cuStreamSynchronize(*stream)); }
+    void destroy(CUmemoryPool pool) const { EXPECT_OK(ferry_pool_destroy(basic.get(), pool)); }
+    void expect_context_kept() const {
+        CUcontext current = nullptr;
+        EXPECT_OK(raw().cuCtxGetCurrent(&current));
+        EXPECT_EQ(current, context);
+    }
+
+    std::unique_ptr<test_stream> stream;
+};
+
+// ---- Allocating and freeing
+
+TEST_F(pools, memory_is_there_for_the_work_behind_its_allocation) {
+    test_place host(place_kind::pinned, {.width = 100'000}), back(place_kind::pinned, {.width = 100'000});
+    host.fill(1);
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), FERRY_DEVICE_UNKNOWN, 100'000, *stream, &address));
+    EXPECT_EQ(address % 256, 0u);
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), address, host.address(), 100'000, *stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(full.get(), back.address(), address, 100'000, *stream, nullptr));
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream));
+    synchronize();
+    EXPECT_EQ(back.read(), host.picture());
+}
+
+TEST_F(pools, an_address_tells_its_pool) {
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(pool, 1000);
+    const ferry_address_info info = about(address + 900);
+    EXPECT_EQ(info.memory, FERRY_MEMORY_DEVICE);
+    EXPECT_EQ(info.device, 0);
+    EXPECT_EQ(info.range_start, address);
+    EXPECT_EQ(info.range_size, 1000u);
+    EXPECT_EQ(info.device_address, address + 900);
+    EXPECT_EQ(info.pool, pool);
+    test_place plain(place_kind::device, {.width = 64});
+    EXPECT_EQ(about(plain.address()).pool, nullptr);
+    free(address);
+    EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE) << "gone from the call on";
+    destroy(pool);
+}
+
+TEST_F(pools, allocating_and_freeing_on_a_named_stream_is_one_driver_call_each) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    std::uint64_t first = 0, second = 0;
+    driver.reset_counts();
+    ASSERT_OK(ferry_device_alloc_async(counted.get(), FERRY_DEVICE_UNKNOWN, 4096, *stream, &first));
+    ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, 4096, *stream, &second));
+    EXPECT_EQ(driver.calls_beginning("cu"), 2);
+    ASSERT_OK(ferry_device_free_async(counted.get(), first, *stream));
+    ASSERT_OK(ferry_device_free_async(counted.get(), second, *stream));
+    EXPECT_EQ(driver.calls_beginning("cu"), 4);
+    EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+}
+
+TEST_F(pools, no_bytes_are_a_success) {
+    std::uint64_t address = 1;
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 0, *stream, &address));
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream));
+    EXPECT_OK(ferry_device_free_async(basic.get(), 0, *stream));
+    EXPECT_OK(ferry_device_free_async(basic.get(), 0, nullptr));
+    synchronize();
+}
+
+TEST_F(pools, either_free_takes_either_memory) {
+    std::uint64_t pooled = 0, plain = 0, on_host = 0;
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &pooled));
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &plain));
+    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+    EXPECT_OK(ferry_device_free_async(basic.get(), plain, *stream));
+    EXPECT_EQ(ferry_device_free(basic.get(), pooled), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_device_free_async(basic.get(), plain, *stream), FERRY_ERROR_ADDRESS);
+    if (device_info().host_memory_pools) {
+        const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
+        on_host = take(pool, 4096);
+        synchronize();
+        EXPECT_OK(ferry_device_free(basic.get(), on_host));
+        destroy(pool);
+    }
+    synchronize();
+}
+
+TEST_F(pools, what_cannot_be_freed_is_told_from_what_fails) {
+    const std::uint64_t address = take(default_pool(), 4096);
+    std::uint64_t managed = 0;
+    ASSERT_OK(ferry_managed_alloc(basic.get(), 0, 4096, &managed));
+    test_place pinned(place_kind::pinned, {.width = 64}), pageable(place_kind::pageable, {.width = 64});
+    for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}}) {
+        EXPECT_EQ(ferry_device_free_async(basic.get(), address + 256, on), FERRY_ERROR_ADDRESS) << "not its beginning";
+        EXPECT_EQ(ferry_device_free_async(basic.get(), pinned.address(), on), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_device_free_async(basic.get(), pageable.address(), on), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(ferry_device_free_async(basic.get(), managed, on), FERRY_ERROR_ADDRESS);
+    }
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
+    EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr), FERRY_ERROR_ADDRESS) << "freed already";
+    EXPECT_EQ(ferry_device_free_async(basic.get(), address, *stream), FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_device_free(basic.get(), managed));
+
+    fault_driver driver(raw_entry_points());
+    const instance_owner faulty = open_or_fail(driver.options());
+    std::uint64_t other = take(default_pool(), 4096);
+    driver.fail("cuMemFreeAsync", CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(ferry_device_free_async(faulty.get(), other, *stream),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
+    driver.fail("cuMemFreeAsync", CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(ferry_device_free_async(faulty.get(), other, *stream),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
+        << "the memory is as it should be: the driver knows why";
+    free(other);
+}
+
+TEST_F(pools, a_thread_without_a_context_allocates_and_frees) {
+    made_current nothing(nullptr);
+    for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}, CU_STREAM_PER_THREAD}) {
+        std::uint64_t address = 0;
+        ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, on, &address));
+        EXPECT_EQ(about(address).device, 0);
+        EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+        CUmemoryPool pool = default_pool();
+        ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, on, &address));
+        EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+        CUcontext current = context;
+        EXPECT_OK(raw().cuCtxGetCurrent(&current));
+        EXPECT_EQ(current, nullptr);
+    }
+}
+
+TEST_F(pools, a_default_stream_needs_the_device_named) {
+    std::uint64_t address = 1;
+    for (const CUstream on : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
+        EXPECT_EQ(ferry_device_alloc_async(basic.get(), FERRY_DEVICE_UNKNOWN, 64, on, &address), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(address, 0u);
+    for (const int device : {-2, device_count()})
+        for (const CUstream on : {CUstream{nullptr}, CUstream{*stream}})
+            EXPECT_EQ(ferry_device_alloc_async(basic.get(), device, 64, on, &address), FERRY_ERROR_DEVICE);
+}
+
+TEST_F(pools, memory_lies_on_the_device_that_is_named_whatever_is_current) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    other_device other;
+    for (const CUcontext current : {context, other.context, CUcontext{nullptr}})
+        for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}, CU_STREAM_PER_THREAD})
+            for (const int device : {0, 1}) {
+                SCOPED_TRACE(testing::Message() << "stream " << on << " device " << device);
+                made_current now(current);
+                std::uint64_t address = 0;
+                ASSERT_OK(ferry_device_alloc_async(basic.get(), device, 4096, on, &address));
+                const ferry_address_info info = about(address);
+                EXPECT_EQ(info.device, device);
+                EXPECT_EQ(info.pool, default_pool(device));
+                EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+                ASSERT_OK(ferry_pool_alloc_async(basic.get(), default_pool(device), 4096, on, &address));
+                EXPECT_EQ(about(address).device, device);
+                EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
+                CUcontext after = nullptr;
+                EXPECT_OK(raw().cuCtxGetCurrent(&after));
+                EXPECT_EQ(after, current);
+            }
+}
+
+TEST_F(pools, a_free_takes_effect_behind_the_work_before_it) {
+    test_place host(place_kind::pinned, {.width = mib});
+    host.fill(1);
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t first = take(pool, 20 * mib);
+    ferry_place place;
+    ferry_place_device(&place, 0, first);
+    const std::uint8_t seven = 7;
+    ferry_fill_desc fill;
+    ferry_fill_desc_init(&fill, &place, mib, 1, 1, &seven, 1);
+    gate held(*stream);
+    EXPECT_OK(ferry_fill_async(basic.get(), &fill, *stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), host.address(), first, mib, *stream, nullptr));
+    free(first);
+    free(take(pool, 20 * mib));
+    EXPECT_EQ(host.read(), host.picture()) << "the stream is held";
+    EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "memory that is freed and taken on one stream serves again";
+    held.open();
+    synchronize();
+    EXPECT_EQ(host.read(), std::vector<std::byte>(mib, std::byte{7}));
+    destroy(pool);
+}
+
+// ---- Copies and fills
+
+TEST_F(pools, memory_is_filled_and_copied_on_every_stream_and_in_every_context) {
+    const auto other = device_count() > 1 ? std::make_unique<other_device>() : nullptr;
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(pool, 4096);
+    synchronize();
+    test_place back(place_kind::pinned, {.width = 4096});
+    std::uint8_t value = 0;
+    for (const CUcontext current : {context, other ? other->context : nullptr, CUcontext{nullptr}})
+        for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}, CU_STREAM_PER_THREAD})
+            for (const bool is_stated : {true, false})
+                for (ferry_instance *const instance : {basic.get(), full.get()}) {
+                    made_current now(current);
+                    ferry_place place;
+                    ferry_place_device(&place, is_stated ? 0 : FERRY_DEVICE_UNKNOWN, address);
+                    ferry_fill_desc fill;
+                    ++value;
+                    ferry_fill_desc_init(&fill, &place, 4096, 1, 1, &value, 1);
+                    ferry_error_info error = new_error();
+                    ASSERT_OK(ferry_fill_async(instance, &fill, on, &error)) << describe(error);
+                    {
+                        made_current its_own(context);
+                        ASSERT_OK(raw().cuCtxSynchronize());
+                    }
+                    ferry_place to;
+                    ferry_place_host(&to, reinterpret_cast<void *>(back.address()));
+                    const ferry_copy_desc copy = describe_copy(place, to, 4096);
+                    ASSERT_OK(ferry_copy(instance, &copy, &error)) << describe(error);
+                    EXPECT_EQ(back.read(), std::vector<std::byte>(4096, std::byte{value}));
+                }
+    free(address);
+    destroy(pool);
+}
+
+TEST_F(pools, a_fill_on_another_devices_stream_asks_for_access) {
+    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    other_device other;
+    made_current there(other);
+    test_stream far;
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(pool, 4096);
+    ferry_place place;
+    ferry_place_device(&place, 0, address);
+    const std::uint8_t five = 5;
+    ferry_fill_desc fill;
+    ferry_fill_desc_init(&fill, &place, 4096, 1, 1, &five, 1);
+    ferry_error_info error = new_error();
+    const std::int32_t status = ferry_fill_async(basic.get(), &fill, far, &error);
+    expect_refusal(status, error, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
+    ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    EXPECT_OK(ferry_fill_async(basic.get(), &fill, far, &error)) << describe(error);
+    EXPECT_OK(raw().cuStreamSynchronize(far));
+    EXPECT_EQ(read_back(address, 4096), bytes(4096, std::byte{5}));
+    free(address);
+    destroy(pool);
+}
+
+// ---- Capture
+
+struct captured {
+    explicit captured(CUstream stream) {
+        CUgraph graph = nullptr;
+        EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+        if (!graph) return;
+        EXPECT_OK(raw().cuGraphInstantiateWithFlags(&runs, graph, 0));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+    }
+    ~captured() {
+        if (runs) {
+            EXPECT_OK(raw().cuGraphExecDestroy(runs));
+        }
+    }
+    captured(const captured &) = delete;
+    CUgraphExec runs = nullptr;
+};
+
+// The driver knows nothing of the memory before the graph is launched: what the place states is taken.
+TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
+    test_place host(place_kind::pinned, {.width = 4096}), back(place_kind::pinned, {.width = 8192});
+    for (ferry_instance *const instance : {basic.get(), full.get()}) {
+        std::uint64_t address = 0;
+        ferry_error_info error = new_error();
+        ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        ASSERT_OK(ferry_device_alloc_async(instance, FERRY_DEVICE_UNKNOWN, 8192, *stream, &address));
+        ferry_place place;
+        ferry_place_device(&place, 0, address);
+        const std::uint8_t nine = 9;
+        ferry_fill_desc fill;
+        ferry_fill_desc_init(&fill, &place, 8192, 1, 1, &nine, 1);
+        EXPECT_OK(ferry_fill_async(instance, &fill, *stream, &error)) << describe(error);
+        ferry_copy_desc copy = describe_copy(host.describe(statement::stated), place, 4096);
+        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, &error)) << describe(error);
+        copy = describe_copy(place, back.describe(statement::any), 8192);
+        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, &error)) << describe(error);
+        EXPECT_OK(ferry_device_free_async(instance, address, *stream));
+        const captured graph(*stream);
+        ASSERT_TRUE(graph.runs);
+        for (std::uint64_t seed = 1; seed < 3; ++seed) {
+            host.fill(seed);
+            back.fill(seed + 10);
+            ASSERT_OK(raw().cuGraphLaunch(graph.runs, *stream));
+            synchronize();
+            std::vector<std::byte> expected(8192, std::byte{9});
+            std::copy(host.picture().begin(), host.picture().end(), expected.begin());
+            EXPECT_EQ(back.read(), expected);
+        }
+    }
+}
+
+TEST_F(pools, full_checks_take_nobodys_word_outside_a_capture) {
+    const std::uint64_t address = take(default_pool(), 4096);
+    free(address);
+    synchronize();
+    test_place back(place_kind::pinned, {.width = 64});
+    ferry_place place;
+    ferry_place_device(&place, 0, address);
+    const ferry_copy_desc copy = describe_copy(place, back.describe(statement::stated), 64);
+    ferry_error_info error = new_error();
+    std::int32_t status = ferry_copy_async(full.get(), &copy, *stream, &error);
+    expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    status = ferry_copy(full.get(), &copy, &error);
+    expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+}
+
+TEST_F(pools, administration_leaves_a_capture_on_the_same_thread_alone) {
+    const CUmemoryPool old = make(desc_of(FERRY_LOCATION_DEVICE));
+    test_place memory(place_kind::device, {.width = 64}), back(place_kind::pinned, {.width = 64});
+    ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    info_of(pool);
+    info_of(default_pool());
+    stats_of(pool);
+    const ferry_pool_attributes attributes = attributes_of(pool);
+    EXPECT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    EXPECT_OK(ferry_pool_reset_stats(basic.get(), pool));
+    EXPECT_OK(ferry_pool_trim(basic.get(), pool, 0));
+    EXPECT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, pool));
+    EXPECT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, default_pool()));
+    access_of(pool, 0);
+    if (has_peers()) {
+        EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+        EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_NONE));
+    }
+    destroy(pool);
+    destroy(old);
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), back.address(), memory.address(), 64, *stream, nullptr));
+    const captured graph(*stream);
+    EXPECT_TRUE(graph.runs);
+}
+
+// Graphs do not take the copies that name contexts.
+TEST_F(pools, copies_between_devices_are_captured_where_one_context_reaches_both) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    constexpr place_kind kinds[] = {place_kind::pinned, place_kind::device, place_kind::array_2d, place_kind::pool};
+    const grid shape = {.width = 64, .height = 8};
+    for (const place_kind from : kinds)
+        for (const place_kind to : kinds)
+            for (const int from_device : {0, 1})
+                for (const int to_device : {0, 1})
+                    for (ferry_instance *const instance : {basic.get(), full.get()}) {
+                        SCOPED_TRACE(testing::Message() << name_of(from) << " on " << from_device << " to "
+                                                        << name_of(to) << " on " << to_device);
+                        test_place source(from, shape, from_device), destination(to, shape, to_device);
+                        source.fill(1);
+                        const ferry_copy_desc copy = describe_copy(source.describe(statement::stated),
+                                                                   destination.describe(statement::stated), 64, 8);
+                        ferry_error_info error = new_error();
+                        ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+                        const std::int32_t status = ferry_copy_async(instance, &copy, *stream, &error);
+                        const captured graph(*stream);
+                        ASSERT_TRUE(graph.runs) << "a refusal breaks no capture";
+                        expect_context_kept();
+                        if (from == place_kind::pool && to == place_kind::pool && from_device != to_device) {
+                            EXPECT_EQ(status, FERRY_ERROR_CAPTURE) << "no context reaches both pools";
+                            EXPECT_EQ(error.status, FERRY_ERROR_CAPTURE);
+                            continue;
+                        }
+                        ASSERT_OK(status) << describe(error);
+                        ASSERT_OK(raw().cuGraphLaunch(graph.runs, *stream));
+                        synchronize();
+                        EXPECT_EQ(destination.read(), source.picture());
+                    }
+}
+
+TEST_F(pools, pools_of_two_devices_are_copied_between_in_a_graph_once_one_has_access_to_the_other) {
+    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    const CUmemoryPool near = make(desc_of(FERRY_LOCATION_DEVICE, 0)), far = make(desc_of(FERRY_LOCATION_DEVICE, 1));
+    ASSERT_OK(ferry_pool_set_access(basic.get(), near, 1, FERRY_ACCESS_READ_WRITE));
+    const std::uint64_t source = take(near, 4096), destination = take(far, 4096);
+    synchronize();
+    ASSERT_OK(raw().cuMemsetD8Async(source, 3, 4096, *stream));
+    synchronize();
+    ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), destination, source, 4096, *stream, nullptr));
+    const captured graph(*stream);
+    ASSERT_TRUE(graph.runs);
+    ASSERT_OK(raw().cuGraphLaunch(graph.runs, *stream));
+    synchronize();
+    bytes back(4096);
+    EXPECT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), destination, 4096, nullptr));
+    EXPECT_EQ(back, bytes(4096, std::byte{3}));
+    free(source);
+    free(destination);
+    destroy(near);
+    destroy(far);
+}
+
+// ---- What a pool is
+
+TEST_F(pools, the_default_pool_is_the_drivers_and_stays) {
+    const CUmemoryPool pool = default_pool();
+    const ferry_pool_info info = info_of(pool);
+    EXPECT_EQ(info.location, FERRY_LOCATION_DEVICE);
+    EXPECT_EQ(info.index, 0);
+    EXPECT_EQ(info.is_default, 1);
+    EXPECT_EQ(info.is_imported, 0);
+    EXPECT_EQ(info.can_share, 0);
+    EXPECT_EQ(info.handle_types, 0u);
+    const ferry_pool_attributes attributes = attributes_of(pool);
+    EXPECT_EQ(attributes.reuse_follow_event_dependencies, 1);
+    EXPECT_EQ(attributes.reuse_opportunistic, 1);
+    EXPECT_EQ(attributes.reuse_internal_dependencies, 1);
+    EXPECT_EQ(attributes.release_threshold, 0u);
+    EXPECT_EQ(ferry_pool_destroy(basic.get(), pool), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(default_pool(), pool);
+    EXPECT_OK(ferry_pool_destroy(basic.get(), nullptr));
+}
+
+TEST_F(pools, a_pool_is_what_it_was_asked_to_be) {
+    ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE, device_count() - 1);
+    desc.handle_types = device_info(desc.index).pool_handle_types & FERRY_HANDLE_POSIX_FD;
+    desc.max_size = 64 * mib;
+    const CUmemoryPool pool = make(desc);
+    const ferry_pool_info info = info_of(pool);
+    EXPECT_EQ(info.location, FERRY_LOCATION_DEVICE);
+    EXPECT_EQ(info.index, device_count() - 1);
+    EXPECT_EQ(info.handle_types, desc.handle_types);
+    EXPECT_EQ(info.max_size, 64 * mib);
+    EXPECT_EQ(info.is_default, 0);
+    EXPECT_EQ(info.can_share, desc.handle_types != 0);
+    const std::uint64_t address = take(pool, 1 * mib);
+    EXPECT_EQ(about(address).device, device_count() - 1);
+    free(address);
+    synchronize();
+    destroy(pool);
+}
+
+TEST_F(pools, a_pool_grows_to_its_largest_size_and_no_further) {
+    ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE);
+    desc.max_size = 64 * mib;
+    const CUmemoryPool pool = make(desc);
+    const std::uint64_t address = take(pool, 60 * mib);
+    for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}}) {
+        std::uint64_t more = 1;
+        EXPECT_EQ(ferry_pool_alloc_async(basic.get(), pool, 60 * mib, on, &more), out_of_memory);
+        EXPECT_EQ(more, 0u);
+    }
+    free(address);
+    free(take(pool, 60 * mib));
+    synchronize();
+    destroy(pool);
+}
+
+TEST_F(pools, what_cannot_be_made_is_refused_with_the_field_named) {
+    CUmemoryPool pool = nullptr;
+    const auto refuse = [&](const ferry_pool_desc &desc, std::int32_t status, std::int32_t field) {
+        pool = default_pool();
+        ferry_error_info error = new_error();
+        const std::int32_t returned = ferry_pool_create(basic.get(), &desc, &pool, &error);
+        expect_refusal(returned, error, status, FERRY_SIDE_OPTIONS, field);
+        EXPECT_EQ(pool, nullptr);
+    };
+    refuse(desc_of(3), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION);
+    refuse(desc_of(-1), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION);
+    refuse(desc_of(FERRY_LOCATION_DEVICE, -1), FERRY_ERROR_DEVICE, FERRY_FIELD_INDEX);
+    refuse(desc_of(FERRY_LOCATION_DEVICE, device_count()), FERRY_ERROR_DEVICE, FERRY_FIELD_INDEX);
+    refuse(desc_of(FERRY_LOCATION_HOST, 1), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_INDEX);
+    refuse(desc_of(FERRY_LOCATION_HOST_NUMA, -1), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_INDEX);
+    if (device_info().host_numa_memory_pools)
+        refuse(desc_of(FERRY_LOCATION_HOST_NUMA, 1000), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_INDEX);
+    ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE);
+    desc.handle_types = 0x10;
+    refuse(desc, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPES);
+    desc.handle_types = FERRY_HANDLE_WIN32_KMT;
+    if (!(device_info().pool_handle_types & FERRY_HANDLE_WIN32_KMT))
+        refuse(desc, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES);
+    desc = desc_of(FERRY_LOCATION_HOST);
+    desc.handle_types = FERRY_HANDLE_POSIX_FD;
+    if (device_info().host_memory_pools) refuse(desc, FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES);
+    desc = desc_of(FERRY_LOCATION_DEVICE);
+    desc.struct_size = 4;
+    refuse(desc, FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE);
+}
+
+TEST_F(pools, nulls_are_refused) {
+    CUmemoryPool pool = default_pool(), made = nullptr;
+    const ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE);
+    ferry_instance *const it = basic.get();
+    auto info = sized<ferry_pool_info>();
+    auto attributes = sized<ferry_pool_attributes>();
+    auto stats = sized<ferry_pool_stats>();
+    std::uint64_t address = 1;
+    std::int32_t access = 1;
+    const std::int32_t statuses[] = {
+        ferry_device_alloc_async(nullptr, 0, 64, *stream, &address),
+        ferry_device_alloc_async(it, 0, 64, *stream, nullptr),
+        ferry_device_free_async(nullptr, 64, *stream),
+        ferry_pool_create(nullptr, &desc, &made, nullptr),
+        ferry_pool_create(it, nullptr, &made, nullptr),
+        ferry_pool_create(it, &desc, nullptr, nullptr),
+        ferry_pool_destroy(nullptr, pool),
+        ferry_pool_get_default(nullptr, 0, 0, &made),
+        ferry_pool_get_default(it, 0, 0, nullptr),
+        ferry_pool_get_default(it, 3, 0, &made),
+        ferry_pool_get_current(it, 0, 0, nullptr),
+        ferry_pool_get_current(nullptr, 0, 0, &made),
+        ferry_pool_get_current(it, FERRY_LOCATION_HOST, 1, &made),
+        ferry_pool_set_current(it, 0, 0, nullptr),
+        ferry_pool_set_current(nullptr, 0, 0, pool),
+        ferry_pool_alloc_async(it, nullptr, 64, *stream, &address),
+        ferry_pool_alloc_async(it, pool, 64, *stream, nullptr),
+        ferry_pool_alloc_async(nullptr, pool, 64, *stream, &address),
+        ferry_pool_get_info(it, nullptr, &info),
+        ferry_pool_get_info(it, pool, nullptr),
+        ferry_pool_get_attributes(it, nullptr, &attributes),
+        ferry_pool_get_attributes(it, pool, nullptr),
+        ferry_pool_set_attributes(it, nullptr, &attributes),
+        ferry_pool_set_attributes(it, pool, nullptr),
+        ferry_pool_get_stats(it, nullptr, &stats),
+        ferry_pool_get_stats(it, pool, nullptr),
+        ferry_pool_reset_stats(it, nullptr),
+        ferry_pool_reset_stats(nullptr, pool),
+        ferry_pool_trim(it, nullptr, 0),
+        ferry_pool_trim(nullptr, pool, 0),
+        ferry_pool_set_access(it, nullptr, 0, FERRY_ACCESS_READ_WRITE),
+        ferry_pool_set_access(it, pool, 0, 1),
+        ferry_pool_set_access(it, pool, 0, 2),
+        ferry_pool_get_access(it, nullptr, 0, &access),
+        ferry_pool_get_access(it, pool, 0, nullptr),
+    };
+    for (const std::int32_t &status : statuses)
+        EXPECT_EQ(status, FERRY_ERROR_INVALID_ARGUMENT) << &status - statuses;
+    EXPECT_EQ(address, 0u);
+    EXPECT_EQ(access, 0);
+    EXPECT_EQ(ferry_pool_get_default(it, FERRY_LOCATION_DEVICE, device_count(), &made), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_pool_set_access(it, pool, device_count(), 0), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_pool_get_access(it, pool, -1, &access), FERRY_ERROR_DEVICE);
+    info.struct_size = stats.struct_size = attributes.struct_size = 4;
+    EXPECT_EQ(ferry_pool_get_info(it, pool, &info), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pool_get_stats(it, pool, &stats), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pool_get_attributes(it, pool, &attributes), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_pool_set_attributes(it, pool, &attributes), FERRY_ERROR_ABI_MISMATCH);
+}
+
+// ferry did not make it and it is nobody's current one, so its place is found out by a byte.
+TEST_F(pools, the_programs_own_pools_serve_everywhere) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    const int last = device_count() - 1;
+    const CUmemLocation locations[] = {{CU_MEM_LOCATION_TYPE_DEVICE, last}, {CU_MEM_LOCATION_TYPE_HOST, 0}};
+    for (const CUmemLocation &location : locations) {
+        if (location.type == CU_MEM_LOCATION_TYPE_HOST && !device_info().host_memory_pools) continue;
+        const bool on_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+        CUmemPoolProps props = {};
+        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        props.location = location;
+        CUmemoryPool pool = nullptr;
+        ASSERT_OK(raw().cuMemPoolCreate(&pool, &props));
+        driver.reset_counts();
+        const ferry_pool_info info = info_of(counted.get(), pool);
+        EXPECT_EQ(info.location, on_device ? FERRY_LOCATION_DEVICE : FERRY_LOCATION_HOST);
+        EXPECT_EQ(info.index, location.id);
+        EXPECT_EQ(info.is_default, 0);
+        EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 1);
+        EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1);
+        EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), 1);
+        EXPECT_EQ(driver.calls("cuStreamDestroy"), 1);
+        if (on_device) {
+            ASSERT_OK(raw().cuDeviceSetMemPool(last, pool));
+            driver.reset_counts();
+            EXPECT_EQ(info_of(counted.get(), pool).index, last);
+            EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0) << "a current pool is known by that";
+        }
+        std::uint64_t address = 0;
+        EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &address));
+        EXPECT_EQ(about(address).pool, pool);
+        EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
+        EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+    }
+}
+
+TEST_F(pools, the_current_pool_gives_what_names_no_pool) {
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    CUmemoryPool current = nullptr;
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_DEVICE, 0, &current));
+    EXPECT_EQ(current, default_pool());
+    ASSERT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 0, pool));
+    EXPECT_OK(ferry_pool_get_current(full.get(), FERRY_LOCATION_DEVICE, 0, &current));
+    EXPECT_EQ(current, pool);
+    std::uint64_t address = 0, other = 0;
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &address));
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &other));
+    EXPECT_EQ(about(address).pool, pool);
+    EXPECT_EQ(about(other).pool, pool);
+    EXPECT_OK(ferry_device_free_async(basic.get(), other, nullptr));
+    if (device_count() > 1) {
+        EXPECT_EQ(ferry_pool_set_current(basic.get(), FERRY_LOCATION_DEVICE, 1, pool), FERRY_ERROR_INVALID_ARGUMENT);
+    }
+    destroy(pool);
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_DEVICE, 0, &current));
+    EXPECT_EQ(current, default_pool());
+    free(address);
+    synchronize();
+}
+
+TEST_F(pools, memory_of_a_destroyed_pool_is_used_and_freed) {
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(pool, 4096);
+    test_place host(place_kind::pinned, {.width = 4096});
+    host.fill(1);
+    destroy(pool);
+    EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, *stream, nullptr));
+    synchronize();
+    EXPECT_EQ(read_back(address, 4096), host.picture());
+    free(address);
+    synchronize();
+    EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE);
+}
+
+TEST_F(pools, attributes_are_set_as_far_as_the_struct_reaches) {
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    ferry_pool_attributes attributes = attributes_of(pool);
+    attributes.reuse_follow_event_dependencies = 0;
+    attributes.reuse_opportunistic = 0;
+    attributes.reuse_internal_dependencies = 0;
+    attributes.release_threshold = 5 * mib;
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    ferry_pool_attributes read = attributes_of(pool);
+    EXPECT_EQ(std::memcmp(&read, &attributes, sizeof read), 0);
+    attributes.reuse_follow_event_dependencies = 1;
+    attributes.reuse_opportunistic = 1;
+    attributes.release_threshold = 9;
+    attributes.struct_size = 12; // the first two
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    read = attributes_of(pool);
+    EXPECT_EQ(read.reuse_follow_event_dependencies, 1);
+    EXPECT_EQ(read.reuse_opportunistic, 1);
+    EXPECT_EQ(read.reuse_internal_dependencies, 0);
+    EXPECT_EQ(read.release_threshold, 5 * mib);
+    attributes = attributes_of(pool);
+    attributes.reuse_opportunistic = 2;
+    attributes.release_threshold = 1;
+    EXPECT_EQ(ferry_pool_set_attributes(basic.get(), pool, &attributes), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(attributes_of(pool).release_threshold, 5 * mib);
+    destroy(pool);
+}
+
+TEST_F(pools, statistics_follow_allocations_trims_and_resets) {
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    ferry_pool_attributes attributes = attributes_of(pool);
+    attributes.release_threshold = ~std::uint64_t{0};
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    const std::uint64_t kept = take(pool, 20 * mib), gone = take(pool, 30 * mib);
+    ferry_pool_stats stats = stats_of(pool);
+    EXPECT_EQ(stats.reserved_current, 64 * mib);
+    EXPECT_EQ(stats.used_current, 50 * mib);
+    free(gone);
+    synchronize();
+    stats = stats_of(pool);
+    EXPECT_EQ(stats.reserved_current, 64 * mib) << "below the threshold";
+    EXPECT_EQ(stats.used_current, 20 * mib);
+    EXPECT_EQ(stats.used_high, 50 * mib);
+    ASSERT_OK(ferry_pool_trim(basic.get(), pool, 64 * mib));
+    EXPECT_EQ(stats_of(pool).reserved_current, 64 * mib);
+    ASSERT_OK(ferry_pool_trim(basic.get(), pool, 0));
+    EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "what is in use stays";
+    ASSERT_OK(ferry_pool_reset_stats(basic.get(), pool));
+    stats = stats_of(pool);
+    EXPECT_EQ(stats.reserved_high, 32 * mib);
+    EXPECT_EQ(stats.used_high, 20 * mib);
+    attributes.release_threshold = 0;
+    ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
+    free(kept);
+    synchronize();
+    EXPECT_EQ(stats_of(pool).reserved_current, 0u) << "above the threshold";
+    destroy(pool);
+}
+
+// ---- Pools in host memory
+
+TEST_F(pools, memory_of_the_host_is_the_hosts_at_once_and_the_devices_with_access) {
+    for (const std::int32_t location : {FERRY_LOCATION_HOST, FERRY_LOCATION_HOST_NUMA}) {
+        const ferry_device_info device = device_info();
+        const bool is_there =
+            location == FERRY_LOCATION_HOST ? device.host_memory_pools : device.host_numa_memory_pools;
+        if (!is_there) continue;
+        SCOPED_TRACE(location);
+        const CUmemoryPool pool = make(desc_of(location));
+        EXPECT_EQ(info_of(pool).location, location);
+        EXPECT_EQ(info_of(pool).can_share, 0);
+        const std::uint64_t address = take(pool, 4096);
+        synchronize();
+        auto *const host = reinterpret_cast<std::byte *>(address);
+        std::memset(host, 3, 4096);
+        test_place memory(place_kind::device, {.width = 4096});
+        const auto explain = [&] {
+            ferry_place from;
+            ferry_place_host(&from, host);
+            const ferry_copy_desc copy = describe_copy(from, memory.describe(statement::stated), 4096);
+            auto told = sized<ferry_explanation>();
+            EXPECT_OK(ferry_explain_async(basic.get(), &copy, *stream, &told, nullptr));
+            return told;
+        };
+        ferry_place place;
+        ferry_place_any(&place, address);
+        const std::uint8_t six = 6;
+        ferry_fill_desc fill;
+        ferry_fill_desc_init(&fill, &place, 4096, 1, 1, &six, 1);
+
+        EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_NONE);
+        EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_EQ(about(address).range_size, 4096u);
+        EXPECT_EQ(about(address).pool, pool);
+        EXPECT_EQ(about(address).device_address, 0u);
+        EXPECT_EQ(explain().source_memory, FERRY_MEMORY_PAGEABLE);
+        EXPECT_EQ(explain().blocks, FERRY_BLOCKS_UNTIL_STAGED);
+        ferry_error_info error = new_error();
+        for (ferry_instance *const instance : {basic.get(), full.get()}) {
+            EXPECT_OK(ferry_copy_bytes(instance, memory.address(), address, 4096, nullptr));
+            EXPECT_EQ(memory.read(), bytes(4096, std::byte{3}));
+            const std::int32_t status = ferry_fill_async(instance, &fill, *stream, &error);
+            expect_refusal(status, error, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+        }
+
+        ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE));
+        EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_READ_WRITE);
+        EXPECT_EQ(about(address).memory, FERRY_MEMORY_PINNED);
+        EXPECT_NE(about(address).device_address, 0u);
+        EXPECT_EQ(explain().blocks, FERRY_BLOCKS_NO);
+        for (ferry_instance *const instance : {basic.get(), full.get()}) {
+            std::memset(host, 0, 4096);
+            EXPECT_OK(ferry_fill_async(instance, &fill, *stream, &error)) << describe(error);
+            synchronize();
+            EXPECT_EQ(host[4095], std::byte{6});
+        }
+        ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE));
+        EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_NONE);
+        {
+            made_current nothing(nullptr);
+            EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE);
+            std::uint64_t more = 0;
+            EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &more));
+            EXPECT_OK(ferry_device_free_async(basic.get(), more, nullptr));
+        }
+        free(address);
+        synchronize();
+        destroy(pool);
+    }
+}
+
+// A fill works in the context of its stream, which need not be the current one.
+TEST_F(pools, memory_of_the_host_is_filled_by_the_device_that_has_access) {
+    if (device_count() < 2 || !device_info().host_memory_pools) GTEST_SKIP() << "no two devices with host pools";
+    other_device other;
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
+    const std::uint64_t address = take(pool, 4096);
+    synchronize();
+    ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    ferry_place place;
+    ferry_place_any(&place, address);
+    const std::uint8_t four = 4;
+    ferry_fill_desc fill;
+    ferry_fill_desc_init(&fill, &place, 4096, 1, 1, &four, 1);
+    CUstream far = nullptr;
+    {
+        made_current there(other);
+        ASSERT_OK(raw().cuStreamCreate(&far, CU_STREAM_NON_BLOCKING));
+    }
+    for (ferry_instance *const instance : {basic.get(), full.get()}) {
+        ferry_error_info error = new_error();
+        EXPECT_OK(ferry_fill_async(instance, &fill, far, &error)) << describe(error);
+        const std::int32_t status = ferry_fill_async(instance, &fill, *stream, &error);
+        expect_refusal(status, error, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(far));
+    EXPECT_EQ(*reinterpret_cast<std::byte *>(address), std::byte{4});
+    EXPECT_OK(raw().cuStreamDestroy(far));
+    free(address);
+    destroy(pool);
+}
+
+TEST_F(pools, places_on_the_host_have_default_and_current_pools) {
+    if (!raw().cuMemGetDefaultMemPool || !device_info().host_memory_pools) GTEST_SKIP() << "no host pools";
+    CUmemoryPool standard = nullptr, current = nullptr;
+    ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST, 0, &standard));
+    EXPECT_EQ(info_of(standard).location, FERRY_LOCATION_HOST);
+    EXPECT_EQ(info_of(standard).is_default, 1);
+    EXPECT_EQ(info_of(standard).can_share, 0);
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
+    ASSERT_OK(ferry_pool_set_current(basic.get(), FERRY_LOCATION_HOST, 0, pool));
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_HOST, 0, &current));
+    EXPECT_EQ(current, pool);
+    destroy(pool);
+    EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_HOST, 0, &current));
+    EXPECT_EQ(current, standard);
+    EXPECT_EQ(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST_NUMA, 1000, &current),
+              FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+// ---- Access
+
+TEST_F(pools, the_owner_has_access_and_keeps_it) {
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_READ_WRITE);
+    EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE));
+    EXPECT_EQ(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_READ_WRITE);
+    destroy(pool);
+}
+
+TEST_F(pools, access_is_given_and_taken_and_proven_once) {
+    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(pool, 4096);
+    const auto reaches = [&] {
+        other_device other;
+        made_current there(other);
+        CUdeviceptr seen = 0;
+        raw().cuPointerGetAttribute(&seen, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address);
+        return seen != 0;
+    };
+    EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
+    EXPECT_FALSE(reaches());
+    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    const int copies = driver.calls("cuMemcpy3DAsync");
+    EXPECT_EQ(copies, 8);
+    EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_READ_WRITE);
+    EXPECT_TRUE(reaches());
+    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_NONE));
+    EXPECT_FALSE(reaches());
+    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    EXPECT_TRUE(reaches());
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), copies) << "the proof was remembered";
+    EXPECT_EQ(driver.calls("cuMemAlloc"), driver.calls("cuMemFree"));
+    EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), driver.calls("cuMemFreeAsync"));
+    EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), driver.calls("cuStreamDestroy"));
+    expect_context_kept();
+    free(address);
+    EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+}
+
+TEST_F(pools, access_that_the_driver_does_not_take_is_told) {
+    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    fault_driver driver(raw_entry_points());
+    const instance_owner faulty = open_or_fail(driver.options());
+    const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));
+    driver.fail("cuMemPoolSetAccess", CUDA_SUCCESS); // and does nothing
+    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE), FERRY_ERROR_PEER_ACCESS);
+    EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
+    EXPECT_OK(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
+}
+
+TEST_F(pools, a_pair_that_lost_data_before_has_no_access) {
+    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    fault_driver driver(raw_entry_points());
+    const instance_owner faulty = open_or_fail(driver.options());
+    const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));
+    driver.fail("cuMemcpy3DPeerAsync", CUDA_SUCCESS, 3);
+    EXPECT_EQ(ferry_peer_probe(faulty.get(), 1, 0), FERRY_ERROR_PEER_ACCESS);
+    EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE), FERRY_ERROR_PEER_ACCESS);
+    EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
+    EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
+}
+
+// ---- Drivers that lack or fail something
+
+TEST_F(pools, a_driver_without_the_entry_points_says_so_and_does_all_else) {
+    const char *const all[] = {
+        "cuMemAllocAsync",    "cuMemFreeAsync",         "cuMemAllocFromPoolAsync", "cuMemPoolCreate",
+        "cuMemPoolDestroy",   "cuMemPoolSetAttribute",  "cuMemPoolGetAttribute",   "cuMemPoolTrimTo",
+        "cuMemPoolSetAccess", "cuMemPoolGetAccess",     "cuDeviceGetMemPool",      "cuDeviceGetDefaultMemPool",
+        "cuDeviceSetMemPool", "cuMemGetDefaultMemPool", "cuMemGetMemPool",         "cuMemSetMemPool"};
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
+    fault_driver driver(raw_entry_points());
+    for (const char *const entry : all)
+        driver.hide(entry);
+    const instance_owner old = open_or_fail(driver.options());
+    ferry_instance *const it = old.get();
+    const ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE);
+    CUmemoryPool made = nullptr;
+    auto info = sized<ferry_pool_info>();
+    auto attributes = sized<ferry_pool_attributes>();
+    auto stats = sized<ferry_pool_stats>();
+    std::uint64_t address = 1;
+    std::int32_t access = 1;
+    test_place plain(place_kind::device, {.width = 64}), back(place_kind::pinned, {.width = 64});
+    const std::int32_t statuses[] = {
+        ferry_device_alloc_async(it, 0, 64, *stream, &address),
+        ferry_device_alloc_async(it, 0, 64, nullptr, &address),
+        ferry_device_free_async(it, plain.address(), *stream),
+        ferry_device_free_async(it, plain.address(), nullptr),
+        ferry_pool_create(it, &desc, &made, nullptr),
+        ferry_pool_destroy(it, pool),
+        ferry_pool_get_default(it, 0, 0, &made),
+        ferry_pool_get_default(it, FERRY_LOCATION_HOST, 0, &made),
+        ferry_pool_get_current(it, 0, 0, &made),
+        ferry_pool_set_current(it, 0, 0, pool),
+        ferry_pool_alloc_async(it, pool, 64, *stream, &address),
+        ferry_pool_alloc_async(it, pool, 64, nullptr, &address),
+        ferry_pool_get_info(it, pool, &info),
+        ferry_pool_get_attributes(it, pool, &attributes),
+        ferry_pool_set_attributes(it, pool, &attributes),
+        ferry_pool_get_stats(it, pool, &stats),
+        ferry_pool_reset_stats(it, pool),
+        ferry_pool_trim(it, pool, 0),
+        ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE),
+        ferry_pool_get_access(it, pool, 0, &access),
+    };
+    for (const std::int32_t &status : statuses)
+        EXPECT_EQ(status, FERRY_ERROR_UNSUPPORTED) << &status - statuses;
+    EXPECT_EQ(address, 0u);
+    EXPECT_EQ(access, 0);
+    expect_context_kept();
+    const std::uint64_t other = take(pool, 64);
+    synchronize();
+    EXPECT_OK(ferry_copy_bytes(it, other, plain.address(), 64, nullptr)) << "memory of a pool all the same";
+    EXPECT_OK(ferry_copy_bytes_async(it, back.address(), other, 64, *stream, nullptr));
+    synchronize();
+    free(other);
+    destroy(pool);
+}
+
+TEST_F(pools, a_device_without_pools_is_unsupported) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner old = open_or_fail(driver.options());
+    std::uint64_t address = 0;
+    driver.fail("cuMemAllocAsync", CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(ferry_device_alloc_async(old.get(), 0, 64, *stream, &address), FERRY_ERROR_UNSUPPORTED);
+    driver.fail("cuMemGetDefaultMemPool", CUDA_ERROR_NOT_SUPPORTED);
+    CUmemoryPool pool = nullptr;
+    EXPECT_EQ(ferry_pool_get_default(old.get(), FERRY_LOCATION_HOST, 0, &pool), FERRY_ERROR_UNSUPPORTED);
+}
+
+TEST_F(pools, attributes_that_a_driver_does_not_know_leave_the_callers_struct_alone) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner old = open_or_fail(driver.options());
+    for (const int nth : {1, 2, 3, 4}) {
+        auto stats = sized<ferry_pool_stats>();
+        auto attributes = sized<ferry_pool_attributes>();
+        stats.used_high = attributes.release_threshold = 77;
+        const std::int32_t unknown = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE;
+        driver.fail("cuMemPoolGetAttribute", CUDA_ERROR_INVALID_VALUE, nth);
+        EXPECT_EQ(ferry_pool_get_stats(old.get(), default_pool(), &stats), unknown);
+        driver.fail("cuMemPoolGetAttribute", CUDA_ERROR_INVALID_VALUE, nth);
+        EXPECT_EQ(ferry_pool_get_attributes(old.get(), default_pool(), &attributes), unknown);
+        EXPECT_EQ(stats.used_high, 77u);
+        EXPECT_EQ(attributes.release_threshold, 77u);
+    }
+}
+
+// Of the device address alone: it is the current context's.
+TEST_F(pools, an_address_is_known_to_a_driver_that_wants_a_context_for_its_device_pointer) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner strict = open_or_fail(driver.options());
+    const std::uint64_t address = take(default_pool(), 4096);
+    auto info = sized<ferry_address_info>();
+    driver.fail("cuPointerGetAttributes", CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_OK(ferry_get_address_info(strict.get(), address, &info));
+    EXPECT_EQ(info.range_size, 4096u);
+    EXPECT_EQ(info.device_address, address);
+    EXPECT_EQ(info.pool, default_pool());
+    free(address);
+}
+
+struct counting_memory {
+    int live = 0;
+    bool is_full = false;
+};
+
+TEST_F(pools, without_memory_for_a_record_there_is_no_pool) {
+    fault_driver driver(raw_entry_points());
+    counting_memory memory;
+    ferry_options options = driver.options();
+    options.allocate_user = &memory;
+    options.allocate = [](void *user, std::uint64_t size, std::uint64_t alignment) -> void * {
+        auto &memory = *static_cast<counting_memory *>(user);
+        if (memory.is_full) return nullptr;
+        ++memory.live;
+        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    };
+    options.deallocate = [](void *user, void *address, std::uint64_t) {
+        --static_cast<counting_memory *>(user)->live;
+        std::free(address);
+    };
+    {
+        const instance_owner instance = open_or_fail(options);
+        memory.is_full = true;
+        const ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE);
+        CUmemoryPool pool = nullptr;
+        EXPECT_EQ(ferry_pool_create(instance.get(), &desc, &pool, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(pool, nullptr);
+        EXPECT_EQ(driver.calls("cuMemPoolCreate"), 1);
+        EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
+        const CUmemoryPool foreign = make(desc);
+        if (has_peers()) {
+            EXPECT_EQ(ferry_pool_set_access(instance.get(), foreign, 1, FERRY_ACCESS_READ_WRITE),
+                      FERRY_ERROR_OUT_OF_MEMORY);
+            EXPECT_EQ(access_of(foreign, 1), FERRY_ACCESS_NONE);
+            EXPECT_EQ(driver.calls("cuMemAlloc"), driver.calls("cuMemFree"));
+        }
+        memory.is_full = false;
+        pool = make(instance.get(), desc);
+        EXPECT_OK(ferry_pool_destroy(instance.get(), pool));
+        destroy(foreign);
+    }
+    EXPECT_EQ(memory.live, 0);
+}
+
+TEST_F(pools, whatever_fails_comes_back_and_leaves_nothing_behind) {
+    const int far = has_peers() ? 1 : 0;
+    CUmemPoolProps props = {};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    CUmemoryPool foreign = nullptr;
+    ASSERT_OK(raw().cuMemPoolCreate(&foreign, &props));
+    const std::uint64_t kept = take(foreign, 4096);
+    ASSERT_OK(raw().cuMemsetD8Async(kept, 1, 4096, *stream));
+    synchronize();
+    struct {
+        const char *name;
+        std::int32_t (*call)(ferry_instance *, CUmemoryPool);
+    } const functions[] = {
+        {"create and destroy",
+         [](ferry_instance *it, CUmemoryPool) {
+             const ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE);
+             CUmemoryPool pool = nullptr;
+             if (const std::int32_t status = ferry_pool_create(it, &desc, &pool, nullptr)) {
+                 EXPECT_EQ(pool, nullptr);
+                 return status;
+             }
+             const std::int32_t status = ferry_pool_destroy(it, pool);
+             if (status) {
+                 EXPECT_OK(ferry_pool_destroy(it, pool));
+             }
+             return status;
+         }},
+        {"info",
+         [](ferry_instance *it, CUmemoryPool pool) {
+             auto info = sized<ferry_pool_info>();
+             return ferry_pool_get_info(it, pool, &info);
+         }},
+        {"attributes",
+         [](ferry_instance *it, CUmemoryPool pool) {
+             auto attributes = sized<ferry_pool_attributes>();
+             const std::int32_t status = ferry_pool_get_attributes(it, pool, &attributes);
+             return status ? status : ferry_pool_set_attributes(it, pool, &attributes);
+         }},
+        {"statistics",
+         [](ferry_instance *it, CUmemoryPool pool) {
+             auto stats = sized<ferry_pool_stats>();
+             const std::int32_t status = ferry_pool_get_stats(it, pool, &stats);
+             return status ? status : ferry_pool_reset_stats(it, pool);
+         }},
+        {"trim", [](ferry_instance *it, CUmemoryPool pool) { return ferry_pool_trim(it, pool, 0); }},
+        {"access",
+         [](ferry_instance *it, CUmemoryPool pool) {
+             std::int32_t access = 0;
+             const int device = device_count() > 1;
+             const std::int32_t status = ferry_pool_set_access(it, pool, device, FERRY_ACCESS_READ_WRITE);
+             return status ? status : ferry_pool_get_access(it, pool, device, &access);
+         }},
+        {"allocate and free on the legacy stream",
+         [](ferry_instance *it, CUmemoryPool pool) {
+             std::uint64_t address = 0;
+             if (const std::int32_t status = ferry_pool_alloc_async(it, pool, 64, nullptr, &address)) {
+                 EXPECT_EQ(address, 0u);
+                 return status;
+             }
+             const std::int32_t status = ferry_device_free_async(it, address, nullptr);
+             if (status) {
+                 EXPECT_OK(ferry_device_free_async(it, address, nullptr));
+             }
+             return status;
+         }},
+        {"allocate and free on a device",
+         [](ferry_instance *it, CUmemoryPool) {
+             std::uint64_t address = 0;
+             if (const std::int32_t status =
+                     ferry_device_alloc_async(it, device_count() - 1, 64, CU_STREAM_PER_THREAD, &address)) {
+                 EXPECT_EQ(address, 0u);
+                 return status;
+             }
+             const std::int32_t status = ferry_device_free_async(it, address, CU_STREAM_PER_THREAD);
+             if (status) {
+                 EXPECT_OK(ferry_device_free_async(it, address, CU_STREAM_PER_THREAD));
+             }
+             return status;
+         }},
+    };
+    // Calls that ferry makes to find something out, and does without.
+    const auto may_be_ignored = [](const char *entry) {
+        return std::strcmp(entry, "cuDeviceGetMemPool") == 0 || std::strcmp(entry, "cuDeviceGetDefaultMemPool") == 0 ||
+               std::strcmp(entry, "cuMemGetMemPool") == 0 || std::strcmp(entry, "cuMemGetDefaultMemPool") == 0 ||
+               std::strcmp(entry, "cuStreamDestroy") == 0 || std::strcmp(entry, "cuMemFree") == 0 ||
+               std::strcmp(entry, "cuCtxPopCurrent") == 0 || std::strcmp(entry, "cuPointerGetAttributes") == 0 ||
+               std::strcmp(entry, "cuThreadExchangeStreamCaptureMode") == 0 ||
+               std::strcmp(entry, "cuMemFreeAsync") == 0;
+    };
+    const std::int32_t failed = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM;
+    int faults_met = 0;
+    for (const auto &[name, call] : functions)
+        for (const driver_symbol &symbol : driver_symbols) {
+            if (std::strcmp(symbol.name, "cuCtxPopCurrent") == 0) continue; // what is left then is the driver's doing
+            for (int nth = 1; nth < 10; ++nth) {
+                SCOPED_TRACE(testing::Message() << name << ": " << symbol.name << " " << nth);
+                fault_driver driver(raw_entry_points());
+                const instance_owner instance = open_or_fail(driver.options());
+                EXPECT_OK(ferry_context_synchronize(instance.get(), far, nullptr));
+                EXPECT_OK(ferry_context_synchronize(instance.get(), device_count() - 1, nullptr));
+                driver.reset_counts();
+                driver.fail(symbol.name, CUDA_ERROR_OPERATING_SYSTEM, nth);
+                const std::int32_t status = call(instance.get(), foreign);
+                const bool was_met = driver.calls(symbol.name) >= nth;
+                driver.heal();
+                if (was_met && !may_be_ignored(symbol.name)) {
+                    EXPECT_EQ(status, failed);
+                }
+                EXPECT_TRUE(status == FERRY_SUCCESS || (was_met && status == failed)) << ferry_status_name(status);
+                expect_context_kept();
+                // A capture mode that was not put back would let this break no capture.
+                CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+                EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
+                if (std::strcmp(symbol.name, "cuThreadExchangeStreamCaptureMode") != 0) {
+                    EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+                }
+                if (!was_met) break;
+                ++faults_met;
+                const auto undone = [&](const char *entry) { // that many did not happen
+                    return std::strcmp(symbol.name, entry) == 0 ? 1 : 0;
+                };
+                EXPECT_EQ(driver.calls("cuStreamCreateWithPriority") - undone("cuStreamCreateWithPriority"),
+                          driver.calls("cuStreamDestroy"));
+                EXPECT_EQ(driver.calls("cuMemAlloc") - undone("cuMemAlloc"), driver.calls("cuMemFree"));
+                if (std::strcmp(symbol.name, "cuMemFreeAsync") != 0) { // which is not tried twice
+                    EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync") + driver.calls("cuMemAllocAsync") -
+                                  undone("cuMemAllocFromPoolAsync") - undone("cuMemAllocAsync"),
+                              driver.calls("cuMemFreeAsync"));
+                }
+                EXPECT_EQ(read_back(kept, 4096), bytes(4096, std::byte{1}));
+            }
+        }
+    EXPECT_GT(faults_met, 40);
+    synchronize();
+    free(kept);
+    EXPECT_OK(raw().cuMemPoolDestroy(foreign));
+}
+
+TEST_F(pools, threads_make_use_and_destroy_pools_at_once) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&, i] {
+            CUstream own = nullptr;
+            ASSERT_OK(ferry_stream_create(basic.get(), i % device_count(), FERRY_STREAM_NON_BLOCKING, 0, &own));
+            for (int round = 0; round < 20; ++round) {
+                const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, (i + round) % device_count()));
+                std::uint64_t address = 0;
+                EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, own, &address));
+                EXPECT_EQ(about(address).pool, pool);
+                EXPECT_EQ(info_of(pool).index, (i + round) % device_count());
+                EXPECT_OK(ferry_device_free_async(basic.get(), address, own));
+                destroy(pool);
+            }
+            EXPECT_OK(ferry_stream_synchronize(basic.get(), own));
+            EXPECT_OK(ferry_stream_destroy(basic.get(), own));
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+} // namespace
+} // namespace ferry::test
