@@ -95,6 +95,8 @@ const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t lim
         return "not a multiple of";
     case FERRY_ERROR_DRIVER_TOO_OLD:
         return "at least";
+    case FERRY_ERROR_HANDLE:
+        return "not version";
     default:
         return nullptr;
     }

@@ -1,0 +1,109 @@
+#include "base/process.h"
+
+#include <cstring>
+
+#if defined(__linux__)
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#endif
+
+namespace ferry {
+
+#if defined(__linux__)
+namespace {
+
+// The number of bytes read; 0 for none.
+std::size_t read_file(const char *path, char *text, std::size_t size) noexcept {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    const ssize_t length = read(file, text, size);
+    close(file);
+    return length > 0 ? static_cast<std::size_t>(length) : 0;
+}
+
+struct process_state {
+    char letter = 0; // Z and X: dead, though its number is still taken
+    std::uint64_t start_time = 0;
+};
+
+// proc(5): the state is field 3 of stat, the start time field 22; field 2, in parentheses, may hold anything.
+bool read_state(const char *path, process_state &state) noexcept {
+    char text[1024];
+    const std::size_t length = read_file(path, text, sizeof text - 1);
+    text[length] = '\0';
+    const char *field = std::strrchr(text, ')');
+    if (!field || field[1] != ' ') return false;
+    state.letter = field[2];
+    field += 1;
+    for (int number = 3; number < 22; ++number) {
+        field = std::strchr(field + 1, ' ');
+        if (!field) return false;
+    }
+    state.start_time = std::strtoull(field, nullptr, 10);
+    return true;
+}
+
+} // namespace
+
+process_identity own_process() noexcept {
+    process_identity own = {};
+    process_state state;
+    char boot[64];
+    const std::size_t length = read_file("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    if (!length || !read_state("/proc/self/stat", state)) return own;
+    for (std::uint64_t half = 0; half < 2; ++half) {
+        const std::uint64_t hash = hash_of(boot, length, half);
+        std::memcpy(own.machine + half * sizeof hash, &hash, sizeof hash);
+    }
+    own.number = static_cast<std::uint64_t>(getpid());
+    own.start_time = state.start_time;
+    struct stat space = {};
+    if (stat("/proc/self/ns/pid", &space) == 0) own.number_space = space.st_ino;
+    return own;
+}
+
+bool is_gone(const process_identity &other, const process_identity &own) noexcept {
+    if (!own.number_space || other.number_space != own.number_space) return false;
+    if (other.number == 0 || other.number > INT_MAX) return true;
+    if (kill(static_cast<pid_t>(other.number), 0) != 0 && errno == ESRCH) return true;
+    char path[40];
+    std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(other.number));
+    process_state state;
+    if (!read_state(path, state)) return false; // there are systems that hide other users' processes
+    return state.letter == 'Z' || state.letter == 'X' || state.start_time != other.start_time;
+}
+
+bool fill_with_random_bytes(void *bytes, std::size_t size) noexcept {
+    return getrandom(bytes, size, 0) == static_cast<ssize_t>(size);
+}
+
+#else
+
+process_identity own_process() noexcept { return {}; }
+bool is_gone(const process_identity &, const process_identity &) noexcept { return false; }
+bool fill_with_random_bytes(void *, std::size_t) noexcept { return false; }
+
+#endif
+
+bool is_same_machine(const process_identity &one, const process_identity &other) noexcept {
+    return std::memcmp(one.machine, other.machine, sizeof one.machine) == 0;
+}
+
+bool is_known(const process_identity &process) noexcept { return !is_same_machine(process, {}); }
+
+bool is_same(const process_identity &one, const process_identity &other) noexcept {
+    return is_same_machine(one, other) && one.number == other.number && one.start_time == other.start_time &&
+           one.number_space == other.number_space;
+}
+
+} // namespace ferry
