@@ -48,8 +48,10 @@ int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t 
 int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
     const CUresult result = instance->cu.cuCtxDestroy(context);
-    if (result == CUDA_SUCCESS) instance->contexts.forget(context);
-    return to_status(result);
+    if (result != CUDA_SUCCESS) return to_status(result);
+    instance->contexts.forget(context);
+    instance->sharing.forget_context(context);
+    return FERRY_SUCCESS;
 }
 
 int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {

@@ -5,6 +5,7 @@
 #include "copy/shape.h"
 #include "device/contexts.h"
 #include "driver/library.h"
+#include "memory/ipc.h"
 #include "memory/pinned.h"
 #include "memory/pools.h"
 #include "route/peers.h"
@@ -25,6 +26,7 @@ struct ferry_instance {
     ferry::peer_access peers{cu, devices, contexts};
     ferry::pinned_memory pinned{cu, allocator};
     ferry::memory_pools pools{cu, devices, contexts, allocator};
+    ferry::sharing sharing{cu, devices, contexts, allocator};
 };
 
 namespace ferry {

@@ -1,0 +1,628 @@
+#include "memory/ipc.h"
+
+#include <cstring>
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "memory/address.h"
+
+namespace ferry {
+
+namespace {
+
+using lock_guard = std::lock_guard<std::mutex>;
+
+constexpr bool is_memory(std::int32_t kind) noexcept {
+    return kind == FERRY_IPC_MEMORY || kind == FERRY_IPC_POOL_MEMORY;
+}
+constexpr bool is_pool(std::int32_t kind) noexcept { return kind == FERRY_IPC_POOL; }
+constexpr bool is_event(std::int32_t kind) noexcept { return kind == FERRY_IPC_EVENT; }
+
+// Calls what a capture in global mode on any thread would forbid, and what this driver may lack.
+template <class Function, class... Arguments>
+std::int32_t call_relaxed(const driver_table &cu, Function *entry, Arguments... arguments) noexcept {
+    const relaxed_capture_mode relaxed(cu);
+    return relaxed.entered() ? call_optional(entry, arguments...) : relaxed.why().status;
+}
+
+// The driver's answer where it has been given what it cannot export.
+failure export_failure(std::int32_t status, std::int32_t field) noexcept {
+    const bool is_refusal =
+        status == to_status(CUDA_ERROR_INVALID_VALUE) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
+    return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : failure{.status = status};
+}
+
+// And where what it should open is gone: of memory the first was seen, of events the others.
+failure import_failure(std::int32_t status) noexcept {
+    const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
+                            status == to_status(CUDA_ERROR_MAP_FAILED) ||
+                            status == to_status(CUDA_ERROR_INVALID_HANDLE);
+    return is_refusal ? bad_handle(FERRY_ERROR_HANDLE) : failure{.status = status};
+}
+
+// The child of a fork has no driver, and may have been born with a mutex locked: here is where it learns.
+failure check_process(const driver_table &cu) noexcept {
+    CUcontext current = nullptr;
+    return to_failure(cu.cuCtxGetCurrent(&current));
+}
+
+// What look_up_address does not ask.
+struct allocation_names {
+    std::uint64_t buffer_id = 0;
+    CUmemoryPool pool = nullptr;
+};
+
+failure look_up_names(const driver_table &cu, std::uint64_t address, allocation_names &names) noexcept {
+    unsigned long long buffer_id = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *values[] = {&buffer_id, &names.pool};
+    if (CUresult result = cu.cuPointerGetAttributes(2, attributes, values, address)) return to_failure(result);
+    names.buffer_id = buffer_id;
+    return {};
+}
+
+constexpr bool lies_within(std::uint64_t address, std::uint64_t start, std::uint64_t size) noexcept {
+    return address >= start && address - start < size;
+}
+
+} // namespace
+
+bool sharing::key::operator==(const key &other) const noexcept {
+    return std::memcmp(bytes, other.bytes, sizeof bytes) == 0;
+}
+
+int sharing::find_device(const handle_contents &contents) const noexcept {
+    for (int device = 0; device < contexts_.count(); ++device)
+        if (std::memcmp(devices_[device].info.uuid, contents.device_uuid, sizeof contents.device_uuid) == 0)
+            return device;
+    return -1;
+}
+
+// What every import begins with: whose handle it is, and whether it can mean anything here. `device` is -1 for a handle
+// of no device.
+failure sharing::check_handle(const ferry_ipc_handle &handle, bool is_wanted(std::int32_t), handle_contents &contents,
+                              int &device) const noexcept {
+    if (failure failed = decode(handle, contents)) return failed;
+    if (!is_wanted(contents.kind)) return bad_handle(FERRY_ERROR_KIND);
+    if (!is_same_machine(contents.exporter, own_)) return bad_handle(FERRY_ERROR_MACHINE);
+    if (is_gone(contents.exporter, own_)) return bad_handle(FERRY_ERROR_HANDLE);
+    device = find_device(contents);
+    constexpr std::uint8_t none[sizeof contents.device_uuid] = {};
+    if (device < 0 && std::memcmp(contents.device_uuid, none, sizeof none) != 0) return bad_handle(FERRY_ERROR_DEVICE);
+    return check_process(cu_);
+}
+
+void sharing::begin_handle(std::int32_t kind, int device, handle_contents &contents) const noexcept {
+    contents.kind = kind;
+    contents.exporter = own_;
+    if (device >= 0) std::memcpy(contents.device_uuid, devices_[device].info.uuid, sizeof contents.device_uuid);
+}
+
+// -1: any context will do.
+failure sharing::enter(int device, context_scope &scope, CUcontext &context) noexcept {
+    context_choice choice;
+    if (CUresult result = cu_.cuCtxGetCurrent(&choice.current)) return to_failure(result);
+    choice.wanted = choice.current;
+    if (device >= 0 || !choice.wanted)
+        if (failure failed = contexts_.get(device < 0 ? 0 : device, choice.wanted)) return failed;
+    context = choice.wanted;
+    return scope.enter(choice.wanted, choice.current);
+}
+
+failure sharing::describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) const noexcept {
+    handle_contents contents;
+    if (failure failed = decode(handle, contents)) return failed;
+    info.kind = contents.kind;
+    info.device = find_device(contents);
+    info.handle_types = contents.handle_type;
+    info.size = contents.size;
+    info.process = contents.exporter.number;
+    std::memcpy(info.device_uuid, contents.device_uuid, sizeof info.device_uuid);
+    info.is_own = is_same(contents.exporter, own_);
+    return {};
+}
+
+// ---- Memory
+
+failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept {
+    if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (failure failed = check_process(cu_)) return failed;
+    address_facts facts;
+    allocation_names names;
+    if (failure failed = look_up_address(cu_, address, ask::ranges_too, facts)) return failed;
+    if (facts.kind == memory_kind::pageable)
+        return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+    if (failure failed = look_up_names(cu_, address, names)) return failed;
+    if ((facts.kind != memory_kind::device && !names.pool) || facts.kind == memory_kind::managed ||
+        is_imported(address))
+        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+    const std::uint64_t offset = address - facts.range_start, most = facts.range_size - offset;
+    if (size > most)
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, address + most,
+                      size > UINT64_MAX - address ? UINT64_MAX : address + size);
+
+    handle_contents contents = {};
+    begin_handle(names.pool ? FERRY_IPC_POOL_MEMORY : FERRY_IPC_MEMORY, facts.device, contents);
+    contents.offset = offset;
+    contents.size = size ? size : most;
+    contents.allocation_size = facts.range_size;
+    contents.buffer_id = names.buffer_id;
+    contents.original = facts.range_start;
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (failure failed = enter(facts.device, scope, context)) return failed;
+    if (names.pool) {
+        if (failure failed = export_pool_memory(contents, names.pool)) return failed;
+    } else {
+        CUipcMemHandle payload;
+        static_assert(sizeof payload == sizeof contents.payload);
+        if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcGetMemHandle, &payload, facts.range_start))
+            return export_failure(status, FERRY_FIELD_ADDRESS);
+        std::memcpy(contents.payload, &payload, sizeof payload);
+    }
+    encode(contents, handle);
+    return {};
+}
+
+failure sharing::export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept {
+    const lock_guard lock(memory_mutex_);
+    for (const exported_pool &exported : exported_pools_) {
+        if (exported.pool != pool) continue;
+        CUmemPoolPtrExportData payload;
+        static_assert(sizeof payload == sizeof contents.payload);
+        if (const std::int32_t status =
+                call_relaxed(cu_, cu_.cuMemPoolExportPointer, &payload, CUdeviceptr{contents.original}))
+            return export_failure(status, FERRY_FIELD_ADDRESS);
+        std::memcpy(contents.payload, &payload, sizeof payload);
+        std::memcpy(contents.key, exported.name.bytes, sizeof contents.key);
+        return {};
+    }
+    return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+}
+
+failure sharing::import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept {
+    handle_contents contents;
+    int device = -1;
+    if (failure failed = check_handle(handle, is_memory, contents, device)) return failed;
+    if (failure failed = is_same(contents.exporter, own_)    ? import_own(contents, address)
+                         : contents.kind == FERRY_IPC_MEMORY ? open_memory(contents, device, address)
+                                                             : import_from_pool(contents, device, address))
+        return failed;
+    address += contents.offset;
+    return {};
+}
+
+// Of memory that was opened in `context`, imported through `pool`, or is this process's own.
+sharing::imported_memory *sharing::find_import(const handle_contents &contents, CUcontext context,
+                                               CUmemoryPool pool) noexcept {
+    for (imported_memory &known : imported_memory_)
+        if (known.original == contents.original && known.buffer_id == contents.buffer_id &&
+            is_same(known.exporter, contents.exporter) && known.context == context && known.pool == pool &&
+            !known.is_closing)
+            return &known;
+    return nullptr;
+}
+
+failure sharing::import_own(const handle_contents &contents, std::uint64_t &address) noexcept {
+    address_facts facts;
+    allocation_names names;
+    if (failure failed = look_up_address(cu_, contents.original, ask::ranges_too, facts)) return failed;
+    if (facts.kind == memory_kind::pageable) return bad_handle(FERRY_ERROR_HANDLE);
+    if (failure failed = look_up_names(cu_, contents.original, names)) return failed;
+    if (names.buffer_id != contents.buffer_id || facts.range_start != contents.original ||
+        facts.range_size != contents.allocation_size)
+        return bad_handle(FERRY_ERROR_HANDLE);
+    const lock_guard lock(memory_mutex_);
+    if (imported_memory *known = find_import(contents, nullptr, nullptr))
+        ++known->count;
+    else if (!imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, contents.original,
+                                       contents.allocation_size, facts.device, nullptr, nullptr, 1, false}))
+        return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    address = contents.original;
+    return {};
+}
+
+failure sharing::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
+    if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // the system forbids nobody to write such a handle
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (failure failed = enter(device, scope, context)) return failed;
+    const lock_guard lock(memory_mutex_);
+    if (imported_memory *known = find_import(contents, context, nullptr)) {
+        ++known->count;
+        address = known->address;
+        return {};
+    }
+    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    CUipcMemHandle payload;
+    std::memcpy(&payload, contents.payload, sizeof payload);
+    CUdeviceptr opened = 0;
+    if (const std::int32_t status =
+            call_relaxed(cu_, cu_.cuIpcOpenMemHandle, &opened, payload,
+                         unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, required
+        return import_failure(status);
+    (void)imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, opened,
+                                   contents.allocation_size, device, context, nullptr, 1, false});
+    address = opened;
+    return {};
+}
+
+// The driver gives the same address for the same allocation each time, and takes it back at the first free.
+failure sharing::import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (failure failed = enter(device, scope, context)) return failed;
+    key name;
+    std::memcpy(name.bytes, contents.key, sizeof name.bytes);
+    const lock_guard lock(memory_mutex_);
+    CUmemoryPool pool = nullptr;
+    for (const imported_pool &known : imported_pools_)
+        if (!known.is_own && known.name == name) pool = known.pool;
+    if (!pool) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    if (imported_memory *known = find_import(contents, nullptr, pool)) {
+        ++known->count;
+        address = known->address;
+        return {};
+    }
+    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    CUmemPoolPtrExportData payload;
+    std::memcpy(&payload, contents.payload, sizeof payload);
+    CUdeviceptr opened = 0;
+    if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportPointer, &opened, pool, &payload))
+        return import_failure(status);
+    imported_memory imported = {contents.exporter,
+                                contents.original,
+                                contents.buffer_id,
+                                opened,
+                                contents.allocation_size,
+                                device,
+                                nullptr,
+                                pool,
+                                1,
+                                false};
+    // The exporter has freed the one and allocated the other in its place, with the first still open here.
+    for (imported_memory &known : imported_memory_)
+        if (known.pool == pool && known.address == opened) {
+            imported.count += known.count;
+            if (known.size > imported.size) imported.size = known.size;
+            known = imported;
+            address = opened;
+            return {};
+        }
+    (void)imported_memory_.append(imported);
+    address = opened;
+    return {};
+}
+
+sharing::imported_memory *sharing::find_address(std::uint64_t address) noexcept {
+    for (imported_memory &known : imported_memory_)
+        if (lies_within(address, known.address, known.size) && !known.is_closing) return &known;
+    return nullptr;
+}
+
+failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
+    if (failure failed = check_process(cu_)) return failed;
+    CUcontext opened_in = nullptr;
+    CUdeviceptr opened = 0;
+    {
+        const lock_guard lock(memory_mutex_);
+        imported_memory *const known = find_address(address);
+        if (!known) return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+        if (known->count > 1) {
+            --known->count;
+            return {};
+        }
+        if (known->pool) {
+            context_choice choice;
+            context_scope scope(cu_);
+            if (failure failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
+            if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+            if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
+                return {.status = status};
+        }
+        if (!known->context) {
+            imported_memory_.remove(static_cast<std::size_t>(known - imported_memory_.begin()));
+            return {};
+        }
+        known->is_closing = true;
+        opened_in = known->context;
+        opened = known->address;
+    }
+    // Without the lock: the driver waits for running work, which may wait for what another thread imports. An import
+    // meanwhile is an opening of its own, as the driver counts these.
+    context_scope scope(cu_);
+    std::int32_t status = scope.enter(opened_in).status;
+    if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
+    const lock_guard lock(memory_mutex_);
+    for (std::size_t i = 0; i < imported_memory_.size(); ++i) {
+        imported_memory &known = imported_memory_[i];
+        if (!known.is_closing || known.context != opened_in || known.address != opened) continue;
+        if (status)
+            known.is_closing = false;
+        else
+            imported_memory_.remove(i);
+        break;
+    }
+    return {.status = status};
+}
+
+bool sharing::is_imported(std::uint64_t address) noexcept {
+    const lock_guard lock(memory_mutex_);
+    const imported_memory *const known = find_address(address);
+    return known && (known->context || known->pool);
+}
+
+// ---- Pools
+
+failure sharing::export_pool(CUmemoryPool pool, const pool_location &where, std::uint32_t handle_type,
+                             ferry_ipc_handle &handle, std::int64_t &os_handle) noexcept {
+    static_assert(FERRY_HANDLE_POSIX_FD == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    static_assert(FERRY_HANDLE_WIN32 == CU_MEM_HANDLE_TYPE_WIN32);
+    static_assert(FERRY_HANDLE_WIN32_KMT == CU_MEM_HANDLE_TYPE_WIN32_KMT);
+    static_assert(FERRY_HANDLE_FABRIC == CU_MEM_HANDLE_TYPE_FABRIC);
+    if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (handle_type != FERRY_HANDLE_POSIX_FD && handle_type != FERRY_HANDLE_WIN32 &&
+        handle_type != FERRY_HANDLE_WIN32_KMT && handle_type != FERRY_HANDLE_FABRIC)
+        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE_TYPES, 0, handle_type);
+    handle_contents contents = {};
+    const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
+    begin_handle(FERRY_IPC_POOL, device, contents);
+    contents.handle_type = handle_type;
+    contents.location = where.location;
+    contents.index = device < 0 ? where.index : 0;
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (failure failed = enter(device, scope, context)) return failed;
+
+    const lock_guard lock(memory_mutex_);
+    exported_pool exported = {pool, {}};
+    bool is_new = true;
+    for (const exported_pool &known : exported_pools_)
+        if (known.pool == pool) {
+            exported = known;
+            is_new = false;
+        }
+    if (is_new && !exported_pools_.reserve(exported_pools_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (is_new && !fill_with_random_bytes(exported.name.bytes, sizeof exported.name.bytes))
+        return {.status = FERRY_ERROR_UNSUPPORTED};
+    alignas(void *) std::uint8_t driver_handle[sizeof contents.payload] = {}; // int, HANDLE or CUmemFabricHandle
+    static_assert(sizeof(CUmemFabricHandle) == sizeof driver_handle);
+    if (const std::int32_t status =
+            call_relaxed(cu_, cu_.cuMemPoolExportToShareableHandle, static_cast<void *>(driver_handle), pool,
+                         static_cast<CUmemAllocationHandleType>(handle_type), 0ull))
+        return export_failure(status, FERRY_FIELD_POOL);
+    os_handle = -1;
+    if (handle_type == FERRY_HANDLE_FABRIC) {
+        std::memcpy(contents.payload, driver_handle, sizeof contents.payload);
+    } else if (handle_type == FERRY_HANDLE_POSIX_FD) {
+        int descriptor = -1;
+        std::memcpy(&descriptor, driver_handle, sizeof descriptor);
+        os_handle = descriptor;
+    } else {
+        std::memcpy(&os_handle, driver_handle, sizeof(void *));
+    }
+    if (is_new) (void)exported_pools_.append(exported);
+    std::memcpy(contents.key, exported.name.bytes, sizeof contents.key);
+    encode(contents, handle);
+    return {};
+}
+
+failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
+    handle_contents contents;
+    int device = -1;
+    if (failure failed = check_handle(handle, is_pool, contents, device)) return failed;
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (failure failed = enter(device, scope, context)) return failed;
+    imported_pool imported = {nullptr, {}, device, {contents.location, device < 0 ? contents.index : device}, 1, false};
+    std::memcpy(imported.name.bytes, contents.key, sizeof contents.key);
+
+    const lock_guard lock(memory_mutex_);
+    for (const imported_pool &known : imported_pools_)
+        if (known.name == imported.name) {
+            ++find_pool(known.pool)->count;
+            pool = known.pool;
+            return {};
+        }
+    if (!imported_pools_.reserve(imported_pools_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    for (const exported_pool &exported : exported_pools_)
+        if (exported.name == imported.name) {
+            imported.pool = exported.pool;
+            imported.is_own = true;
+        }
+    if (!imported.is_own)
+        if (failure failed = open_pool(contents, os_handle, imported.pool)) return failed;
+    if (imported_pool *const known = find_pool(imported.pool)) { // exported by two instances of its process
+        ++known->count;
+        imported.count = 0;
+    }
+    (void)imported_pools_.append(imported);
+    pool = imported.pool;
+    return {};
+}
+
+// The record that counts.
+sharing::imported_pool *sharing::find_pool(CUmemoryPool pool) noexcept {
+    for (imported_pool &known : imported_pools_)
+        if (known.pool == pool && known.count) return &known;
+    return nullptr;
+}
+
+failure sharing::open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
+    CUmemFabricHandle fabric;
+    static_assert(sizeof fabric == sizeof contents.payload);
+    std::memcpy(&fabric, contents.payload, sizeof fabric);
+    const bool is_inside = contents.handle_type == FERRY_HANDLE_FABRIC;
+    void *const driver_handle = is_inside ? &fabric : reinterpret_cast<void *>(static_cast<std::intptr_t>(os_handle));
+    const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportFromShareableHandle, &pool, driver_handle,
+                                             static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
+    if (!status) return {};
+    failure failed = import_failure(status);
+    if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // of a descriptor of no pool
+    if (failed.status == FERRY_ERROR_HANDLE && !is_inside) failed.field = FERRY_FIELD_OS_HANDLE;
+    return failed;
+}
+
+failure sharing::close_pool(CUmemoryPool pool) noexcept {
+    if (failure failed = check_process(cu_)) return failed;
+    const lock_guard lock(memory_mutex_);
+    imported_pool *const known = find_pool(pool);
+    if (!known) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    if (known->count > 1) {
+        --known->count;
+        return {};
+    }
+    if (!known->is_own) {
+        for (const imported_memory &memory : imported_memory_)
+            if (memory.pool == pool) return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        context_scope scope(cu_);
+        CUcontext context = nullptr;
+        if (failure failed = enter(known->device, scope, context)) return failed;
+        const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolDestroy, pool);
+        if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while memory is imported, by whichever instance
+            return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        if (status) return {.status = status};
+    }
+    for (std::size_t i = imported_pools_.size(); i-- > 0;)
+        if (imported_pools_[i].pool == pool) imported_pools_.remove(i);
+    return {};
+}
+
+bool sharing::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
+    const lock_guard lock(memory_mutex_);
+    for (const imported_pool &known : imported_pools_)
+        if (known.pool == pool && !known.is_own) {
+            where = known.where;
+            return true;
+        }
+    return false;
+}
+
+void sharing::forget_pool(CUmemoryPool pool) noexcept {
+    const lock_guard lock(memory_mutex_);
+    for (std::size_t i = 0; i < exported_pools_.size(); ++i)
+        if (exported_pools_[i].pool == pool) return exported_pools_.remove(i);
+}
+
+// ---- Events
+
+failure sharing::note_event(CUevent event, int device) noexcept {
+    CUcontext context = nullptr;
+    if (failure failed = contexts_.get(device, context)) return failed;
+    const lock_guard lock(event_mutex_);
+    return events_.append({event, context, device, {}}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
+}
+
+failure sharing::destroy_event(CUevent event) noexcept {
+    if (failure failed = check_process(cu_)) return failed;
+    const lock_guard lock(event_mutex_);
+    for (const imported_event &imported : imported_events_)
+        if (imported.event == event && imported.context)
+            return refuse(FERRY_ERROR_IMPORTED, FERRY_SIDE_NONE, FERRY_FIELD_EVENT);
+    if (const std::int32_t status = call_optional(cu_.cuEventDestroy, event)) return {.status = status};
+    for (std::size_t i = 0; i < events_.size(); ++i)
+        if (events_[i].event == event) {
+            events_.remove(i);
+            break;
+        }
+    return {};
+}
+
+failure sharing::export_event(CUevent event, ferry_ipc_handle &handle) noexcept {
+    if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (failure failed = check_process(cu_)) return failed;
+    const lock_guard lock(event_mutex_);
+    known_event *known = nullptr;
+    for (known_event &each : events_)
+        if (each.event == event) known = &each;
+    const int device = known ? known->device : -1;
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (failure failed = enter(device, scope, context)) return failed;
+    CUipcEventHandle payload;
+    if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcGetEventHandle, &payload, event))
+        return export_failure(status, FERRY_FIELD_EVENT);
+    if (!known) {
+        if (!events_.append({event, nullptr, -1, {}})) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        known = events_.end() - 1;
+    }
+    if (known->name == key{} && !fill_with_random_bytes(known->name.bytes, sizeof known->name.bytes))
+        return {.status = FERRY_ERROR_UNSUPPORTED};
+    handle_contents contents = {};
+    static_assert(sizeof payload == sizeof contents.payload);
+    begin_handle(FERRY_IPC_EVENT, device, contents);
+    std::memcpy(contents.payload, &payload, sizeof payload);
+    std::memcpy(contents.key, known->name.bytes, sizeof contents.key);
+    encode(contents, handle);
+    return {};
+}
+
+failure sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) noexcept {
+    handle_contents contents;
+    int device = -1;
+    if (failure failed = check_handle(handle, is_event, contents, device)) return failed;
+    imported_event imported = {nullptr, nullptr, 1};
+    if (is_same(contents.exporter, own_)) {
+        key name;
+        std::memcpy(name.bytes, contents.key, sizeof name.bytes);
+        const lock_guard lock(event_mutex_);
+        for (const known_event &known : events_)
+            if (known.name == name) imported.event = known.event;
+        if (!imported.event) return bad_handle(FERRY_ERROR_HANDLE);
+        for (imported_event &known : imported_events_)
+            if (known.event == imported.event && !known.context) {
+                ++known.count;
+                imported.count = 0;
+            }
+        if (imported.count && !imported_events_.append(imported)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    } else {
+        context_scope scope(cu_);
+        if (failure failed = enter(device, scope, imported.context)) return failed;
+        CUipcEventHandle payload;
+        std::memcpy(&payload, contents.payload, sizeof payload);
+        if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcOpenEventHandle, &imported.event, payload))
+            return import_failure(status);
+        const lock_guard lock(event_mutex_);
+        if (!imported_events_.append(imported)) {
+            (void)call_optional(cu_.cuEventDestroy, imported.event);
+            return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        }
+    }
+    event = imported.event;
+    return {};
+}
+
+failure sharing::close_event(CUevent event) noexcept {
+    if (failure failed = check_process(cu_)) return failed;
+    const lock_guard lock(event_mutex_);
+    for (std::size_t i = 0; i < imported_events_.size(); ++i) {
+        imported_event &known = imported_events_[i];
+        if (known.event != event) continue;
+        if (known.count > 1) {
+            --known.count;
+            return {};
+        }
+        if (known.context)
+            if (const std::int32_t status = call_optional(cu_.cuEventDestroy, event)) return {.status = status};
+        imported_events_.remove(i);
+        return {};
+    }
+    return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_EVENT);
+}
+
+// ---- Contexts
+
+void sharing::forget_context(CUcontext context) noexcept {
+    {
+        const lock_guard lock(memory_mutex_);
+        for (std::size_t i = imported_memory_.size(); i-- > 0;)
+            if (imported_memory_[i].context == context && !imported_memory_[i].is_closing) imported_memory_.remove(i);
+    }
+    const lock_guard lock(event_mutex_);
+    for (std::size_t i = imported_events_.size(); i-- > 0;)
+        if (imported_events_[i].context == context) imported_events_.remove(i);
+    for (std::size_t i = events_.size(); i-- > 0;)
+        if (events_[i].context == context) events_.remove(i);
+}
+
+} // namespace ferry
