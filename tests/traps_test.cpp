@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "support/fault_driver.h"
+#include "support/second_process.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -294,6 +295,38 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
         EXPECT_OK(ferry_host_free(instance, block));
     }
     std::free(pages);
+}
+
+// 11: legacy handles name the allocation and lose the offset, each opening counts, and at home they do not open.
+FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const auto handle = channel.receive<ferry_ipc_handle>();
+    std::uint64_t first = 0, second = 0;
+    EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &handle, &first, nullptr));
+    EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &handle, &second, nullptr));
+    EXPECT_EQ(first, second);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), first, nullptr));
+    std::vector<std::byte> got(4096);
+    EXPECT_OK(raw().cuMemcpyDtoH(got.data(), second, got.size()));
+    EXPECT_EQ(got, random_bytes(4096, 11));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), second, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), second, nullptr), FERRY_ERROR_ADDRESS);
+    return 0;
+}
+
+TEST_F(trap, trap_11_the_offset_travels_imports_are_counted_and_own_handles_open) {
+    test_place memory(place_kind::device, {.width = 64 << 10});
+    const std::uint64_t interior = memory.address() + 12'345;
+    ASSERT_OK(raw().cuMemcpyHtoD(interior, random_bytes(4096, 11).data(), 4096));
+    ferry_ipc_handle handle = {};
+    ASSERT_OK(ferry_ipc_export_memory(basic.get(), interior, 4096, &handle, nullptr));
+    second_process other("imports_an_interior_address_twice");
+    other->send(handle);
+    EXPECT_EQ(other.wait(), 0);
+    std::uint64_t own = 0;
+    EXPECT_OK(ferry_ipc_import_memory(basic.get(), &handle, &own, nullptr));
+    EXPECT_EQ(own, interior);
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), own, nullptr));
 }
 
 // 16: a plain dlsym("cuMemGetAddressRange") finds the first version, with 32-bit sizes.

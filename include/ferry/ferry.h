@@ -216,6 +216,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
  *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
  *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
+ *   HANDLE              value: the version of the handle's bytes, where it is another; limit: this library's
  *   ABI_MISMATCH        value: the size given; limit: this library's
  * Both are 0 where a number says nothing. For a driver's status side and field are 0.
  */
@@ -731,7 +732,8 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
  * Thread-safety: safe; no other call may be using the event.
  * Blocking:      never.
  * Ownership:     the event is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for an event of another process
+ *                (ferry_ipc_close_event); the driver's own.
  * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event);
@@ -1569,6 +1571,10 @@ FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPo
  * events that are shared in the same way: the importer waits for the exporter's event before it uses memory, and the
  * exporter for the importer's before it frees it. So the importer closes first: memory that the exporter has freed
  * meanwhile may be given out anew and change under the importer, and nobody is told.
+ * What this process itself exported it imports as what it is, counted in the same way: closing then ends nothing.
+ * Imports belong to the instance; what is open at ferry_close stays so until its context ends. Of memory from pools, and
+ * of pools, the driver counts no imports: where two instances of one process import the same, the first to close it
+ * ends it for both.
  * What can be shared: memory of ferry_device_alloc (legacy IPC); pools made with a handle type, and memory from them;
  * events made with FERRY_EVENT_INTERPROCESS. Not: default pools, managed, pinned and array memory. Host memory is
  * shared by the system's own means, and registered by each process.
@@ -1635,15 +1641,17 @@ FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t add
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _NOT_SHAREABLE for the default pool, for one without that handle type
- *                and for one that was imported itself; _UNSUPPORTED; the driver's own.
- * Driver:        cuMemPoolExportToShareableHandle.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a handle_type that is not one of the four, too); _NOT_SHAREABLE for the
+ *                default pool, for one without that handle type and for one that was imported itself; _UNSUPPORTED; the
+ *                driver's own.
+ * Driver:        cuMemPoolExportToShareableHandle; what ferry_pool_get_info takes to tell where the pool lies.
  */
 FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint32_t handle_type,
                                         ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error);
 
 /*
- * Makes a handle for an event made with FERRY_EVENT_INTERPROCESS.
+ * Makes a handle for an event made with FERRY_EVENT_INTERPROCESS. It names the device of an event of
+ * ferry_event_create; of one that this instance did not make the driver does not tell.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1659,8 +1667,8 @@ FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUeven
  * Opens memory of another process: *address is where the exported bytes begin here, on the device that the handle
  * names, in the context that ferry uses for it. Handles into one allocation share one mapping, and an allocation
  * imported twice is the same address; each import needs a close of its own. Memory from a pool needs its pool imported
- * before, through the same instance. A handle that this process itself made opens nothing: *address is the exported
- * one.
+ * before, through the same instance. A handle that this process itself made opens nothing, whichever instance made
+ * it: *address is the exported one.
  *
  * Thread-safety: safe.
  * Blocking:      while the driver maps the memory, tens of microseconds.
@@ -1678,7 +1686,8 @@ FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_
 /*
  * Opens a pool of another process, from its handle and what was passed beside it. Through it memory is imported; it can
  * do nothing else (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
- * ferry_pool_set_access. Imported twice it is the same pool, and needs two closes.
+ * ferry_pool_set_access. Imported twice it is the same pool, needs two closes, and os_handle is not looked at again. A
+ * pool that this instance exported is that pool; of another instance of this process it is opened like anybody's.
  *
  * Thread-safety: safe.
  * Blocking:      milliseconds.
@@ -1691,13 +1700,16 @@ FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ip
 
 /*
  * Opens an event of another process: it can be waited for, asked after and recorded like any other, but tells no time.
+ * Each import is an event of its own, in the context that ferry uses for the device that the handle names, else in the
+ * current one, else in device 0's; one that this instance exported is that event.
  * Where the exporter dies before its stream has reached the record, the event never comes: a program that must not hang
  * asks with ferry_event_query.
  *
  * Thread-safety: safe.
  * Blocking:      on first need as ferry_context_retain_primary.
  * Ownership:     *event is to be given to ferry_ipc_close_event.
- * Errors:        as ferry_ipc_import_memory; an event that its living exporter has destroyed cannot be told.
+ * Errors:        as ferry_ipc_import_memory; _HANDLE for one of another instance of this process. An event that its
+ *                living exporter has destroyed cannot be told.
  * Driver:        cuIpcOpenEventHandle.
  */
 FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle,
@@ -1705,8 +1717,8 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
 
 /*
  * Ends one import of memory; `address` is the one that was given, or any within. With the last one the mapping goes:
- * memory of a pool in the order of `stream`, other memory when running work on the device has ended; `stream` is not
- * read for that. 0 is allowed.
+ * memory of a pool in the order of `stream`, as with ferry_device_free_async, other memory when running work on the
+ * device has ended; `stream` is not read for that. 0 is allowed.
  *
  * Thread-safety: safe.
  * Blocking:      until running work has ended, but for memory of a pool.
@@ -1723,7 +1735,7 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
  * Blocking:      may wait for the device.
  * Ownership:     the import is gone.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _POOL for what this instance has not imported; _IN_USE while memory from
- *                it is imported; the driver's own.
+ *                it is imported, through another instance of this process too; the driver's own.
  * Driver:        cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);

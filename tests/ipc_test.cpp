@@ -1,0 +1,1263 @@
+// Sharing memory, pools and events with another process through ferry. The second process is a fresh start of this
+// program, on the same driver, which plays the role above each test.
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "memory/ipc_handle.h"
+#include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/second_process.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::size_t small = 64 << 10;
+
+struct ferry_memory {
+    ferry_memory(ferry_instance *instance, std::uint64_t size) : instance(instance) {
+        EXPECT_OK(ferry_device_alloc(instance, 0, size, &address));
+    }
+    ~ferry_memory() { EXPECT_OK(ferry_device_free(instance, address)); }
+    ferry_memory(const ferry_memory &) = delete;
+    operator std::uint64_t() const { return address; }
+    ferry_instance *instance;
+    std::uint64_t address = 0;
+};
+
+struct ferry_event {
+    explicit ferry_event(ferry_instance *instance,
+                         std::uint32_t flags = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, int device = 0)
+        : instance(instance) {
+        EXPECT_OK(ferry_event_create(instance, device, flags, &handle));
+    }
+    ~ferry_event() { EXPECT_OK(ferry_event_destroy(instance, handle)); }
+    ferry_event(const ferry_event &) = delete;
+    operator CUevent_st *() const { return handle; }
+    ferry_instance *instance;
+    CUevent_st *handle = nullptr;
+};
+
+// A pool for other processes, with what travels of it.
+struct shared_pool {
+    explicit shared_pool(ferry_instance *instance, std::uint32_t handle_types = FERRY_HANDLE_POSIX_FD)
+        : instance(instance) {
+        CUmemPoolProps props = {};
+        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        props.handleTypes = static_cast<CUmemAllocationHandleType>(handle_types);
+        props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+        EXPECT_OK(raw().cuMemPoolCreate(&pool, &props));
+        if (!handle_types) return;
+        std::int64_t os_handle = 0;
+        EXPECT_OK(ferry_ipc_export_pool(instance, pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, nullptr));
+        descriptor = static_cast<int>(os_handle);
+    }
+    ~shared_pool() {
+        if (descriptor >= 0) {
+            EXPECT_EQ(close(descriptor), 0);
+        }
+        EXPECT_OK(raw().cuMemPoolDestroy(pool));
+    }
+    shared_pool(const shared_pool &) = delete;
+    std::uint64_t allocate(std::uint64_t size) const {
+        std::uint64_t address = 0;
+        CUdeviceptr given = 0;
+        EXPECT_OK(raw().cuMemAllocFromPoolAsync(&given, size, pool, nullptr));
+        address = given;
+        EXPECT_OK(raw().cuCtxSynchronize());
+        return address;
+    }
+    void send_to(second_process &other) const {
+        other->send(handle);
+        other->send_descriptor(descriptor);
+    }
+    ferry_instance *instance;
+    CUmemPoolHandle_st *pool = nullptr;
+    ferry_ipc_handle handle = {};
+    int descriptor = -1;
+};
+
+bool has_pools(ferry_instance *instance) {
+    ferry_device_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_get_device_info(instance, 0, &info));
+    return info.memory_pools && info.pool_handle_types & FERRY_HANDLE_POSIX_FD;
+}
+
+CUmemPoolHandle_st *receive_pool(channel &channel, ferry_instance *instance) {
+    const auto handle = channel.receive<ferry_ipc_handle>();
+    const int descriptor = channel.receive_descriptor();
+    CUmemPoolHandle_st *pool = nullptr;
+    EXPECT_OK(ferry_ipc_import_pool(instance, &handle, descriptor, &pool, nullptr));
+    EXPECT_EQ(close(descriptor), 0);
+    return pool;
+}
+
+ferry_ipc_handle export_memory(ferry_instance *instance, std::uint64_t address, std::uint64_t size = 0) {
+    ferry_ipc_handle handle = {};
+    ferry_error_info error = new_error();
+    EXPECT_OK(ferry_ipc_export_memory(instance, address, size, &handle, &error)) << describe(error);
+    return handle;
+}
+
+ferry_ipc_handle export_event(ferry_instance *instance, CUevent_st *event) {
+    ferry_ipc_handle handle = {};
+    EXPECT_OK(ferry_ipc_export_event(instance, event, &handle, nullptr));
+    return handle;
+}
+
+std::uint64_t import_memory(ferry_instance *instance, const ferry_ipc_handle &handle) {
+    std::uint64_t address = 0;
+    ferry_error_info error = new_error();
+    EXPECT_OK(ferry_ipc_import_memory(instance, &handle, &address, &error)) << describe(error);
+    return address;
+}
+
+CUevent_st *import_event(ferry_instance *instance, const ferry_ipc_handle &handle) {
+    CUevent_st *event = nullptr;
+    EXPECT_OK(ferry_ipc_import_event(instance, &handle, &event, nullptr));
+    return event;
+}
+
+// The handle as it would be if `change` had befallen its maker, with a right sum.
+template <class Change> ferry_ipc_handle forge(const ferry_ipc_handle &handle, Change change) {
+    handle_contents contents;
+    EXPECT_OK(decode(handle, contents).status);
+    change(contents);
+    ferry_ipc_handle forged;
+    encode(contents, forged);
+    return forged;
+}
+
+void fill(std::uint64_t address, unsigned char value, std::size_t size) {
+    EXPECT_OK(raw().cuMemsetD8(address, value, size));
+    EXPECT_OK(raw().cuCtxSynchronize());
+}
+
+bool holds(std::uint64_t address, unsigned char value, std::size_t size) {
+    return read_back(address, size) == bytes(size, std::byte{value});
+}
+
+// What the driver has been asked to open.
+int openings(const fault_driver &driver) {
+    return driver.calls("cuIpcOpenMemHandle") + driver.calls("cuIpcOpenEventHandle") +
+           driver.calls("cuMemPoolImportFromShareableHandle") + driver.calls("cuMemPoolImportPointer");
+}
+
+// Tries all three imports: one is of the handle's kind.
+void expect_no_import(ferry_instance *instance, const ferry_ipc_handle &handle, std::int32_t status) {
+    std::uint64_t address = 7;
+    CUmemPoolHandle_st *pool = reinterpret_cast<CUmemPoolHandle_st *>(7);
+    CUevent_st *event = reinterpret_cast<CUevent_st *>(7);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_ipc_import_memory(instance, &handle, &address, &error), error, status, FERRY_SIDE_NONE,
+                   FERRY_FIELD_HANDLE);
+    expect_refusal(ferry_ipc_import_pool(instance, &handle, -1, &pool, &error), error, status, FERRY_SIDE_NONE,
+                   FERRY_FIELD_HANDLE);
+    expect_refusal(ferry_ipc_import_event(instance, &handle, &event, &error), error, status, FERRY_SIDE_NONE,
+                   FERRY_FIELD_HANDLE);
+    EXPECT_EQ(address, 0u);
+    EXPECT_EQ(pool, nullptr);
+    EXPECT_EQ(event, nullptr);
+}
+
+// Lets each driver call that `call` makes fail in turn, and expects to hear of it and the context to be as before.
+// `undo` takes back what a success has done.
+void let_each_call_fail(fault_driver &driver, const std::function<std::int32_t()> &call,
+                        const std::function<void()> &undo) {
+    EXPECT_OK(call()); // contexts and records are made on first need
+    undo();
+    driver.reset_counts();
+    EXPECT_OK(call());
+    int counts[driver_symbol_count];
+    for (int row = 0; row < driver_symbol_count; ++row)
+        counts[row] = driver.calls(driver_symbols[row].name);
+    undo();
+    for (int row = 0; row < driver_symbol_count; ++row)
+        for (int nth = 1; nth <= counts[row]; ++nth) {
+            const std::string name = driver_symbols[row].name;
+            // What puts back the capture mode has no way to tell that it failed.
+            if (name == "cuThreadExchangeStreamCaptureMode" && nth % 2 == 0) continue;
+            CUcontext before = nullptr, after = nullptr;
+            EXPECT_OK(raw().cuCtxGetCurrent(&before));
+            driver.fail(name.c_str(), CUDA_ERROR_OUT_OF_MEMORY, nth);
+            EXPECT_EQ(call(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY) << name << ", call " << nth;
+            driver.heal();
+            EXPECT_OK(raw().cuCtxGetCurrent(&after));
+            EXPECT_EQ(after, before) << name;
+            EXPECT_OK(call()) << "after " << name << ", call " << nth;
+            undo();
+        }
+}
+
+class ipc : public ferry_test {};
+
+// ---- Handles
+
+TEST_F(ipc, a_handle_tells_what_it_is_of) {
+    ferry_memory memory(basic.get(), small);
+    const ferry_ipc_handle handle = export_memory(basic.get(), memory + 100);
+    ferry_device_info device = {};
+    device.struct_size = sizeof device;
+    ASSERT_OK(ferry_get_device_info(basic.get(), 0, &device));
+    ferry_ipc_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_OK(ferry_ipc_get_info(full.get(), &handle, &info));
+    EXPECT_EQ(info.kind, FERRY_IPC_MEMORY);
+    EXPECT_EQ(info.device, 0);
+    EXPECT_EQ(info.handle_types, 0u);
+    EXPECT_EQ(info.size, small - 100);
+    EXPECT_EQ(info.process, static_cast<std::uint64_t>(getpid()));
+    EXPECT_EQ(std::memcmp(info.device_uuid, device.uuid, sizeof device.uuid), 0);
+    EXPECT_EQ(info.is_own, 1);
+
+    ferry_event event(basic.get());
+    const ferry_ipc_handle of_event = export_event(basic.get(), event);
+    ASSERT_OK(ferry_ipc_get_info(basic.get(), &of_event, &info));
+    EXPECT_EQ(info.kind, FERRY_IPC_EVENT);
+    EXPECT_EQ(info.device, 0);
+    EXPECT_EQ(info.size, 0u);
+
+    info.struct_size = 4;
+    EXPECT_EQ(ferry_ipc_get_info(basic.get(), &handle, &info), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_ipc_get_info(basic.get(), &handle, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_get_info(basic.get(), nullptr, &info), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_get_info(nullptr, &handle, &info), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(ipc, bytes_that_changed_on_the_way_or_never_were_a_handle_are_refused) {
+    ferry_memory memory(basic.get(), small);
+    const ferry_ipc_handle handle = export_memory(basic.get(), memory);
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    ferry_ipc_info info = {};
+    info.struct_size = sizeof info;
+    for (std::size_t i = 0; i < FERRY_IPC_HANDLE_SIZE; ++i) {
+        ferry_ipc_handle damaged = handle;
+        damaged.bytes[i] ^= 0x10;
+        EXPECT_EQ(ferry_ipc_get_info(counted.get(), &damaged, &info), FERRY_ERROR_HANDLE) << "byte " << i;
+        expect_no_import(counted.get(), damaged, FERRY_ERROR_HANDLE);
+        ferry_ipc_handle cut_off = handle; // that many bytes came
+        std::memset(cut_off.bytes + i, 0, sizeof cut_off.bytes - i);
+        expect_no_import(counted.get(), cut_off, FERRY_ERROR_HANDLE);
+    }
+    EXPECT_EQ(openings(driver), 0);
+}
+
+TEST_F(ipc, a_handle_of_a_later_version_is_refused_with_both_versions) {
+    ferry_memory memory(basic.get(), small);
+    ferry_ipc_handle later = export_memory(basic.get(), memory);
+    later.bytes[8] = 2;
+    std::uint64_t address = 0;
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &later, &address, &error), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(error.value, 2u);
+    EXPECT_EQ(error.limit, 1u);
+    EXPECT_EQ(describe(error), "handle: 2, not version 1 (FERRY_ERROR_HANDLE)");
+}
+
+TEST_F(ipc, a_handle_that_can_mean_nothing_here_is_refused_before_the_driver_is_asked) {
+    ferry_memory memory(basic.get(), small);
+    const ferry_ipc_handle handle = export_memory(basic.get(), memory);
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    for (const std::int32_t kind : {FERRY_IPC_MEMORY, FERRY_IPC_POOL, FERRY_IPC_POOL_MEMORY, FERRY_IPC_EVENT}) {
+        const auto refused = [&](auto change, std::int32_t status) {
+            const ferry_ipc_handle forged = forge(handle, [&](handle_contents &contents) {
+                contents.kind = kind;
+                contents.handle_type = FERRY_HANDLE_POSIX_FD;
+                change(contents);
+            });
+            std::uint64_t address = 0;
+            CUmemPoolHandle_st *pool = nullptr;
+            CUevent_st *event = nullptr;
+            ferry_error_info error = new_error();
+            const auto expected = [&](bool is_of_kind) { return is_of_kind ? status : FERRY_ERROR_KIND; };
+            EXPECT_EQ(ferry_ipc_import_memory(counted.get(), &forged, &address, &error),
+                      expected(kind == FERRY_IPC_MEMORY || kind == FERRY_IPC_POOL_MEMORY));
+            EXPECT_EQ(error.field, FERRY_FIELD_HANDLE);
+            EXPECT_EQ(ferry_ipc_import_pool(counted.get(), &forged, -1, &pool, &error),
+                      expected(kind == FERRY_IPC_POOL));
+            EXPECT_EQ(error.field, FERRY_FIELD_HANDLE);
+            EXPECT_EQ(ferry_ipc_import_event(counted.get(), &forged, &event, &error),
+                      expected(kind == FERRY_IPC_EVENT));
+            EXPECT_EQ(error.field, FERRY_FIELD_HANDLE);
+        };
+        refused([](handle_contents &contents) { contents.exporter.machine[3] ^= 1; }, FERRY_ERROR_MACHINE);
+        refused([](handle_contents &contents) { ++contents.exporter.start_time; }, FERRY_ERROR_HANDLE);
+        refused([](handle_contents &contents) { contents.exporter.number = 0; }, FERRY_ERROR_HANDLE);
+        refused([](handle_contents &contents) { contents.exporter.number = UINT64_MAX; }, FERRY_ERROR_HANDLE);
+        refused([](handle_contents &contents) { contents.device_uuid[0] ^= 1; }, FERRY_ERROR_DEVICE);
+    }
+    const auto nonsense = [&](auto change) {
+        expect_no_import(counted.get(), forge(handle, change), FERRY_ERROR_HANDLE);
+    };
+    nonsense([](handle_contents &contents) { contents.kind = 5; });
+    nonsense([](handle_contents &contents) { contents.kind = 0; });
+    nonsense([](handle_contents &contents) { contents.size = 0; });
+    nonsense([](handle_contents &contents) { contents.offset = 1; });
+    nonsense([](handle_contents &contents) { contents.offset = UINT64_MAX; });
+    nonsense([](handle_contents &contents) { contents.original = UINT64_MAX; });
+    nonsense([](handle_contents &contents) { contents.kind = FERRY_IPC_POOL; });
+    EXPECT_EQ(openings(driver), 0);
+}
+
+TEST_F(ipc, nulls_are_refused_and_nothing_to_close_is_a_success) {
+    ferry_ipc_handle handle = {};
+    std::uint64_t address = 7;
+    std::int64_t os_handle = 7;
+    CUmemPoolHandle_st *pool = nullptr;
+    CUevent_st *event = nullptr;
+    EXPECT_EQ(ferry_ipc_export_memory(nullptr, 1, 1, &handle, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_export_memory(basic.get(), 1, 1, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_export_pool(basic.get(), nullptr, 1, &handle, &os_handle, nullptr),
+              FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(os_handle, 0);
+    EXPECT_EQ(ferry_ipc_export_event(basic.get(), nullptr, &handle, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_import_memory(basic.get(), nullptr, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(address, 0u);
+    EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &handle, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_import_pool(basic.get(), nullptr, 0, &pool, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_import_pool(basic.get(), &handle, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_import_event(basic.get(), nullptr, &event, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_import_event(basic.get(), &handle, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_memory(nullptr, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_pool(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_event(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), 0, nullptr));
+    EXPECT_OK(ferry_ipc_close_pool(basic.get(), nullptr));
+    EXPECT_OK(ferry_ipc_close_event(basic.get(), nullptr));
+    ferry_memory memory(basic.get(), small);
+    ferry_event event_here(basic.get());
+    EXPECT_EQ(ferry_ipc_close_memory(basic.get(), memory, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_ipc_close_event(basic.get(), event_here), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_pool(basic.get(), reinterpret_cast<CUmemPoolHandle_st *>(8)), FERRY_ERROR_POOL);
+}
+
+// ---- What can be shared
+
+TEST_F(ipc, what_cannot_be_shared_is_refused_by_name) {
+    ferry_ipc_handle handle = {};
+    ferry_error_info error = new_error();
+    const auto refuses_memory = [&](std::uint64_t address, std::int32_t status, std::int32_t field) {
+        expect_refusal(ferry_ipc_export_memory(basic.get(), address, 0, &handle, &error), error, status,
+                       FERRY_SIDE_NONE, field);
+    };
+    int pageable = 0;
+    refuses_memory(reinterpret_cast<std::uintptr_t>(&pageable), FERRY_ERROR_ADDRESS, FERRY_FIELD_ADDRESS);
+    refuses_memory(0, FERRY_ERROR_ADDRESS, FERRY_FIELD_ADDRESS);
+    pinned_memory pinned(4096);
+    refuses_memory(reinterpret_cast<std::uintptr_t>(pinned.data()), FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_ADDRESS);
+    std::uint64_t managed = 0;
+    ASSERT_OK(ferry_managed_alloc(basic.get(), 0, 4096, &managed));
+    refuses_memory(managed, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_ADDRESS);
+    EXPECT_OK(ferry_device_free(basic.get(), managed));
+
+    for (const std::uint32_t flags : {0u, FERRY_EVENT_DISABLE_TIMING}) {
+        ferry_event plain(basic.get(), flags);
+        expect_refusal(ferry_ipc_export_event(basic.get(), plain, &handle, &error), error, FERRY_ERROR_NOT_SHAREABLE,
+                       FERRY_SIDE_NONE, FERRY_FIELD_EVENT);
+    }
+    if (!has_pools(basic.get())) return;
+    std::int64_t os_handle = 7;
+    const auto refuses_pool = [&](CUmemPoolHandle_st *pool) {
+        expect_refusal(ferry_ipc_export_pool(basic.get(), pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, &error),
+                       error, FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        EXPECT_EQ(os_handle, 0);
+    };
+    CUmemPoolHandle_st *standard = nullptr;
+    ASSERT_OK(raw().cuDeviceGetDefaultMemPool(&standard, 0));
+    refuses_pool(standard);
+    shared_pool for_us_alone(basic.get(), 0);
+    refuses_pool(for_us_alone.pool);
+    const std::uint64_t ours = for_us_alone.allocate(4096);
+    refuses_memory(ours, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
+    EXPECT_OK(ferry_device_free(basic.get(), ours));
+    CUdeviceptr pooled = 0;
+    ASSERT_OK(raw().cuMemAllocAsync(&pooled, 4096, nullptr));
+    refuses_memory(pooled, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
+    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+    shared_pool pool(basic.get());
+    for (const std::uint32_t type : {0u, 3u, 16u})
+        expect_refusal(ferry_ipc_export_pool(basic.get(), pool.pool, type, &handle, &os_handle, &error), error,
+                       FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE_TYPES);
+    expect_refusal(ferry_ipc_export_pool(basic.get(), pool.pool, FERRY_HANDLE_FABRIC, &handle, &os_handle, &error),
+                   error, FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+}
+
+TEST_F(ipc, an_export_stays_within_its_allocation) {
+    ferry_memory memory(basic.get(), small);
+    ferry_ipc_handle handle = {};
+    ferry_error_info error = new_error();
+    EXPECT_OK(ferry_ipc_export_memory(basic.get(), memory + 10, small - 10, &handle, nullptr));
+    for (const std::uint64_t size : {small - 9, UINT64_MAX}) {
+        expect_refusal(ferry_ipc_export_memory(basic.get(), memory + 10, size, &handle, &error), error,
+                       FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
+        EXPECT_EQ(error.limit, memory + small);
+        EXPECT_EQ(error.value, size == UINT64_MAX ? size : memory + small + 1);
+    }
+}
+
+// ---- This process's own
+
+TEST_F(ipc, own_memory_is_given_back_as_it_is_and_counted) {
+    auto memory = std::make_unique<ferry_memory>(basic.get(), small);
+    const std::uint64_t address = *memory;
+    const ferry_ipc_handle handle = export_memory(basic.get(), address + 4096, 100);
+    EXPECT_EQ(import_memory(basic.get(), handle), address + 4096);
+    EXPECT_EQ(import_memory(basic.get(), export_memory(basic.get(), address)), address);
+    EXPECT_EQ(import_memory(full.get(), handle), address + 4096) << "another instance of this process";
+    EXPECT_OK(ferry_ipc_close_memory(full.get(), address + 4096, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(basic.get(), address, nullptr), FERRY_ERROR_ADDRESS);
+    fill(address, 1, small);
+    EXPECT_TRUE(holds(address, 1, small)) << "closing has freed nothing";
+    EXPECT_EQ(import_memory(basic.get(), handle), address + 4096);
+    memory.reset();
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr)) << "freed before";
+    std::uint64_t outdated = 7;
+    EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &handle, &outdated, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(outdated, 0u);
+    ferry_memory in_its_place(basic.get(), small);
+    EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &handle, &outdated, nullptr), FERRY_ERROR_HANDLE);
+}
+
+TEST_F(ipc, own_events_are_given_back_as_they_are_and_counted) {
+    auto event = std::make_unique<ferry_event>(basic.get());
+    const ferry_ipc_handle handle = export_event(basic.get(), *event);
+    CUevent_st *const first = import_event(basic.get(), handle), *const second = import_event(basic.get(), handle);
+    EXPECT_EQ(first, event->handle);
+    EXPECT_EQ(second, event->handle);
+    EXPECT_OK(ferry_ipc_close_event(basic.get(), first));
+    EXPECT_OK(ferry_ipc_close_event(basic.get(), second));
+    EXPECT_EQ(ferry_ipc_close_event(basic.get(), first), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_event_record(basic.get(), *event, nullptr));
+    EXPECT_OK(ferry_event_synchronize(basic.get(), *event));
+    CUevent_st *refused = first;
+    EXPECT_EQ(ferry_ipc_import_event(full.get(), &handle, &refused, nullptr), FERRY_ERROR_HANDLE)
+        << "another instance cannot know whether it still is";
+    EXPECT_EQ(refused, nullptr);
+    event.reset();
+    EXPECT_EQ(ferry_ipc_import_event(basic.get(), &handle, &refused, nullptr), FERRY_ERROR_HANDLE);
+}
+
+TEST_F(ipc, own_pools_are_given_back_as_they_are_and_counted) {
+    if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
+    auto pool = std::make_unique<shared_pool>(basic.get());
+    const ferry_ipc_handle handle = pool->handle;
+    const std::uint64_t address = pool->allocate(small);
+    const ferry_ipc_handle of_memory = export_memory(basic.get(), address + 100);
+    EXPECT_EQ(import_memory(basic.get(), of_memory), address + 100);
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
+    CUmemPoolHandle_st *imported = nullptr;
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_OK(ferry_ipc_import_pool(basic.get(), &handle, -1, &imported, nullptr));
+        EXPECT_EQ(imported, pool->pool);
+    }
+    EXPECT_OK(ferry_ipc_close_pool(basic.get(), imported));
+    EXPECT_OK(ferry_ipc_close_pool(basic.get(), imported));
+    EXPECT_EQ(ferry_ipc_close_pool(basic.get(), imported), FERRY_ERROR_POOL);
+    EXPECT_OK(ferry_ipc_import_pool(full.get(), &handle, pool->descriptor, &imported, nullptr));
+    EXPECT_NE(imported, pool->pool) << "another instance goes by way of the driver";
+    EXPECT_OK(ferry_ipc_close_pool(full.get(), imported));
+    fill(address, 1, small);
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+    pool.reset();
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_ipc_import_pool(basic.get(), &handle, -1, &imported, &error), error, FERRY_ERROR_HANDLE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_OS_HANDLE);
+}
+
+// ---- Memory
+
+FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner ferry = open_or_fail(driver.options());
+    const auto whole = channel.receive<ferry_ipc_handle>(), part = channel.receive<ferry_ipc_handle>();
+    ferry_ipc_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ipc_get_info(ferry.get(), &part, &info));
+    EXPECT_EQ(info.size, 1000u);
+    EXPECT_EQ(info.is_own, 0);
+    const std::uint64_t start = import_memory(ferry.get(), whole), inside = import_memory(ferry.get(), part);
+    EXPECT_EQ(driver.calls("cuIpcOpenMemHandle"), 1) << "one mapping for all";
+    EXPECT_EQ(inside, start + 5000);
+    EXPECT_TRUE(holds(start, 1, 5000));
+    EXPECT_TRUE(holds(inside, 2, 1000));
+    EXPECT_TRUE(holds(inside + 1000, 1, small - 6000));
+    fill(inside, 3, 1000);
+    ferry_ipc_handle again = {};
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_ipc_export_memory(ferry.get(), start, 0, &again, &error), error, FERRY_ERROR_NOT_SHAREABLE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), inside + 999, nullptr)) << "any address within";
+    EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), 0);
+    EXPECT_TRUE(holds(start, 1, 5000)) << "imported twice, closed once";
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), start, nullptr));
+    EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), 1);
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), start, nullptr), FERRY_ERROR_ADDRESS);
+    ferry_address_info address_info = {};
+    address_info.struct_size = sizeof address_info;
+    EXPECT_OK(ferry_get_address_info(ferry.get(), start, &address_info));
+    EXPECT_EQ(address_info.memory, FERRY_MEMORY_PAGEABLE) << "the mapping is gone";
+    return 0;
+}
+
+TEST_F(ipc, a_handle_carries_offset_and_size_and_all_of_one_allocation_share_a_mapping) {
+    ferry_memory before(basic.get(), 1000), memory(basic.get(), small);
+    fill(memory, 1, small);
+    fill(memory + 5000, 2, 1000);
+    second_process other("imports_parts_of_one_allocation");
+    other->send(export_memory(basic.get(), memory));
+    other->send(export_memory(basic.get(), memory + 5000, 1000));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_TRUE(holds(memory + 5000, 3, 1000));
+    EXPECT_TRUE(holds(memory, 1, 5000));
+}
+
+FERRY_SECOND_PROCESS(imports_through_two_instances) {
+    const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
+    const auto handle = channel.receive<ferry_ipc_handle>();
+    const std::uint64_t address = import_memory(first.get(), handle);
+    EXPECT_EQ(import_memory(second.get(), handle), address);
+    EXPECT_OK(ferry_ipc_close_memory(first.get(), address, nullptr));
+    EXPECT_EQ(ferry_ipc_close_memory(first.get(), address, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_TRUE(holds(address, 1, small)) << "the other instance's import";
+    ferry_ipc_handle again = {};
+    EXPECT_EQ(ferry_ipc_export_memory(first.get(), address, 0, &again, nullptr), FERRY_ERROR_NOT_SHAREABLE);
+    EXPECT_OK(ferry_ipc_close_memory(second.get(), address, nullptr));
+    return 0;
+}
+
+TEST_F(ipc, instances_of_one_process_count_for_themselves) {
+    ferry_memory memory(basic.get(), small);
+    fill(memory, 1, small);
+    second_process other("imports_through_two_instances");
+    other->send(export_memory(basic.get(), memory));
+    EXPECT_EQ(other.wait(), 0);
+}
+
+FERRY_SECOND_PROCESS(imports_without_a_context) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
+    CUcontext before = nullptr, after = nullptr;
+    EXPECT_OK(raw().cuCtxGetCurrent(&before));
+    EXPECT_OK(raw().cuCtxSetCurrent(nullptr));
+    const std::uint64_t address = import_memory(ferry.get(), of_memory);
+    CUevent_st *const event = import_event(ferry.get(), of_event);
+    unsigned char byte = 0;
+    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(&byte), address, 1, nullptr));
+    EXPECT_EQ(byte, 1);
+    EXPECT_OK(ferry_event_record(ferry.get(), event, nullptr));
+    EXPECT_OK(ferry_event_synchronize(ferry.get(), event));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(raw().cuCtxGetCurrent(&after));
+    EXPECT_EQ(after, nullptr);
+    EXPECT_OK(raw().cuCtxSetCurrent(before));
+    return 0;
+}
+
+TEST_F(ipc, a_thread_without_a_context_does_all_of_it) {
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    {
+        std::uint64_t address = 0;
+        ferry_event event(basic.get());
+        ASSERT_OK(ferry_device_alloc(basic.get(), 0, small, &address));
+        const ferry_ipc_handle of_memory = export_memory(basic.get(), address);
+        const ferry_ipc_handle of_event = export_event(basic.get(), event);
+        CUcontext after = context;
+        EXPECT_OK(raw().cuCtxGetCurrent(&after));
+        EXPECT_EQ(after, nullptr);
+        ASSERT_OK(raw().cuCtxSetCurrent(context));
+        fill(address, 1, small);
+        second_process other("imports_without_a_context");
+        other->send(of_memory);
+        other->send(of_event);
+        EXPECT_EQ(other.wait(), 0);
+        EXPECT_OK(ferry_device_free(basic.get(), address));
+    }
+}
+
+FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
+    const std::uint64_t address = import_memory(ferry.get(), of_memory);
+    ferry_address_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_get_address_info(ferry.get(), address, &info));
+    EXPECT_EQ(info.device, 1);
+    CUevent_st *const event = import_event(ferry.get(), of_event);
+    CUstream_st *stream = nullptr;
+    EXPECT_OK(ferry_stream_create(ferry.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &stream));
+    EXPECT_OK(ferry_event_record(ferry.get(), event, stream)) << "an event of that device here too";
+    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
+    bytes got(small);
+    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), address, small, nullptr));
+    EXPECT_EQ(got, random_bytes(small, 5));
+    EXPECT_OK(ferry_stream_destroy(ferry.get(), stream));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    return 0;
+}
+
+TEST_F(ipc, a_handle_names_its_device) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(basic.get(), 1, small, &address));
+    const std::vector<std::byte> sent = random_bytes(small, 5);
+    ASSERT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uintptr_t>(sent.data()), small, nullptr));
+    ferry_event event(basic.get(), FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, 1);
+    second_process other("imports_memory_of_the_second_device");
+    other->send(export_memory(basic.get(), address));
+    other->send(export_event(basic.get(), event));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+}
+
+FERRY_SECOND_PROCESS(exports_and_lives_until_told) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    constexpr std::size_t size = 16 << 20;
+    std::uint64_t address = 0;
+    CUevent_st *event = nullptr;
+    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, size, &address));
+    EXPECT_OK(ferry_event_create(ferry.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event));
+    fill(address, 6, size);
+    channel.send(export_memory(ferry.get(), address));
+    channel.send(export_event(ferry.get(), event));
+    channel.await();
+    return 0;
+}
+
+TEST_F(ipc, an_exporter_killed_while_its_memory_is_copied_takes_nothing_away) {
+    constexpr std::size_t size = 16 << 20;
+    second_process other("exports_and_lives_until_told");
+    const std::uint64_t address = import_memory(basic.get(), other->receive<ferry_ipc_handle>());
+    ferry_memory copy(basic.get(), size);
+    test_stream stream;
+    {
+        gate held(stream);
+        for (int i = 0; i < 8; ++i)
+            ASSERT_OK(ferry_copy_bytes_async(basic.get(), copy, address, size, stream, nullptr));
+        other.kill();
+    }
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), stream));
+    EXPECT_TRUE(holds(copy, 6, size));
+    EXPECT_TRUE(holds(address, 6, size));
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
+    EXPECT_OK(raw().cuCtxSynchronize());
+}
+
+TEST_F(ipc, what_a_gone_exporter_made_is_refused) {
+    second_process other("exports_and_lives_until_told");
+    const auto of_memory = other->receive<ferry_ipc_handle>(), of_event = other->receive<ferry_ipc_handle>();
+    fault_driver driver(raw_entry_points());
+    const instance_owner counted = open_or_fail(driver.options());
+    const std::uint64_t address = import_memory(counted.get(), of_memory);
+    other.kill();
+    driver.reset_counts();
+    std::uint64_t refused = 7;
+    CUevent_st *event = nullptr;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_ipc_import_memory(counted.get(), &of_memory, &refused, &error), error, FERRY_ERROR_HANDLE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_HANDLE);
+    expect_refusal(ferry_ipc_import_event(counted.get(), &of_event, &event, &error), error, FERRY_ERROR_HANDLE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_HANDLE);
+    EXPECT_EQ(openings(driver), 0);
+    EXPECT_OK(ferry_ipc_close_memory(counted.get(), address, nullptr));
+}
+
+FERRY_SECOND_PROCESS(exports_what_it_has_freed) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    std::uint64_t address = 0;
+    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, small, &address));
+    const ferry_ipc_handle handle = export_memory(ferry.get(), address);
+    EXPECT_OK(ferry_device_free(ferry.get(), address));
+    channel.send(handle);
+    channel.await();
+    return 0;
+}
+
+TEST_F(ipc, memory_that_its_exporter_has_freed_is_refused) {
+    second_process other("exports_what_it_has_freed");
+    const auto handle = other->receive<ferry_ipc_handle>();
+    std::uint64_t address = 0;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_ipc_import_memory(basic.get(), &handle, &address, &error), error, FERRY_ERROR_HANDLE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_HANDLE);
+    other->arrive();
+    EXPECT_EQ(other.wait(), 0);
+}
+
+// ---- Pools
+
+FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner ferry = open_or_fail(driver.options());
+    const auto of_pool = channel.receive<ferry_ipc_handle>();
+    const int descriptor = channel.receive_descriptor();
+    const auto of_memory = channel.receive<ferry_ipc_handle>(), of_part = channel.receive<ferry_ipc_handle>();
+    std::uint64_t address = 7;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, &error), error, FERRY_ERROR_POOL,
+                   FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    EXPECT_EQ(address, 0u);
+    CUmemPoolHandle_st *pool = nullptr, *again = nullptr;
+    const int no_pool = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int wrong : {-1, 9999, no_pool}) {
+        expect_refusal(ferry_ipc_import_pool(ferry.get(), &of_pool, wrong, &pool, &error), error, FERRY_ERROR_HANDLE,
+                       FERRY_SIDE_NONE, FERRY_FIELD_OS_HANDLE);
+        EXPECT_EQ(pool, nullptr);
+    }
+    EXPECT_EQ(close(no_pool), 0);
+    EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &pool, nullptr));
+    EXPECT_NE(fcntl(descriptor, F_GETFD), -1) << "the descriptor stays the caller's";
+    EXPECT_EQ(close(descriptor), 0);
+    EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, -1, &again, nullptr)) << "the same one again";
+    EXPECT_EQ(again, pool);
+
+    driver.reset_counts();
+    address = import_memory(ferry.get(), of_memory);
+    const std::uint64_t part = import_memory(ferry.get(), of_part);
+    EXPECT_EQ(driver.calls("cuMemPoolImportPointer"), 1);
+    EXPECT_EQ(part, address + 5000);
+    EXPECT_TRUE(holds(address, 1, 5000));
+    EXPECT_TRUE(holds(part, 2, 1000));
+    fill(part, 3, 1000);
+    ferry_ipc_handle handle = {};
+    std::int64_t os_handle = 7;
+    expect_refusal(ferry_ipc_export_memory(ferry.get(), address, 0, &handle, &error), error, FERRY_ERROR_NOT_SHAREABLE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS);
+    expect_refusal(ferry_ipc_export_pool(ferry.get(), pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, &error), error,
+                   FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool)) << "of two imports";
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_IN_USE);
+    test_stream stream;
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), part, stream));
+    EXPECT_TRUE(holds(address, 1, 5000)) << "imported twice, closed once";
+    EXPECT_EQ(driver.calls("cuMemFreeAsync"), 0);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream));
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream), FERRY_ERROR_ADDRESS);
+    const std::uint64_t once_more = import_memory(ferry.get(), of_part);
+    EXPECT_TRUE(holds(once_more, 3, 1000));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), once_more, nullptr));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_POOL);
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
+    EXPECT_EQ(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr), FERRY_ERROR_POOL);
+    return 0;
+}
+
+TEST_F(ipc, memory_of_a_pool_comes_through_its_pool_and_is_counted) {
+    if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
+    shared_pool pool(basic.get());
+    const std::uint64_t before = pool.allocate(1000), address = pool.allocate(small);
+    fill(address, 1, small);
+    fill(address + 5000, 2, 1000);
+    second_process other("imports_memory_of_a_pool");
+    pool.send_to(other);
+    other->send(export_memory(basic.get(), address));
+    other->send(export_memory(basic.get(), address + 5000, 1000));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_TRUE(holds(address + 5000, 3, 1000));
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_OK(ferry_device_free(basic.get(), before));
+}
+
+FERRY_SECOND_PROCESS(imports_a_pool_under_two_names) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    CUmemPoolHandle_st *const pool = receive_pool(channel, ferry.get());
+    EXPECT_EQ(receive_pool(channel, ferry.get()), pool);
+    const auto through_first = channel.receive<ferry_ipc_handle>(),
+               through_second = channel.receive<ferry_ipc_handle>();
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    const std::uint64_t address = import_memory(ferry.get(), through_first);
+    EXPECT_EQ(import_memory(ferry.get(), through_second), address);
+    EXPECT_TRUE(holds(address, 1, small));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_IN_USE);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_POOL);
+    return 0;
+}
+
+TEST_F(ipc, a_pool_exported_by_two_instances_is_one_pool_to_the_importer) {
+    if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
+    shared_pool pool(basic.get());
+    const std::uint64_t address = pool.allocate(small);
+    fill(address, 1, small);
+    ferry_ipc_handle second_handle = {};
+    std::int64_t second_descriptor = -1;
+    ASSERT_OK(ferry_ipc_export_pool(full.get(), pool.pool, FERRY_HANDLE_POSIX_FD, &second_handle, &second_descriptor,
+                                    nullptr));
+    second_process other("imports_a_pool_under_two_names");
+    pool.send_to(other);
+    other->send(second_handle);
+    other->send_descriptor(static_cast<int>(second_descriptor));
+    other->send(export_memory(basic.get(), address));
+    other->send(export_memory(full.get(), address));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_EQ(close(static_cast<int>(second_descriptor)), 0);
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+}
+
+FERRY_SECOND_PROCESS(frees_what_is_not_its_own) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const std::uint64_t classic = import_memory(ferry.get(), channel.receive<ferry_ipc_handle>());
+    CUevent_st *const event = import_event(ferry.get(), channel.receive<ferry_ipc_handle>());
+    EXPECT_EQ(ferry_device_free(ferry.get(), classic), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_device_free(ferry.get(), classic + 10), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_event_destroy(ferry.get(), event), FERRY_ERROR_IMPORTED);
+    EXPECT_TRUE(holds(classic, 1, small));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
+    if (has_pools(ferry.get())) {
+        EXPECT_EQ(ferry_device_free_async(ferry.get(), classic, nullptr), FERRY_ERROR_IMPORTED);
+        CUmemPoolHandle_st *const pool = receive_pool(channel, ferry.get());
+        const std::uint64_t address = import_memory(ferry.get(), channel.receive<ferry_ipc_handle>());
+        EXPECT_EQ(ferry_device_free(ferry.get(), address), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_device_free_async(ferry.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_TRUE(holds(address, 1, small));
+        std::uint64_t refused = 7;
+        EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 100, nullptr, &refused), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(refused, 0u);
+        EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_pool_set_current(ferry.get(), FERRY_LOCATION_DEVICE, 0, pool), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_pool_destroy(ferry.get(), pool), FERRY_ERROR_IMPORTED);
+        ferry_pool_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_pool_get_info(ferry.get(), pool, &info));
+        EXPECT_EQ(info.is_imported, 1);
+        EXPECT_EQ(info.can_share, 0);
+        EXPECT_EQ(info.location, FERRY_LOCATION_DEVICE);
+        EXPECT_EQ(info.index, 0);
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+        EXPECT_OK(raw().cuCtxSynchronize());
+        EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    }
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), classic, nullptr));
+    return 0;
+}
+
+TEST_F(ipc, what_is_imported_is_neither_freed_nor_used_as_ones_own) {
+    ferry_memory memory(basic.get(), small);
+    fill(memory, 1, small);
+    ferry_event event(basic.get());
+    second_process other("frees_what_is_not_its_own");
+    other->send(export_memory(basic.get(), memory));
+    other->send(export_event(basic.get(), event));
+    if (!has_pools(basic.get())) {
+        EXPECT_EQ(other.wait(), 0);
+        return;
+    }
+    shared_pool pool(basic.get());
+    const std::uint64_t pooled = pool.allocate(small);
+    fill(pooled, 1, small);
+    pool.send_to(other);
+    other->send(export_memory(basic.get(), pooled));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+}
+
+// ---- Events
+
+FERRY_SECOND_PROCESS(consumes_what_is_produced) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const std::uint64_t address = import_memory(ferry.get(), channel.receive<ferry_ipc_handle>());
+    CUevent_st *const filled = import_event(ferry.get(), channel.receive<ferry_ipc_handle>());
+    CUevent_st *const copied = import_event(ferry.get(), channel.receive<ferry_ipc_handle>());
+    EXPECT_NE(filled, copied);
+    test_stream stream;
+    for (int round = 1; round <= 3; ++round) {
+        channel.await(); // recorded there, and not passed yet
+        std::int32_t done = 1;
+        EXPECT_OK(ferry_event_query(ferry.get(), filled, &done));
+        EXPECT_EQ(done, 0);
+        EXPECT_OK(ferry_stream_wait_event(ferry.get(), stream, filled));
+        pinned_memory host(small);
+        EXPECT_OK(ferry_copy_bytes_async(ferry.get(), reinterpret_cast<std::uintptr_t>(host.data()), address, small,
+                                         stream, nullptr));
+        EXPECT_OK(ferry_event_record(ferry.get(), copied, stream));
+        channel.arrive(); // recorded here, and not passed yet
+        EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
+        EXPECT_EQ(host.copy(), bytes(small, static_cast<std::byte>(round)));
+    }
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), filled));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), copied));
+    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), copied), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    channel.arrive();
+    return 0;
+}
+
+TEST_F(ipc, events_order_both_directions) {
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, small, &address));
+    ferry_event filled(basic.get()), copied(basic.get());
+    test_stream stream;
+    second_process other("consumes_what_is_produced");
+    other->send(export_memory(basic.get(), address));
+    other->send(export_event(basic.get(), filled));
+    other->send(export_event(basic.get(), copied));
+    for (int round = 1; round <= 3; ++round) {
+        gate held(stream);
+        EXPECT_OK(raw().cuMemsetD8Async(address, static_cast<unsigned char>(round), small, stream));
+        EXPECT_OK(ferry_event_record(basic.get(), filled, stream));
+        other->arrive();
+        other->await();
+        // Behind the importer's copy from here on: this must not overtake it.
+        EXPECT_OK(ferry_stream_wait_event(basic.get(), stream, copied));
+        EXPECT_OK(raw().cuMemsetD8Async(address, 0xee, small, stream));
+        held.open();
+    }
+    other->await(); // the importer has closed first
+    EXPECT_OK(ferry_stream_synchronize(basic.get(), stream));
+    EXPECT_OK(ferry_device_free(basic.get(), address));
+    EXPECT_EQ(other.wait(), 0);
+}
+
+FERRY_SECOND_PROCESS(shares_an_event_again) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const auto handle = channel.receive<ferry_ipc_handle>();
+    CUevent_st *const first = import_event(ferry.get(), handle), *const second = import_event(ferry.get(), handle);
+    EXPECT_NE(first, second) << "each import is an event of its own";
+    ferry_ipc_handle again = {};
+    EXPECT_EQ(ferry_ipc_export_event(ferry.get(), first, &again, nullptr), FERRY_ERROR_NOT_SHAREABLE);
+    float milliseconds = 1;
+    EXPECT_EQ(ferry_event_elapsed_time(ferry.get(), first, second, &milliseconds),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), first));
+    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), first), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(ferry_event_synchronize(ferry.get(), second));
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), second));
+    return 0;
+}
+
+TEST_F(ipc, an_imported_event_tells_no_time_and_is_not_shared_again) {
+    ferry_event event(basic.get());
+    second_process other("shares_an_event_again");
+    other->send(export_event(basic.get(), event));
+    EXPECT_EQ(other.wait(), 0);
+}
+
+TEST_F(ipc, an_event_that_ferry_did_not_make_is_shared_too) {
+    test_event event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+    const ferry_ipc_handle handle = export_event(basic.get(), event);
+    ferry_ipc_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ipc_get_info(basic.get(), &handle, &info));
+    EXPECT_EQ(info.device, -1) << "the driver does not tell";
+    second_process other("shares_an_event_again");
+    other->send(handle);
+    EXPECT_EQ(other.wait(), 0);
+}
+
+// ---- What goes wrong
+
+FERRY_SECOND_PROCESS(imports_while_calls_fail) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner ferry = open_or_fail(driver.options());
+    const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
+    std::uint64_t address = 0;
+    CUevent_st *event = nullptr;
+    const auto import = [&] { return ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr); };
+    const auto close_it = [&] { return ferry_ipc_close_memory(ferry.get(), address, nullptr); };
+    const auto import_one = [&] { return ferry_ipc_import_event(ferry.get(), &of_event, &event, nullptr); };
+    const auto close_one = [&] { return ferry_ipc_close_event(ferry.get(), event); };
+    const auto is_balanced = [&] {
+        EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, nullptr), FERRY_ERROR_ADDRESS);
+        EXPECT_OK(raw().cuCtxSynchronize());
+    };
+    let_each_call_fail(driver, import, [&] { EXPECT_OK(close_it()); });
+    is_balanced();
+    EXPECT_OK(import());
+    let_each_call_fail(driver, close_it, [&] { EXPECT_OK(import()); });
+    EXPECT_TRUE(holds(address, 1, small));
+    EXPECT_OK(close_it());
+    is_balanced();
+    let_each_call_fail(driver, import_one, [&] { EXPECT_OK(close_one()); });
+    EXPECT_OK(import_one());
+    let_each_call_fail(driver, close_one, [&] { EXPECT_OK(import_one()); });
+    EXPECT_OK(close_one());
+    EXPECT_EQ(close_one(), FERRY_ERROR_INVALID_ARGUMENT);
+    for (const char *const entry : {"cuIpcOpenMemHandle", "cuIpcOpenEventHandle"}) {
+        driver.hide(entry);
+        const instance_owner poor = open_or_fail(driver.options());
+        const bool is_of_memory = std::strstr(entry, "Mem");
+        EXPECT_EQ(is_of_memory ? ferry_ipc_import_memory(poor.get(), &of_memory, &address, nullptr)
+                               : ferry_ipc_import_event(poor.get(), &of_event, &event, nullptr),
+                  FERRY_ERROR_UNSUPPORTED);
+        driver.heal();
+    }
+    if (!has_pools(ferry.get())) return 0;
+
+    const auto of_pool = channel.receive<ferry_ipc_handle>();
+    const int descriptor = channel.receive_descriptor();
+    const auto of_pooled = channel.receive<ferry_ipc_handle>();
+    CUmemPoolHandle_st *pool = nullptr;
+    const auto import_pool = [&] { return ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &pool, nullptr); };
+    const auto close_pool = [&] { return ferry_ipc_close_pool(ferry.get(), pool); };
+    const auto import_pooled = [&] { return ferry_ipc_import_memory(ferry.get(), &of_pooled, &address, nullptr); };
+    let_each_call_fail(driver, import_pool, [&] { EXPECT_OK(close_pool()); });
+    EXPECT_OK(import_pool());
+    let_each_call_fail(driver, import_pooled, [&] { EXPECT_OK(close_it()); });
+    is_balanced();
+    EXPECT_OK(import_pooled());
+    let_each_call_fail(driver, close_it, [&] { EXPECT_OK(import_pooled()); });
+    EXPECT_TRUE(holds(address, 1, small));
+    EXPECT_OK(close_it());
+    is_balanced();
+    let_each_call_fail(driver, close_pool, [&] { EXPECT_OK(import_pool()); });
+    EXPECT_OK(close_pool());
+    EXPECT_EQ(close_pool(), FERRY_ERROR_POOL);
+    EXPECT_EQ(close(descriptor), 0);
+    return 0;
+}
+
+TEST_F(ipc, each_failing_driver_call_of_an_import_is_told_and_leaves_nothing_open) {
+    ferry_memory memory(basic.get(), small);
+    fill(memory, 1, small);
+    ferry_event event(basic.get());
+    second_process other("imports_while_calls_fail");
+    other->send(export_memory(basic.get(), memory));
+    other->send(export_event(basic.get(), event));
+    if (!has_pools(basic.get())) {
+        EXPECT_EQ(other.wait(), 0);
+        return;
+    }
+    shared_pool pool(basic.get());
+    const std::uint64_t pooled = pool.allocate(small);
+    fill(pooled, 1, small);
+    pool.send_to(other);
+    other->send(export_memory(basic.get(), pooled));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+}
+
+TEST_F(ipc, each_failing_driver_call_of_an_export_is_told) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner faulty = open_or_fail(driver.options());
+    ferry_memory memory(basic.get(), small);
+    ferry_event event(faulty.get());
+    ferry_ipc_handle handle = {};
+    const auto nothing = [] {};
+    let_each_call_fail(
+        driver, [&] { return ferry_ipc_export_memory(faulty.get(), memory, 0, &handle, nullptr); }, nothing);
+    let_each_call_fail(
+        driver, [&] { return ferry_ipc_export_event(faulty.get(), event, &handle, nullptr); }, nothing);
+    std::uint64_t address = 0;
+    const ferry_ipc_handle own = export_memory(faulty.get(), memory);
+    let_each_call_fail(
+        driver, [&] { return ferry_ipc_import_memory(faulty.get(), &own, &address, nullptr); },
+        [&] { EXPECT_OK(ferry_ipc_close_memory(faulty.get(), address, nullptr)); });
+    if (!has_pools(basic.get())) return;
+    shared_pool pool(faulty.get());
+    const std::uint64_t pooled = pool.allocate(small);
+    let_each_call_fail(
+        driver, [&] { return ferry_ipc_export_memory(faulty.get(), pooled, 0, &handle, nullptr); }, nothing);
+    std::int64_t os_handle = -1;
+    let_each_call_fail(
+        driver,
+        [&] {
+            return ferry_ipc_export_pool(faulty.get(), pool.pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, nullptr);
+        },
+        [&] { EXPECT_EQ(close(static_cast<int>(os_handle)), 0); });
+    EXPECT_OK(ferry_device_free(faulty.get(), pooled));
+}
+
+// A host program's memory that runs out.
+struct failing_allocator {
+    explicit failing_allocator(ferry_options &options) {
+        options.allocate_user = this;
+        options.allocate = [](void *self, std::uint64_t size, std::uint64_t alignment) -> void * {
+            auto *const memory = static_cast<failing_allocator *>(self);
+            if (memory->is_empty) return nullptr;
+            ++memory->live;
+            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        };
+        options.deallocate = [](void *self, void *block, std::uint64_t) {
+            --static_cast<failing_allocator *>(self)->live;
+            std::free(block);
+        };
+    }
+    bool is_empty = false;
+    int live = 0;
+};
+
+FERRY_SECOND_PROCESS(imports_without_memory) {
+    fault_driver driver(raw_entry_points());
+    ferry_options options = driver.options();
+    failing_allocator memory(options);
+    {
+        const instance_owner ferry = open_or_fail(options);
+        const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
+        std::uint64_t address = 7;
+        CUevent_st *event = nullptr;
+        memory.is_empty = true;
+        EXPECT_EQ(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(ferry_ipc_import_event(ferry.get(), &of_event, &event, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(driver.calls("cuIpcOpenMemHandle"), driver.calls("cuIpcCloseMemHandle"));
+        EXPECT_EQ(driver.calls("cuIpcOpenEventHandle"), driver.calls("cuEventDestroy"));
+        memory.is_empty = false;
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), import_memory(ferry.get(), of_memory), nullptr));
+    }
+    EXPECT_EQ(memory.live, 0);
+    return 0;
+}
+
+TEST_F(ipc, without_memory_for_its_records_an_import_leaves_nothing_open) {
+    ferry_memory memory(basic.get(), small);
+    ferry_event event(basic.get());
+    second_process other("imports_without_memory");
+    other->send(export_memory(basic.get(), memory));
+    other->send(export_event(basic.get(), event));
+    EXPECT_EQ(other.wait(), 0);
+
+    ferry_options options = options_under_test();
+    failing_allocator own_memory(options);
+    const instance_owner poor = open_or_fail(options);
+    own_memory.is_empty = true;
+    CUevent_st *refused = event;
+    EXPECT_EQ(ferry_event_create(poor.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &refused),
+              FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(refused, nullptr);
+    ferry_ipc_handle handle = {};
+    EXPECT_EQ(ferry_ipc_export_event(poor.get(), event, &handle, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+    const ferry_ipc_handle own = export_memory(basic.get(), memory);
+    std::uint64_t address = 0;
+    EXPECT_EQ(ferry_ipc_import_memory(poor.get(), &own, &address, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+    own_memory.is_empty = false;
+}
+
+// ---- Threads and captures
+
+constexpr int threads = 4, rounds = 50;
+
+template <class Work> void in_threads(Work work) {
+    CUcontext context = nullptr;
+    EXPECT_OK(raw().cuCtxGetCurrent(&context));
+    std::vector<std::thread> running;
+    for (int i = 0; i < threads; ++i)
+        running.emplace_back([&] {
+            EXPECT_OK(raw().cuCtxSetCurrent(context));
+            for (int round = 0; round < rounds; ++round)
+                work();
+        });
+    for (std::thread &thread : running)
+        thread.join();
+}
+
+FERRY_SECOND_PROCESS(imports_in_many_threads) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner ferry = open_or_fail(driver.options());
+    const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
+    in_threads([&] {
+        const std::uint64_t address = import_memory(ferry.get(), of_memory);
+        CUevent_st *const event = import_event(ferry.get(), of_event);
+        std::byte byte{};
+        EXPECT_OK(raw().cuMemcpyDtoH(&byte, address, 1));
+        EXPECT_EQ(byte, std::byte{1});
+        EXPECT_OK(ferry_event_synchronize(ferry.get(), event));
+        EXPECT_OK(ferry_ipc_close_event(ferry.get(), event));
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    });
+    EXPECT_EQ(driver.calls("cuIpcOpenMemHandle"), driver.calls("cuIpcCloseMemHandle"));
+    EXPECT_LE(driver.calls("cuIpcOpenMemHandle"), threads * rounds);
+    if (!has_pools(ferry.get())) return 0;
+    const auto of_pool = channel.receive<ferry_ipc_handle>();
+    const int descriptor = channel.receive_descriptor();
+    const auto of_pooled = channel.receive<ferry_ipc_handle>();
+    CUmemPoolHandle_st *kept = nullptr;
+    EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &kept, nullptr));
+    test_stream stream;
+    in_threads([&] {
+        CUmemPoolHandle_st *pool = nullptr;
+        EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &pool, nullptr));
+        const std::uint64_t address = import_memory(ferry.get(), of_pooled);
+        std::byte byte{};
+        EXPECT_OK(raw().cuMemcpyDtoH(&byte, address, 1));
+        EXPECT_EQ(byte, std::byte{1});
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream));
+        EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    });
+    EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), kept));
+    EXPECT_EQ(driver.calls("cuMemPoolImportPointer"), driver.calls("cuMemFreeAsync"));
+    EXPECT_EQ(close(descriptor), 0);
+    return 0;
+}
+
+TEST_F(ipc, threads_import_and_close_one_handle) {
+    ferry_memory memory(basic.get(), small);
+    fill(memory, 1, small);
+    ferry_event event(basic.get());
+    const ferry_ipc_handle of_memory = export_memory(basic.get(), memory), of_event = export_event(basic.get(), event);
+    in_threads([&] { // this process's own
+        EXPECT_EQ(import_memory(basic.get(), of_memory), memory.address);
+        EXPECT_EQ(import_event(basic.get(), of_event), event.handle);
+        EXPECT_OK(ferry_ipc_close_event(basic.get(), event));
+        EXPECT_OK(ferry_ipc_close_memory(basic.get(), memory, nullptr));
+    });
+    second_process other("imports_in_many_threads");
+    other->send(of_memory);
+    other->send(of_event);
+    if (!has_pools(basic.get())) {
+        EXPECT_EQ(other.wait(), 0);
+        return;
+    }
+    shared_pool pool(basic.get());
+    const std::uint64_t pooled = pool.allocate(small);
+    fill(pooled, 1, small);
+    pool.send_to(other);
+    other->send(export_memory(basic.get(), pooled));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+}
+
+FERRY_SECOND_PROCESS(imports_beside_a_capture) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
+    device_memory target(small);
+    test_stream stream;
+    EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(raw().cuMemsetD8Async(target, 1, small, stream));
+    const std::uint64_t address = import_memory(ferry.get(), of_memory);
+    EXPECT_OK(ferry_ipc_close_event(ferry.get(), import_event(ferry.get(), of_event)));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(raw().cuMemsetD8Async(target, 2, small, stream));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    return 0;
+}
+
+TEST_F(ipc, a_capture_bears_exports_and_imports_beside_it) {
+    ferry_memory memory(basic.get(), small);
+    ferry_event event(basic.get());
+    device_memory target(small);
+    test_stream stream;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(raw().cuMemsetD8Async(target, 1, small, stream));
+    const ferry_ipc_handle of_memory = export_memory(basic.get(), memory), of_event = export_event(basic.get(), event);
+    EXPECT_OK(raw().cuMemsetD8Async(target, 2, small, stream));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    second_process other("imports_beside_a_capture");
+    other->send(of_memory);
+    other->send(of_event);
+    EXPECT_EQ(other.wait(), 0);
+}
+
+} // namespace
+} // namespace ferry::test
