@@ -347,7 +347,12 @@ CUmemoryPool import_pool(int descriptor) {
 FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
     const int descriptor = channel.receive_descriptor();
     const CUmemoryPool pool = import_pool(descriptor);
+    EXPECT_EQ(pool, import_pool(descriptor)) << "imported twice";
     EXPECT_EQ(0, close(descriptor));
+    CUmemoryPool none = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_UNKNOWN,
+                  raw().cuMemPoolImportFromShareableHandle(&none, reinterpret_cast<void *>(std::intptr_t{-1}),
+                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     auto data = channel.receive<CUmemPoolPtrExportData>();
     CUdeviceptr address = 0;
     EXPECT_OK(raw().cuMemPoolImportPointer(&address, pool, &data));
@@ -366,8 +371,13 @@ FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
         made_current there(second);
         EXPECT_EQ(bytes(100'000, std::byte{2}), read_back(address, 100'000));
     }
+    CUdeviceptr again = 0;
+    EXPECT_OK(raw().cuMemPoolImportPointer(&again, pool, &data));
+    EXPECT_EQ(address, again);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolDestroy(pool)) << "memory from it is imported";
     test_stream stream;
     EXPECT_OK(raw().cuMemFreeAsync(address, stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeAsync(address, stream)) << "two imports are one";
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuMemPoolDestroy(pool));
     return 0;

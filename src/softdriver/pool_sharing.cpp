@@ -27,6 +27,21 @@ struct pool_file {
     CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
 };
 
+// What is imported again is what it was (seen), and nobody counts.
+const pool *find_imported(driver &cu, const shared_process &from, std::uint64_t serial) {
+    const pool *found = nullptr;
+    cu.pools.each([&](const pool &known) {
+        if (known.exporter.get() == &from && known.exporter_serial == serial && !known.destroyed) found = &known;
+    });
+    return found;
+}
+
+const allocation *find_imported(driver &cu, const pool &through, std::uint64_t serial) {
+    for (const auto &[address, memory] : cu.allocations)
+        if (memory.pool == &through && memory.imported && memory.imported->serial == serial) return &memory;
+    return nullptr;
+}
+
 } // namespace
 
 CUresult cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool of, CUmemAllocationHandleType type,
@@ -51,12 +66,16 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *imported, void *handle
         require(imported && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
         const auto file = static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
         pool_file holds;
-        require(pread(file, &holds, sizeof holds, 0) == sizeof holds);
-        require(holds.name.kind == shared_kind::pool && holds.name.check == holds.name.sum());
+        require(pread(file, &holds, sizeof holds, 0) == sizeof holds, CUDA_ERROR_UNKNOWN);
+        require(holds.name.kind == shared_kind::pool && holds.name.check == holds.name.sum(), CUDA_ERROR_UNKNOWN);
         const auto from = find_process(cu, holds.name);
         require(from && from->is_alive());
         const shared_slot *const what = from->find(holds.name);
         require(what);
+        if (const pool *const known = find_imported(cu, *from, holds.name.serial)) {
+            *imported = known->handle;
+            return;
+        }
         pool &made = add_pool(cu, {CU_MEM_LOCATION_TYPE_DEVICE, what->device});
         made.handle_types = holds.handle_types;
         made.exporter = from;
@@ -87,6 +106,10 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *address, CUmemoryPool handle, CUmem
         require(name && into.exporter->is_named_by(*name) && into.exporter->is_alive());
         const shared_slot *const what = into.exporter->find(*name);
         require(what && what->pool == into.exporter_serial);
+        if (const allocation *const known = find_imported(cu, into, name->serial)) {
+            *address = known->address;
+            return;
+        }
         *address = import_memory(cu, into.exporter, *what, {.pool = &into});
         into.take_into_use(rounded_size(cu.allocations.at(*address)));
     });

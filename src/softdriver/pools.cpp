@@ -127,7 +127,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     return enter([&](driver &cu) {
         refuse_if_capture_forbids(cu);
         pool &gone = find_pool(cu, handle);
-        require(!gone.is_default);
+        require(!gone.is_default && !(gone.exporter && gone.live));
         pool_place &at = find_place(cu, gone.location);
         if (at.current == &gone) at.current = at.standard;
         gone.destroyed = true;
