@@ -47,11 +47,10 @@ struct ferry_event {
 struct shared_pool {
     explicit shared_pool(ferry_instance *instance, std::uint32_t handle_types = FERRY_HANDLE_POSIX_FD)
         : instance(instance) {
-        CUmemPoolProps props = {};
-        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-        props.handleTypes = static_cast<CUmemAllocationHandleType>(handle_types);
-        props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-        EXPECT_OK(raw().cuMemPoolCreate(&pool, &props));
+        ferry_pool_desc desc = {};
+        desc.struct_size = sizeof desc;
+        desc.handle_types = handle_types;
+        EXPECT_OK(ferry_pool_create(instance, &desc, &pool, nullptr));
         if (!handle_types) return;
         std::int64_t os_handle = 0;
         EXPECT_OK(ferry_ipc_export_pool(instance, pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, nullptr));
@@ -61,14 +60,12 @@ struct shared_pool {
         if (descriptor >= 0) {
             EXPECT_EQ(close(descriptor), 0);
         }
-        EXPECT_OK(raw().cuMemPoolDestroy(pool));
+        EXPECT_OK(ferry_pool_destroy(instance, pool));
     }
     shared_pool(const shared_pool &) = delete;
     std::uint64_t allocate(std::uint64_t size) const {
         std::uint64_t address = 0;
-        CUdeviceptr given = 0;
-        EXPECT_OK(raw().cuMemAllocFromPoolAsync(&given, size, pool, nullptr));
-        address = given;
+        EXPECT_OK(ferry_pool_alloc_async(instance, pool, size, nullptr, &address));
         EXPECT_OK(raw().cuCtxSynchronize());
         return address;
     }
@@ -371,15 +368,15 @@ TEST_F(ipc, what_cannot_be_shared_is_refused_by_name) {
         EXPECT_EQ(os_handle, 0);
     };
     CUmemPoolHandle_st *standard = nullptr;
-    ASSERT_OK(raw().cuDeviceGetDefaultMemPool(&standard, 0));
+    ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_DEVICE, 0, &standard));
     refuses_pool(standard);
     shared_pool for_us_alone(basic.get(), 0);
     refuses_pool(for_us_alone.pool);
     const std::uint64_t ours = for_us_alone.allocate(4096);
     refuses_memory(ours, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
     EXPECT_OK(ferry_device_free(basic.get(), ours));
-    CUdeviceptr pooled = 0;
-    ASSERT_OK(raw().cuMemAllocAsync(&pooled, 4096, nullptr));
+    std::uint64_t pooled = 0;
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &pooled));
     refuses_memory(pooled, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
     EXPECT_OK(ferry_device_free(basic.get(), pooled));
     shared_pool pool(basic.get());

@@ -329,6 +329,52 @@ TEST_F(trap, trap_11_the_offset_travels_imports_are_counted_and_own_handles_open
     EXPECT_OK(ferry_ipc_close_memory(basic.get(), own, nullptr));
 }
 
+// 12: imported pools neither allocate nor trim, and the importer frees before the exporter.
+FERRY_SECOND_PROCESS(imports_a_pool_and_closes_first) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const auto of_pool = channel.receive<ferry_ipc_handle>(), of_memory = channel.receive<ferry_ipc_handle>();
+    const int descriptor = channel.receive_descriptor();
+    CUmemPoolHandle_st *pool = nullptr;
+    std::uint64_t address = 0, more = 7;
+    EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &pool, nullptr));
+    EXPECT_EQ(close(descriptor), 0);
+    EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr));
+    EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 4096, nullptr, &more), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(more, 0u);
+    EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_device_free(ferry.get(), address), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_device_free_async(ferry.get(), address, nullptr), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_IN_USE);
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool));
+    return 0;
+}
+
+TEST_F(trap, trap_12_what_an_imported_pool_cannot_do_is_refused_by_name) {
+    ferry_pool_desc desc = {};
+    desc.struct_size = sizeof desc;
+    desc.handle_types = FERRY_HANDLE_POSIX_FD;
+    CUmemPoolHandle_st *pool = nullptr;
+    const std::int32_t status = ferry_pool_create(basic.get(), &desc, &pool, nullptr);
+    if (status == FERRY_ERROR_UNSUPPORTED) GTEST_SKIP() << "no pools to share";
+    ASSERT_OK(status);
+    std::uint64_t address = 0;
+    std::int64_t descriptor = -1;
+    ferry_ipc_handle of_pool = {}, of_memory = {};
+    ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, nullptr, &address));
+    ASSERT_OK(ferry_ipc_export_pool(basic.get(), pool, FERRY_HANDLE_POSIX_FD, &of_pool, &descriptor, nullptr));
+    ASSERT_OK(ferry_ipc_export_memory(basic.get(), address, 0, &of_memory, nullptr));
+    second_process other("imports_a_pool_and_closes_first");
+    other->send(of_pool);
+    other->send(of_memory);
+    other->send_descriptor(static_cast<int>(descriptor));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_EQ(close(static_cast<int>(descriptor)), 0);
+    EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
+    EXPECT_OK(ferry_pool_destroy(basic.get(), pool));
+}
+
 // 16: a plain dlsym("cuMemGetAddressRange") finds the first version, with 32-bit sizes.
 TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     std::uint64_t address = 0;

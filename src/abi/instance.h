@@ -26,7 +26,7 @@ struct ferry_instance {
     ferry::peer_access peers{cu, devices, contexts};
     ferry::pinned_memory pinned{cu, allocator};
     ferry::memory_pools pools{cu, devices, contexts, allocator};
-    ferry::sharing sharing{cu, devices, contexts, allocator};
+    ferry::sharing sharing{cu, devices, contexts, pools, allocator};
 };
 
 namespace ferry {
@@ -54,9 +54,5 @@ inline failure enter_any(ferry_instance &instance, CUstream stream, context_scop
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, -1, -1, choice)) return failed;
     return scope.enter(choice.wanted, choice.current);
 }
-
-// Whether it is another process's memory or pool, and where such a pool lies.
-inline bool is_imported(ferry_instance &, std::uint64_t) noexcept { return false; }
-inline bool is_imported(ferry_instance &, CUmemoryPool, pool_location &) noexcept { return false; }
 
 } // namespace ferry

@@ -23,7 +23,7 @@ int32_t ferry_ipc_export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool
                               ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error) {
     if (os_handle) *os_handle = 0;
     if (!instance || !pool || !handle || !os_handle) return report(error, null_argument);
-    return report(error, instance->sharing.export_pool(pool, {}, handle_type, *handle, *os_handle));
+    return report(error, instance->sharing.export_pool(pool, handle_type, *handle, *os_handle));
 }
 
 int32_t ferry_ipc_export_event(ferry_instance *instance, CUevent_st *event, ferry_ipc_handle *handle,

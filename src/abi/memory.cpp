@@ -45,7 +45,7 @@ int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
     if (failure failed = look_up_address(instance->cu, address, ask::everything, facts)) return failed.status;
     if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed && !facts.pool)
         return FERRY_ERROR_ADDRESS;
-    if (is_imported(*instance, address)) return FERRY_ERROR_IMPORTED;
+    if (instance->sharing.is_imported(address)) return FERRY_ERROR_IMPORTED;
     context_scope scope(instance->cu);
     const bool is_on_device = facts.kind == memory_kind::device;
     if (failure failed =

@@ -65,7 +65,6 @@ failure allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, s
 [[gnu::cold, gnu::noinline]] std::int32_t why_not_freed(ferry_instance &instance, std::uint64_t address,
                                                         std::int32_t status) noexcept {
     if (status != refused) return pool_status(status);
-    if (is_imported(instance, address)) return FERRY_ERROR_IMPORTED;
     address_facts facts;
     if (look_up_address(instance.cu, address, ask::everything, facts)) return status;
     const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
@@ -87,7 +86,7 @@ template <class Body> std::int32_t administer(ferry_instance &instance, Body bod
 template <class Body> std::int32_t administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
     return administer(instance, [&]() noexcept -> failure {
         pool_location where;
-        return is_imported(instance, pool, where) ? imported : body();
+        return instance.sharing.is_imported(pool, where) ? imported : body();
     });
 }
 
@@ -149,7 +148,7 @@ failure create(ferry_instance &instance, const ferry_pool_desc *theirs, CUmemory
 failure describe(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &info) noexcept {
     pool_location where;
     bool is_default = false;
-    info.is_imported = is_imported(instance, pool, where);
+    info.is_imported = instance.sharing.is_imported(pool, where);
     if (!info.is_imported) {
         if (failure failed = instance.pools.locate(pool, where)) return failed;
         if (failure failed = instance.pools.is_default(pool, where, is_default)) return failed;
@@ -169,7 +168,7 @@ failure describe(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &i
 
 failure change_access(ferry_instance &instance, CUmemoryPool pool, int device, std::int32_t access) noexcept {
     pool_location where;
-    const bool is_others = is_imported(instance, pool, where);
+    const bool is_others = instance.sharing.is_imported(pool, where);
     if (!is_others)
         if (failure failed = instance.pools.locate(pool, where)) return failed;
     if (where.is_on_device(device)) // whose access is there and stays
@@ -206,6 +205,7 @@ int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint6
 int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
+    if (instance->sharing.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close it
     const int32_t status = belongs_to_current_context(stream)
                                ? free_on_default_stream(*instance, address, stream).status
                                : call_optional(instance->cu.cuMemFreeAsync, address, stream);
@@ -227,7 +227,7 @@ int32_t ferry_pool_alloc_async(ferry_instance *instance, CUmemPoolHandle_st *poo
         const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
         if (!status) status = allocate_from(*instance, pool, device, size, stream, allocated).status;
     }
-    if (status) return is_imported(*instance, pool, where) ? FERRY_ERROR_IMPORTED : pool_status(status);
+    if (status) return instance->sharing.is_imported(pool, where) ? FERRY_ERROR_IMPORTED : pool_status(status);
     *address = allocated;
     return FERRY_SUCCESS;
 }
@@ -242,7 +242,7 @@ int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
 int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!pool) return FERRY_SUCCESS;
-    return administer_own(*instance, pool, [&]() noexcept -> failure { return instance->pools.destroy(pool); });
+    return administer_own(*instance, pool, [&]() noexcept -> failure { return instance->sharing.destroy_pool(pool); });
 }
 
 int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool) {

@@ -46,19 +46,14 @@ failure check_process(const driver_table &cu) noexcept {
     return to_failure(cu.cuCtxGetCurrent(&current));
 }
 
-// What look_up_address does not ask.
-struct allocation_names {
-    std::uint64_t buffer_id = 0;
-    CUmemoryPool pool = nullptr;
-};
-
-failure look_up_names(const driver_table &cu, std::uint64_t address, allocation_names &names) noexcept {
-    unsigned long long buffer_id = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
-    void *values[] = {&buffer_id, &names.pool};
-    if (CUresult result = cu.cuPointerGetAttributes(2, attributes, values, address)) return to_failure(result);
-    names.buffer_id = buffer_id;
-    return {};
+// What look_up_address does not ask: the driver's number for an allocation, which it gives no other.
+failure look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_t &buffer_id) noexcept {
+    unsigned long long found = 0;
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    void *value = &found;
+    const CUresult result = cu.cuPointerGetAttributes(1, &attribute, &value, address);
+    buffer_id = found;
+    return to_failure(result);
 }
 
 constexpr bool lies_within(std::uint64_t address, std::uint64_t start, std::uint64_t size) noexcept {
@@ -128,12 +123,12 @@ failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_
     if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (failure failed = check_process(cu_)) return failed;
     address_facts facts;
-    allocation_names names;
-    if (failure failed = look_up_address(cu_, address, ask::ranges_too, facts)) return failed;
+    std::uint64_t buffer_id = 0;
+    if (failure failed = look_up_address(cu_, address, ask::everything, facts)) return failed;
     if (facts.kind == memory_kind::pageable)
         return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
-    if (failure failed = look_up_names(cu_, address, names)) return failed;
-    if ((facts.kind != memory_kind::device && !names.pool) || facts.kind == memory_kind::managed ||
+    if (failure failed = look_up_buffer(cu_, address, buffer_id)) return failed;
+    if ((facts.kind != memory_kind::device && !facts.pool) || facts.kind == memory_kind::managed ||
         is_imported(address))
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
     const std::uint64_t offset = address - facts.range_start, most = facts.range_size - offset;
@@ -142,17 +137,17 @@ failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_
                       size > UINT64_MAX - address ? UINT64_MAX : address + size);
 
     handle_contents contents = {};
-    begin_handle(names.pool ? FERRY_IPC_POOL_MEMORY : FERRY_IPC_MEMORY, facts.device, contents);
+    begin_handle(facts.pool ? FERRY_IPC_POOL_MEMORY : FERRY_IPC_MEMORY, facts.device, contents);
     contents.offset = offset;
     contents.size = size ? size : most;
     contents.allocation_size = facts.range_size;
-    contents.buffer_id = names.buffer_id;
+    contents.buffer_id = buffer_id;
     contents.original = facts.range_start;
     context_scope scope(cu_);
     CUcontext context = nullptr;
     if (failure failed = enter(facts.device, scope, context)) return failed;
-    if (names.pool) {
-        if (failure failed = export_pool_memory(contents, names.pool)) return failed;
+    if (facts.pool) {
+        if (failure failed = export_pool_memory(contents, facts.pool)) return failed;
     } else {
         CUipcMemHandle payload;
         static_assert(sizeof payload == sizeof contents.payload);
@@ -184,7 +179,9 @@ failure sharing::import_memory(const ferry_ipc_handle &handle, std::uint64_t &ad
     handle_contents contents;
     int device = -1;
     if (failure failed = check_handle(handle, is_memory, contents, device)) return failed;
-    if (failure failed = is_same(contents.exporter, own_)    ? import_own(contents, address)
+    const bool is_own = is_same(contents.exporter, own_);
+    if (!is_own) has_imported_ = true;
+    if (failure failed = is_own                              ? import_own(contents, address)
                          : contents.kind == FERRY_IPC_MEMORY ? open_memory(contents, device, address)
                                                              : import_from_pool(contents, device, address))
         return failed;
@@ -205,11 +202,11 @@ sharing::imported_memory *sharing::find_import(const handle_contents &contents, 
 
 failure sharing::import_own(const handle_contents &contents, std::uint64_t &address) noexcept {
     address_facts facts;
-    allocation_names names;
-    if (failure failed = look_up_address(cu_, contents.original, ask::ranges_too, facts)) return failed;
+    std::uint64_t buffer_id = 0;
+    if (failure failed = look_up_address(cu_, contents.original, ask::everything, facts)) return failed;
     if (facts.kind == memory_kind::pageable) return bad_handle(FERRY_ERROR_HANDLE);
-    if (failure failed = look_up_names(cu_, contents.original, names)) return failed;
-    if (names.buffer_id != contents.buffer_id || facts.range_start != contents.original ||
+    if (failure failed = look_up_buffer(cu_, contents.original, buffer_id)) return failed;
+    if (buffer_id != contents.buffer_id || facts.range_start != contents.original ||
         facts.range_size != contents.allocation_size)
         return bad_handle(FERRY_ERROR_HANDLE);
     const lock_guard lock(memory_mutex_);
@@ -347,6 +344,7 @@ failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
 }
 
 bool sharing::is_imported(std::uint64_t address) noexcept {
+    if (!has_imported_.load(std::memory_order_relaxed) || check_process(cu_)) return false;
     const lock_guard lock(memory_mutex_);
     const imported_memory *const known = find_address(address);
     return known && (known->context || known->pool);
@@ -354,16 +352,24 @@ bool sharing::is_imported(std::uint64_t address) noexcept {
 
 // ---- Pools
 
-failure sharing::export_pool(CUmemoryPool pool, const pool_location &where, std::uint32_t handle_type,
-                             ferry_ipc_handle &handle, std::int64_t &os_handle) noexcept {
-    static_assert(FERRY_HANDLE_POSIX_FD == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    static_assert(FERRY_HANDLE_WIN32 == CU_MEM_HANDLE_TYPE_WIN32);
-    static_assert(FERRY_HANDLE_WIN32_KMT == CU_MEM_HANDLE_TYPE_WIN32_KMT);
-    static_assert(FERRY_HANDLE_FABRIC == CU_MEM_HANDLE_TYPE_FABRIC);
+// Where the pool lies.
+failure sharing::locate_shareable(CUmemoryPool pool, pool_location &where) noexcept {
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (failure failed = enter(-1, scope, context)) return failed;
+    if (is_imported(pool, where)) return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    const relaxed_capture_mode relaxed(cu_);
+    return relaxed.entered() ? pools_.locate(pool, where) : relaxed.why();
+}
+
+failure sharing::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
+                             std::int64_t &os_handle) noexcept {
     if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (handle_type != FERRY_HANDLE_POSIX_FD && handle_type != FERRY_HANDLE_WIN32 &&
         handle_type != FERRY_HANDLE_WIN32_KMT && handle_type != FERRY_HANDLE_FABRIC)
         return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE_TYPES, 0, handle_type);
+    pool_location where;
+    if (failure failed = locate_shareable(pool, where)) return failed;
     handle_contents contents = {};
     const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
     begin_handle(FERRY_IPC_POOL, device, contents);
@@ -430,8 +436,10 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
             imported.pool = exported.pool;
             imported.is_own = true;
         }
-    if (!imported.is_own)
+    if (!imported.is_own) {
+        has_imported_ = true;
         if (failure failed = open_pool(contents, os_handle, imported.pool)) return failed;
+    }
     if (imported_pool *const known = find_pool(imported.pool)) { // exported by two instances of its process
         ++known->count;
         imported.count = 0;
@@ -489,6 +497,7 @@ failure sharing::close_pool(CUmemoryPool pool) noexcept {
 }
 
 bool sharing::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
+    if (!has_imported_.load(std::memory_order_relaxed) || check_process(cu_)) return false;
     const lock_guard lock(memory_mutex_);
     for (const imported_pool &known : imported_pools_)
         if (known.pool == pool && !known.is_own) {
@@ -498,10 +507,16 @@ bool sharing::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
     return false;
 }
 
-void sharing::forget_pool(CUmemoryPool pool) noexcept {
+// With the lock: once the driver has destroyed it, its handle may be another one's.
+failure sharing::destroy_pool(CUmemoryPool pool) noexcept {
     const lock_guard lock(memory_mutex_);
+    if (failure failed = pools_.destroy(pool)) return failed;
     for (std::size_t i = 0; i < exported_pools_.size(); ++i)
-        if (exported_pools_[i].pool == pool) return exported_pools_.remove(i);
+        if (exported_pools_[i].pool == pool) {
+            exported_pools_.remove(i);
+            break;
+        }
+    return {};
 }
 
 // ---- Events

@@ -2,6 +2,7 @@
 // not, and makes a mapping anew at tens of microseconds each time: here every import is counted, and opened once.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "base/growing.h"
@@ -13,14 +14,14 @@ namespace ferry {
 
 class sharing {
 public:
-    sharing(const driver_table &cu, const device_facts *devices, device_contexts &contexts,
+    sharing(const driver_table &cu, const device_facts *devices, device_contexts &contexts, memory_pools &pools,
             const allocator &memory) noexcept
-        : cu_(cu), devices_(devices), contexts_(contexts), exported_pools_(memory), imported_pools_(memory),
-          imported_memory_(memory), events_(memory), imported_events_(memory) {}
+        : cu_(cu), devices_(devices), contexts_(contexts), pools_(pools), exported_pools_(memory),
+          imported_pools_(memory), imported_memory_(memory), events_(memory), imported_events_(memory) {}
 
     failure export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept;
-    failure export_pool(CUmemoryPool pool, const pool_location &where, std::uint32_t handle_type,
-                        ferry_ipc_handle &handle, std::int64_t &os_handle) noexcept;
+    failure export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
+                        std::int64_t &os_handle) noexcept;
     failure export_event(CUevent event, ferry_ipc_handle &handle) noexcept;
 
     failure import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept;
@@ -42,8 +43,8 @@ public:
     failure note_event(CUevent event, int device) noexcept;
     // Of any event, shared or not.
     failure destroy_event(CUevent event) noexcept;
-    // A pool of this process is no more.
-    void forget_pool(CUmemoryPool pool) noexcept;
+    // Of this process's pools; the current context and the capture mode are as memory_pools wants them.
+    failure destroy_pool(CUmemoryPool pool) noexcept;
     // What was opened in a context ends with it.
     void forget_context(CUcontext context) noexcept;
 
@@ -94,6 +95,7 @@ private:
     void begin_handle(std::int32_t kind, int device, handle_contents &contents) const noexcept;
     failure enter(int device, context_scope &scope, CUcontext &context) noexcept;
 
+    failure locate_shareable(CUmemoryPool pool, pool_location &where) noexcept;
     failure export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept;
     failure import_own(const handle_contents &contents, std::uint64_t &address) noexcept;
     failure open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
@@ -107,9 +109,11 @@ private:
     const driver_table &cu_;
     const device_facts *devices_;
     device_contexts &contexts_;
+    memory_pools &pools_;
     const process_identity own_ = own_process();
 
-    std::mutex memory_mutex_; // of the three below
+    std::atomic<bool> has_imported_ = false; // memory or a pool of another process, ever
+    std::mutex memory_mutex_;                // of the three below
     growing<exported_pool> exported_pools_;
     growing<imported_pool> imported_pools_;
     growing<imported_memory> imported_memory_;
