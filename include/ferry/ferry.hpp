@@ -13,6 +13,9 @@
  *              ferry_instance they were made with: it must outlive them. What fails while one is destroyed is lost; to
  *              see it, pass release() to the C function. An empty stream refuses its own calls, but passed on, as to
  *              copy_async(), it is NULL: the legacy default stream.
+ *   Order      stream_memory, imported_memory and a pinned_block that has a stream are freed in the stream's order,
+ *              behind what is enqueued there by then. The stream must outlive them, and so must the pinned_pool of a
+ *              block and the imported_pool of imported memory.
  *   Views      A view names memory and owns none: the memory must outlive it, and the copies that are enqueued. Extents
  *              and origins are elements, rows and slices; row pitches bytes; slice heights rows. A view with a mistake
  *              in it, such as a box past its edge, is refused, the field named, by the call that gets it.
@@ -503,6 +506,8 @@ using if_copyable =
                      int>;
 template <class From> using if_outlives_call = std::enable_if_t<outlives_call<From>, int>;
 
+template <class R> using if_shareable = std::enable_if_t<is_linear_view<view_type<R>> && outlives_call<R>, int>;
+
 template <class To>
 using fill_element =
     typename std::enable_if_t<is_writable<view_type<To>> && outlives_call<To> && is_linear_view<view_type<To>>,
@@ -543,13 +548,28 @@ template <class Call, class... Arguments> status told_by(Call call, Arguments...
     return status(info);
 }
 
+// Both: the value that `call` writes to its last argument but one.
+template <class T, class Call, class... Arguments>
+result<T> fetch_told(T value, Call call, Arguments... arguments) noexcept {
+    const status done = detail::told_by(call, arguments..., &value);
+    return done.ok() ? result<T>(value) : done;
+}
+
 struct nothing {};
 
-// What `destroy` ends, and what is to be known about it.
-template <class Handle, std::int32_t (*destroy)(ferry_instance *, Handle), class Known = nothing> class owner {
+// A view of memory, and what else an owner must know to free it or to tell of it.
+template <class View, class More> struct view_and : View {
+    view_and() noexcept = default;
+    view_and(const View &view, const More &rest) noexcept : View(view), more(rest) {}
+    More more = {};
+};
+
+// What `destroy` ends, and what is to be known about it: `destroy` gets the `more` of a view_and, if it takes it.
+template <class Handle, auto destroy, class Known = nothing> class owner {
 public:
     owner() noexcept = default;
-    // Takes over what a call of ferry.h created. `known`: its view or, of a mipmapped array, its device.
+    // Takes over what a call of ferry.h created. `known`: its view or, of a mipmapped array, its device; or what its
+    // class says.
     owner(ferry_instance *instance, Handle handle, const Known &known) noexcept
         : instance_(instance), handle_(handle), known_(known) {}
     template <class K = Known, std::enable_if_t<std::is_same_v<K, nothing>, int> = 0>
@@ -577,7 +597,12 @@ public:
         return std::exchange(handle_, {});
     }
     void reset() noexcept {
-        if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle));
+        if constexpr (std::is_invocable_v<decltype(destroy), ferry_instance *, Handle>) {
+            if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle));
+        } else {
+            const auto more = known_.more;
+            if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle, more));
+        }
     }
 
 protected:
@@ -608,10 +633,9 @@ public:
     // struct_size need not be set.
     static result<instance> open(ferry_options options = {}) noexcept {
         options.struct_size = sizeof options;
-        ferry_instance *opened = nullptr;
-        const status done = detail::told_by(ferry_open, &options, &opened);
-        if (!done.ok()) return done;
-        return instance(opened);
+        ferry_instance *const none = nullptr;
+        const auto opened = detail::fetch_told(none, ferry_open, &options);
+        return opened ? result<instance>(instance(*opened)) : opened.why();
     }
     operator ferry_instance *() const noexcept { return handle_; }
 
@@ -623,6 +647,10 @@ public:
     }
     result<ferry_address_info> address_info(std::uint64_t address) const noexcept {
         return detail::fetch(detail::sized<ferry_address_info>(), ferry_get_address_info, handle_, address);
+    }
+    // What an exported handle says, before it is opened.
+    result<ferry_ipc_info> ipc_info(const ferry_ipc_handle &handle) const noexcept {
+        return detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, handle_, &handle);
     }
     // Of `device` reaching the memory of `peer`, as are the next three.
     result<ferry_peer_info> peer_info(std::int32_t device, std::int32_t peer) const noexcept {
@@ -649,9 +677,12 @@ public:
 
 namespace detail {
 
+template <class View, class More>
+using view_with = std::conditional_t<std::is_same_v<More, nothing>, View, view_and<View, More>>;
+
 // Memory of a view's shape; through a const owner it is only read.
-template <class T, std::int32_t kind, class Handle, std::int32_t (*destroy)(ferry_instance *, Handle)>
-class memory : public owner<Handle, destroy, linear_view<T, kind>> {
+template <class T, std::int32_t kind, class Handle, auto destroy, class More = nothing>
+class memory : public owner<Handle, destroy, view_with<linear_view<T, kind>, More>> {
     static_assert(!std::is_const_v<T>, "what is const could never be written");
 
 public:
@@ -663,8 +694,8 @@ public:
 };
 
 // Memory that the host can use, as a range.
-template <class T, std::int32_t kind, class Handle, std::int32_t (*destroy)(ferry_instance *, Handle)>
-class host_memory : public memory<T, kind, Handle, destroy> {
+template <class T, std::int32_t kind, class Handle, auto destroy, class More = nothing>
+class host_memory : public memory<T, kind, Handle, destroy, More> {
 public:
     using host_memory::memory::memory;
     T *data() &noexcept { return this->known_.pointer(); }
@@ -724,16 +755,35 @@ public:
     }
 };
 
-// ferry_host_alloc: pinned host memory. `flags`: 0 or FERRY_HOST_WRITE_COMBINED.
-template <class T> class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free> {
+// ferry_host_alloc_with_options: pinned host memory.
+template <class T>
+class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free, ferry_host_block> {
 public:
+    // To take over what ferry_host_alloc_with_options gave, `known` is {view, block}.
     using pinned_memory::host_memory::host_memory;
+    // Takes over what ferry_host_alloc gave: block() is zeroed.
+    pinned_memory(ferry_instance *instance, void *address, const host_view<T> &view) noexcept
+        : pinned_memory(instance, address, {view, ferry_host_block()}) {}
+
+    // struct_size need not be set. With FERRY_HOST_ALLOW_SMALLER size() tells how many elements there are.
+    static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
+                                        ferry_host_options options) noexcept {
+        options.struct_size = sizeof options;
+        const auto made = detail::fetch_told(detail::sized<ferry_host_block>(), ferry_host_alloc_with_options, instance,
+                                             detail::multiply(count, sizeof(T)), &options);
+        if (!made) return made.why();
+        const host_view<T> view(static_cast<T *>(made->address), made->size / sizeof(T));
+        return pinned_memory(instance, made->address, {view, *made});
+    }
+    // `flags`: 0 or FERRY_HOST_* bits.
     static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
                                         std::uint32_t flags = 0) noexcept {
-        void *const none = nullptr;
-        const auto made = detail::fetch(none, ferry_host_alloc, instance, detail::multiply(count, sizeof(T)), flags);
-        return detail::own<pinned_memory>(instance, made, host_view<T>(static_cast<T *>(*made), count));
+        ferry_host_options options = {};
+        options.flags = flags;
+        return create(instance, count, options);
     }
+    // What was allocated: whether it is pinned, where it came from, and its NUMA node.
+    const ferry_host_block &block() const noexcept { return this->known_.more; }
 };
 
 // ferry_host_register: pins host memory where it lies, for as long as this lives. The range is used as before and must
@@ -748,6 +798,246 @@ public:
         void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
         if (const std::int32_t code = ferry_host_register(instance, first, view.reach(), flags)) return status(code);
         return registration(instance, first);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pinned pools
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::int32_t destroy_pinned_pool(ferry_instance *, ferry_pinned_pool *pool) noexcept {
+    return ferry_pinned_pool_destroy(pool);
+}
+
+// Whose a block is, and the stream in whose order it is freed, if there is one.
+struct pool_block {
+    ferry_pinned_pool *pool = nullptr;
+    CUstream_st *stream = nullptr;
+    bool has_stream = false;
+};
+
+inline std::int32_t free_block(ferry_instance *, void *address, const pool_block &block) noexcept {
+    if (block.has_stream) return ferry_pinned_pool_free_async(block.pool, address, block.stream);
+    return ferry_pinned_pool_free(block.pool, address);
+}
+
+} // namespace detail
+
+// ferry_pinned_pool_create: pinned host memory in blocks that come and go. It must outlive its blocks.
+class pinned_pool : public detail::owner<ferry_pinned_pool *, detail::destroy_pinned_pool> {
+public:
+    using owner::owner;
+    // struct_size need not be set.
+    static result<pinned_pool> create(ferry_instance *instance, ferry_pinned_pool_options options = {}) noexcept {
+        options.struct_size = sizeof options;
+        ferry_pinned_pool *const none = nullptr;
+        return detail::own<pinned_pool>(instance,
+                                        detail::fetch_told(none, ferry_pinned_pool_create, instance, &options));
+    }
+    operator ferry_pinned_pool *() const noexcept { return handle_; }
+
+    result<ferry_pool_stats> stats() const noexcept {
+        return detail::fetch(detail::sized<ferry_pool_stats>(), ferry_pinned_pool_get_stats, handle_);
+    }
+    status reset_stats() const noexcept { return status(ferry_pinned_pool_reset_stats(handle_)); }
+    status trim(std::uint64_t keep = 0) const noexcept { return status(ferry_pinned_pool_trim(handle_, keep)); }
+};
+
+// A block of a pinned pool.
+template <class T>
+class pinned_block : public detail::host_memory<T, FERRY_KIND_HOST, void *, detail::free_block, detail::pool_block> {
+public:
+    // To take one over, `known` is {view, {pool}} or {view, {pool, stream, true}}.
+    using pinned_block::host_memory::host_memory;
+    // ferry_pinned_pool_alloc: the host may use it at once. It is freed at once, too: for what copies still use, name
+    // their stream with set_stream().
+    static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count) noexcept {
+        return made_by(pool, count, {pool, nullptr, false}, ferry_pinned_pool_alloc);
+    }
+    // ferry_pinned_pool_alloc_async: for work on `stream`, in whose order it is freed as well.
+    static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count, CUstream_st *stream) noexcept {
+        return made_by(pool, count, {pool, stream, true}, ferry_pinned_pool_alloc_async, stream);
+    }
+    // It is to be freed in the order of `stream`.
+    void set_stream(CUstream_st *stream) noexcept {
+        this->known_.more.stream = stream;
+        this->known_.more.has_stream = true;
+    }
+
+private:
+    template <class Call, class... Stream>
+    static result<pinned_block> made_by(const pinned_pool &pool, std::uint64_t count, const detail::pool_block &block,
+                                        Call call, Stream... stream) noexcept {
+        void *const none = nullptr;
+        const auto made = detail::fetch(none, call, pool.handle(), detail::multiply(count, sizeof(T)), stream...);
+        if (!made) return made.why();
+        return pinned_block(pool.instance(), *made, {host_view<T>(static_cast<T *>(*made), count), block});
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Stream-ordered memory
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+// Where a pool lies, as in ferry_pool_desc.
+struct pool_place {
+    std::int32_t location = FERRY_LOCATION_DEVICE, index = 0;
+};
+
+// Names a pool and owns none.
+class pool_name {
+public:
+    pool_name() noexcept = default;
+    pool_name(ferry_instance *instance, CUmemPoolHandle_st *handle, const pool_place &known) noexcept
+        : instance_(instance), handle_(handle), known_(known) {}
+    explicit operator bool() const noexcept { return handle_ != nullptr; }
+    CUmemPoolHandle_st *handle() const noexcept { return handle_; }
+    ferry_instance *instance() const noexcept { return instance_; }
+
+protected:
+    ferry_instance *instance_ = nullptr;
+    CUmemPoolHandle_st *handle_ = nullptr;
+    pool_place known_;
+};
+
+// What every pool is asked and told; Base owns it or names it.
+template <class Base> class pool_calls : public Base {
+public:
+    using Base::Base;
+    operator CUmemPoolHandle_st *() const noexcept { return this->handle_; }
+    std::int32_t location() const noexcept { return this->known_.location; } // FERRY_LOCATION_*
+    std::int32_t index() const noexcept { return this->known_.index; }
+
+    result<ferry_pool_info> info() const noexcept { return got(sized<ferry_pool_info>(), ferry_pool_get_info); }
+    result<ferry_pool_attributes> attributes() const noexcept {
+        return got(sized<ferry_pool_attributes>(), ferry_pool_get_attributes);
+    }
+    // Get them, change some, set them.
+    status set_attributes(const ferry_pool_attributes &attributes) const noexcept {
+        return told(ferry_pool_set_attributes, &attributes);
+    }
+    result<ferry_pool_stats> stats() const noexcept { return got(sized<ferry_pool_stats>(), ferry_pool_get_stats); }
+    status reset_stats() const noexcept { return told(ferry_pool_reset_stats); }
+    status trim(std::uint64_t keep = 0) const noexcept { return told(ferry_pool_trim, keep); }
+    // FERRY_ACCESS_*: what `device` may do with the pool's memory.
+    result<std::int32_t> access(std::int32_t device) const noexcept {
+        return got(std::int32_t{0}, ferry_pool_get_access, device);
+    }
+    status set_access(std::int32_t device, std::int32_t access) const noexcept {
+        return told(ferry_pool_set_access, device, access);
+    }
+    // Makes it the current pool of where it lies, for the whole process.
+    status make_current() const noexcept {
+        return status(ferry_pool_set_current(this->instance_, location(), index(), this->handle_));
+    }
+
+private:
+    template <class T, class Call, class... Arguments>
+    result<T> got(T value, Call call, Arguments... arguments) const noexcept {
+        return detail::fetch(value, call, this->instance_, this->handle_, arguments...);
+    }
+    template <class Call, class... Arguments> status told(Call call, Arguments... arguments) const noexcept {
+        return status(call(this->instance_, this->handle_, arguments...));
+    }
+};
+
+} // namespace detail
+
+// Any pool, a CUmemoryPool or cudaMemPool_t, by name: it must live as long as it is used.
+class pool_view : public detail::pool_calls<detail::pool_name> {
+public:
+    using pool_calls::pool_calls;
+    // It is asked where it lies.
+    static result<pool_view> of(ferry_instance *instance, CUmemPoolHandle_st *pool) noexcept {
+        const auto info = detail::fetch(detail::sized<ferry_pool_info>(), ferry_pool_get_info, instance, pool);
+        if (!info) return info.why();
+        return pool_view(instance, pool, {info->location, info->index});
+    }
+    static result<pool_view> default_of(ferry_instance *instance, std::int32_t location, std::int32_t index) noexcept {
+        return found_by(ferry_pool_get_default, instance, location, index);
+    }
+    static result<pool_view> current_of(ferry_instance *instance, std::int32_t location, std::int32_t index) noexcept {
+        return found_by(ferry_pool_get_current, instance, location, index);
+    }
+
+private:
+    template <class Call>
+    static result<pool_view> found_by(Call call, ferry_instance *instance, std::int32_t location,
+                                      std::int32_t index) noexcept {
+        CUmemPoolHandle_st *const none = nullptr;
+        const auto found = detail::fetch(none, call, instance, location, index);
+        return found ? result<pool_view>(pool_view(instance, *found, {location, index})) : found.why();
+    }
+};
+
+// ferry_pool_create. Memory from it may outlive it.
+class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_place>> {
+public:
+    // To take one over, `known` is {location, index}.
+    using pool_calls::pool_calls;
+    // struct_size need not be set.
+    static result<pool> create(ferry_instance *instance, ferry_pool_desc desc) noexcept {
+        desc.struct_size = sizeof desc;
+        CUmemPoolHandle_st *const none = nullptr;
+        return detail::own<pool>(instance, detail::fetch_told(none, ferry_pool_create, instance, &desc),
+                                 detail::pool_place{desc.location, desc.index});
+    }
+    operator pool_view() const noexcept { return {instance_, handle_, known_}; }
+};
+
+namespace detail {
+
+// Memory of a device, or of the host by its address, that is freed in the order of a stream.
+template <class T, std::int32_t kind, auto destroy>
+class stream_ordered : public memory<T, kind, std::uint64_t, destroy, CUstream_st *> {
+public:
+    // To take some over, `known` is {view, stream}.
+    using stream_ordered::memory::memory;
+    CUstream_st *stream() const noexcept { return this->known_.more; }
+    // It is to be freed in the order of `stream`, which must come after all work that uses it.
+    void set_stream(CUstream_st *stream) noexcept { this->known_.more = stream; }
+
+protected:
+    static linear_view<T, kind> line_at(std::int32_t device, std::uint64_t address, std::uint64_t count) noexcept {
+        if constexpr (kind == FERRY_KIND_DEVICE)
+            return {device, address, count};
+        else
+            return {reinterpret_cast<T *>(static_cast<std::uintptr_t>(address)), count};
+    }
+};
+
+} // namespace detail
+
+// A line of elements that is allocated and freed as work of a stream: for what is enqueued there, and elsewhere after
+// an event. `kind` is FERRY_KIND_HOST for memory of pools in host memory.
+template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
+class stream_memory : public detail::stream_ordered<T, kind, ferry_device_free_async> {
+public:
+    using stream_memory::stream_ordered::stream_ordered;
+    // ferry_device_alloc_async: from the current pool of `device`.
+    template <std::int32_t k = kind, std::enable_if_t<k == FERRY_KIND_DEVICE, int> = 0>
+    static result<stream_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count,
+                                        CUstream_st *stream) noexcept {
+        return made_by(instance, device, count, stream, ferry_device_alloc_async, device);
+    }
+    // ferry_pool_alloc_async: from `pool`.
+    static result<stream_memory> create(const pool_view &pool, std::uint64_t count, CUstream_st *stream) noexcept {
+        if ((pool.location() == FERRY_LOCATION_DEVICE) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_KIND);
+        return made_by(pool.instance(), pool.index(), count, stream, ferry_pool_alloc_async, pool.handle());
+    }
+
+private:
+    template <class Call, class From>
+    static result<stream_memory> made_by(ferry_instance *instance, std::int32_t device, std::uint64_t count,
+                                         CUstream_st *stream, Call call, From from) noexcept {
+        const auto made =
+            detail::fetch(std::uint64_t{0}, call, instance, from, detail::multiply(count, sizeof(T)), stream);
+        if (!made) return made.why();
+        return stream_memory(instance, *made, {stream_memory::line_at(device, *made, count), stream});
     }
 };
 
@@ -860,19 +1150,30 @@ private:
     }
 };
 
-// ferry_event_create. `flags`: 0 or FERRY_EVENT_* bits.
-class event : public detail::owner<CUevent_st *, ferry_event_destroy> {
+namespace detail {
+
+template <auto destroy> class event_owner : public owner<CUevent_st *, destroy> {
 public:
-    using owner::owner;
+    using event_owner::owner::owner;
+    operator CUevent_st *() const noexcept { return this->handle_; }
+
+    status record(CUstream_st *stream) const noexcept {
+        return status(ferry_event_record(this->instance_, this->handle_, stream));
+    }
+    status synchronize() const noexcept { return status(ferry_event_synchronize(this->instance_, this->handle_)); }
+    result<bool> is_done() const noexcept { return detail::is_done(ferry_event_query, this->instance_, this->handle_); }
+};
+
+} // namespace detail
+
+// ferry_event_create. `flags`: 0 or FERRY_EVENT_* bits.
+class event : public detail::event_owner<ferry_event_destroy> {
+public:
+    using event_owner::event_owner;
     static result<event> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0) noexcept {
         CUevent_st *const none = nullptr;
         return detail::own<event>(instance, detail::fetch(none, ferry_event_create, instance, device, flags));
     }
-    operator CUevent_st *() const noexcept { return handle_; }
-
-    status record(CUstream_st *stream) const noexcept { return status(ferry_event_record(instance_, handle_, stream)); }
-    status synchronize() const noexcept { return status(ferry_event_synchronize(instance_, handle_)); }
-    result<bool> is_done() const noexcept { return detail::is_done(ferry_event_query, instance_, handle_); }
     // Milliseconds.
     result<float> elapsed_ms_since(CUevent_st *start) const noexcept {
         return detail::fetch(0.0f, ferry_event_elapsed_time, instance_, start, handle_);
@@ -899,6 +1200,93 @@ private:
     static result<context_scope> enter(ferry_instance *instance, std::int32_t device, CUctx_st *context) noexcept {
         if (const std::int32_t code = ferry_context_push(instance, device, context)) return status(code);
         return context_scope(instance, true);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sharing between processes
+//
+// A ferry_ipc_handle is 256 bytes: it travels as it is.
+// ---------------------------------------------------------------------------------------------------------------------
+
+// ferry_ipc_export_memory: what a view names, from its first byte to its last.
+template <class R, detail::if_shareable<R> = 0>
+result<ferry_ipc_handle> export_memory(ferry_instance *instance, R &&range) noexcept {
+    const auto view = ferry::view_of(range);
+    if (!view.mistake().ok()) return view.mistake();
+    // 0 would be all the rest.
+    if (!view.reach()) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
+    return detail::fetch_told(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(), view.reach());
+}
+
+// What names a pool to another process: both travel.
+struct exported_pool {
+    ferry_ipc_handle handle = {};
+    std::int64_t os_handle = -1; // the caller's to close: a file descriptor or a HANDLE; -1 with FERRY_HANDLE_FABRIC
+};
+
+// ferry_ipc_export_pool: by one of the handle types that the pool was made with.
+inline result<exported_pool> export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool,
+                                         std::uint32_t handle_type) noexcept {
+    exported_pool exported;
+    const auto os_handle =
+        detail::fetch_told(std::int64_t{-1}, ferry_ipc_export_pool, instance, pool, handle_type, &exported.handle);
+    if (!os_handle) return os_handle.why();
+    exported.os_handle = *os_handle;
+    return exported;
+}
+
+// ferry_ipc_export_event: of an event made with FERRY_EVENT_INTERPROCESS.
+inline result<ferry_ipc_handle> export_event(ferry_instance *instance, CUevent_st *event) noexcept {
+    return detail::fetch_told(ferry_ipc_handle(), ferry_ipc_export_event, instance, event);
+}
+
+// ferry_ipc_import_memory: a line of elements in memory of another process, as many as were exported whole. Memory of a
+// pool is closed in the order of `stream`, other memory when running work has ended. `kind` as for stream_memory.
+template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
+class imported_memory : public detail::stream_ordered<T, kind, ferry_ipc_close_memory> {
+public:
+    using imported_memory::stream_ordered::stream_ordered;
+    static result<imported_memory> open(ferry_instance *instance, const ferry_ipc_handle &handle,
+                                        CUstream_st *stream) noexcept {
+        const auto address = detail::fetch_told(std::uint64_t{0}, ferry_ipc_import_memory, instance, &handle);
+        auto opened = detail::own<imported_memory>(instance, address, detail::view_and{linear_view<T, kind>(), stream});
+        if (!opened) return opened;
+        const auto info = detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, instance, &handle);
+        if (!info) return info.why();
+        if ((info->device >= 0) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_KIND);
+        opened->known_ = {imported_memory::line_at(info->device, *address, info->size / sizeof(T)), stream};
+        return opened;
+    }
+};
+
+// ferry_ipc_import_pool. It must outlive the memory that is imported through it; it gives none itself.
+class imported_pool
+    : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_place>> {
+public:
+    using pool_calls::pool_calls;
+    // `os_handle` may be closed at once.
+    static result<imported_pool> open(ferry_instance *instance, const ferry_ipc_handle &handle,
+                                      std::int64_t os_handle) noexcept {
+        CUmemPoolHandle_st *const none = nullptr;
+        const auto found = detail::fetch_told(none, ferry_ipc_import_pool, instance, &handle, os_handle);
+        auto opened = detail::own<imported_pool>(instance, found, detail::pool_place());
+        if (!opened) return opened;
+        const auto info = opened->info();
+        if (!info) return info.why();
+        opened->known_ = {info->location, info->index};
+        return opened;
+    }
+};
+
+// ferry_ipc_import_event: waited for, asked after and recorded as any other.
+class imported_event : public detail::event_owner<ferry_ipc_close_event> {
+public:
+    using event_owner::event_owner;
+    static result<imported_event> open(ferry_instance *instance, const ferry_ipc_handle &handle) noexcept {
+        CUevent_st *const none = nullptr;
+        return detail::own<imported_event>(instance,
+                                           detail::fetch_told(none, ferry_ipc_import_event, instance, &handle));
     }
 };
 
