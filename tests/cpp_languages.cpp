@@ -8,7 +8,9 @@ template <class... Any> void view_of(Any &&...) = delete;
 template <class... Any> void describe(Any &&...) = delete;
 template <class... Any> void set_extent(Any &&...) = delete;
 template <class... Any> void told_by(Any &&...) = delete;
+template <class... Any> void fetch_told(Any &&...) = delete;
 template <class... Any> void own(Any &&...) = delete;
+template <class... Any> void free_block(Any &&...) = delete;
 template <class... Any> void is_done(Any &&...) = delete;
 template <class... Any> void line_of(Any &&...) = delete;
 template <class... Any> void at_side(Any &&...) = delete;
@@ -93,6 +95,10 @@ template <class To, class Value> inline constexpr bool can_fill = is_fill<void, 
 
 using vector = std::vector<int>;
 using memory = device_memory<int>;
+using block = ferry::pinned_block<int>;
+using ordered = ferry::stream_memory<int>;
+using imported = ferry::imported_memory<int>;
+using from_host_pool = ferry::stream_memory<int, FERRY_KIND_HOST>;
 
 // Every end, and in both directions.
 static_assert(can_copy<vector &, memory &> && can_copy<memory &, vector &>);
@@ -102,10 +108,13 @@ static_assert(can_copy<pinned_memory<int> &, ferry::array &> && can_copy<ferry::
 static_assert(can_copy<ferry::managed_memory<int> &, ferry::pitched_memory<int> &>);
 static_assert(can_copy<std::string &, device_view<char>> && can_copy<any_view<int>, device_view<int>>);
 static_assert(can_copy<strided_span<int, 2>, memory &>);
+static_assert(can_enqueue<block &, ordered &> && can_enqueue<ordered &, block &>);
+static_assert(can_enqueue<imported &, ordered &> && can_enqueue<from_host_pool &, imported &>);
 
 // A source may be const, a destination not.
 static_assert(can_copy<const vector &, memory &> && !can_copy<memory &, const vector &>);
 static_assert(can_copy<const memory &, vector &> && !can_copy<vector &, const memory &>);
+static_assert(can_copy<const ordered &, block &> && !can_copy<block &, const ordered &>);
 static_assert(can_copy<const int (&)[4], memory &> && !can_copy<memory &, const int (&)[4]>);
 static_assert(can_copy<host_view<const int>, memory &> && !can_copy<memory &, host_view<const int>>);
 static_assert(can_copy<const device_view<int> &, vector &> && can_copy<vector &, const device_view<int> &>);
@@ -123,6 +132,7 @@ static_assert(!can_copy<made_up_span, memory &> && !can_copy<int, memory &>);
 static_assert(can_copy<vector, memory &> && !can_copy<memory &, vector> && !can_copy<vector &, memory>);
 static_assert(can_enqueue<vector &, memory &> && !can_enqueue<vector, memory &>);
 static_assert(can_enqueue<host_view<int>, device_view<int>> && !can_enqueue<memory, vector &>);
+static_assert(!can_enqueue<block, memory &> && !can_enqueue<ordered, vector &> && !can_enqueue<imported, vector &>);
 static_assert(can_enqueue<strided_span<int, 2>, strided_span<int, 2>>);
 static_assert(can_copy<std::array<const int, 4>, memory &> && !can_enqueue<std::array<const int, 4>, memory &>);
 static_assert(can_enqueue<std::array<const int, 4> &, memory &> && !can_enqueue<std::array<int, 4>, memory &>);
@@ -141,6 +151,15 @@ template <class Owner> inline constexpr bool is_range<decltype(void(std::declval
 static_assert(is_viewed<void, memory &> && !is_viewed<void, memory> && !is_viewed<void, const memory>);
 static_assert(is_viewed<void, const ferry::array &> && !is_viewed<void, ferry::array>);
 static_assert(is_range<void, const pinned_memory<int> &> && !is_range<void, pinned_memory<int>>);
+static_assert(is_range<void, const block &> && !is_range<void, block> && !is_viewed<void, ordered>);
+
+// What is shared is memory with addresses that stays.
+template <class, class R> inline constexpr bool is_export = false;
+template <class R>
+inline constexpr bool is_export<decltype(void(ferry::export_memory(gpu(), std::declval<R>()))), R> = true;
+template <class R> inline constexpr bool can_export = is_export<void, R>;
+static_assert(can_export<memory &> && can_export<const ordered &> && can_export<device_view<const int>>);
+static_assert(!can_export<memory> && !can_export<ferry::array &>);
 
 static_assert(can_fill<memory &, int> && can_fill<device_view<float>, int> && can_fill<pinned_memory<char> &, char>);
 static_assert(!can_fill<const memory &, int> && !can_fill<device_view<const int>, int>);
@@ -158,6 +177,13 @@ static_assert(std::is_convertible_v<ferry::stream &, CUstream_st *> &&
               std::is_convertible_v<ferry::event &, CUevent_st *>);
 static_assert(std::is_convertible_v<ferry::array &, CUarray_st *> &&
               std::is_convertible_v<ferry::instance &, ferry_instance *>);
+static_assert(std::is_convertible_v<ferry::pinned_pool &, ferry_pinned_pool *> &&
+              std::is_convertible_v<ferry::pool &, CUmemPoolHandle_st *> &&
+              std::is_convertible_v<ferry::imported_event &, CUevent_st *>);
+// A pool gives memory, by name too; one of another process does not.
+static_assert(std::is_convertible_v<ferry::pool &, ferry::pool_view> && std::is_copy_constructible_v<ferry::pool_view>);
+static_assert(!std::is_copy_constructible_v<ferry::pool> && !std::is_copy_constructible_v<ferry::imported_pool>);
+static_assert(!std::is_convertible_v<ferry::imported_pool &, ferry::pool_view>);
 static_assert(!std::is_copy_constructible_v<ferry::instance> && std::is_nothrow_move_constructible_v<ferry::instance>);
 
 // They are taken over with what has to be known of them.
@@ -166,6 +192,10 @@ inline constexpr bool can_take_over =
     std::is_constructible_v<Owner, gpu, decltype(std::declval<Owner>().handle()), Known...>;
 static_assert(can_take_over<ferry::stream> && can_take_over<ferry::event> && can_take_over<ferry::registration>);
 static_assert(can_take_over<memory, device_view<int>> && !can_take_over<memory> && !can_take_over<pinned_memory<int>>);
+static_assert(can_take_over<pinned_memory<int>, host_view<int>>);
+static_assert(can_take_over<ferry::pinned_pool> && can_take_over<ferry::imported_event>);
+static_assert(!can_take_over<block> && !can_take_over<block, host_view<int>>);
+static_assert(!can_take_over<ordered> && !can_take_over<ordered, device_view<int>> && !can_take_over<ferry::pool>);
 static_assert(can_take_over<ferry::array, ferry::array_view> && !can_take_over<ferry::array>);
 static_assert(can_take_over<ferry::mipmapped_array, int> && !can_take_over<ferry::mipmapped_array>);
 
@@ -242,6 +272,41 @@ void copy_what_is_the_programs_own(const ferry::instance &ferry) {
     expect(ferry::describe_copy(device, back).why(), "and described");
 }
 
+void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
+    const auto pool = *ferry::pinned_pool::create(ferry);
+    const auto stream = *ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING);
+    auto back = *ferry::pinned_block<int>::create(pool, 100, stream);
+    {
+        auto sent = *ferry::pinned_block<int>::create(pool, 100);
+        auto freed = *ferry::stream_memory<int>::create(ferry, 0, 100, stream);
+        expect(sent && back && freed, "blocks and stream-ordered memory are given");
+        for (std::size_t i = 0; i < sent.size(); ++i)
+            sent[i] = static_cast<int>(i);
+        expect(ferry::copy_async(ferry, sent, freed, stream), "a block goes up");
+        expect(ferry::copy_async(ferry, freed, back, stream), "it comes back");
+        sent.set_stream(stream);
+    }
+    expect(stream.synchronize(), "all has come");
+    expect(back[99] == 99, "also from what was freed behind the copies");
+}
+
+void share(const ferry::instance &ferry) {
+    auto shared = *device_memory<int>::create(ferry, 0, 100);
+    const auto handle = ferry::export_memory(ferry, shared.view().sub(10, 5));
+    expect(handle.why(), "memory is exported");
+    expect(ferry.ipc_info(*handle)->size == 5 * sizeof(int), "as much as was named");
+    const auto stream = *ferry::stream::create(ferry, 0);
+    auto opened = *imported::open(ferry, *handle, stream);
+    expect(ferry::fill(ferry, opened, 7), "and opened");
+    std::vector<int> back(1);
+    expect(ferry::copy(ferry, shared.view().sub(14, 1), back), "it comes back");
+    expect(back[0] == 7, "it is the same");
+    const auto event = *ferry::event::create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING);
+    const auto event_handle = ferry::export_event(ferry, event);
+    expect(event_handle.why(), "an event is exported");
+    expect(stream.wait(*ferry::imported_event::open(ferry, *event_handle)), "and waited for");
+}
+
 void name_addresses() {
     int number = 0;
     expect(device_view<int>(0, 0, 7).width() == 7, "a literal 0 is an address");
@@ -278,6 +343,8 @@ int main() {
     copy_strided(ferry);
     copy_mdspans(ferry);
     copy_what_is_the_programs_own(ferry);
+    copy_in_the_order_of_a_stream(ferry);
+    share(ferry);
     name_addresses();
 
 #ifdef FERRY_HAS_EXCEPTIONS

@@ -4,8 +4,12 @@
 #include <span>
 #include <string>
 
+#include <unistd.h>
+
 #include "ferry/ferry.hpp"
 #include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/second_process.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -116,7 +120,8 @@ TEST_F(cpp, owners_destroy_once_what_they_have) {
     expect(
         "cuMemAllocPitch", "cuMemFree", [=] { return pitched_memory<int>::create(gpu, 0, 9, 5); }, device_view<int>());
     expect(
-        "cuMemHostAlloc", "cuMemFreeHost", [=] { return pinned_memory<int>::create(gpu, 100); }, host_view<int>());
+        "cuMemHostAlloc", "cuMemFreeHost", [=] { return pinned_memory<int>::create(gpu, 100, FERRY_HOST_BY_DRIVER); },
+        host_view<int>());
     expect(
         "cuArray3DCreate", "cuArrayDestroy",
         [=] { return array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 1, 16, 16)); }, array_view());
@@ -530,6 +535,391 @@ TEST_F(cpp, an_explanation_is_of_the_copy_that_would_be_made) {
     EXPECT_NE(std::string(line_of(*explained).text).find("cuMemcpy3DAsync"), std::string::npos);
     EXPECT_EQ(explain(gpu, pinned.view().shaped(9, 7), memory)->blocks, FERRY_BLOCKS_UNTIL_DONE);
     EXPECT_EQ(explain(gpu, pinned, memory).why().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+}
+
+// Pinned memory and its pools
+
+TEST_F(cpp, pinned_memory_tells_what_it_got) {
+    ferry_host_options options = {};
+    options.threads = 2;
+    result<pinned_memory<std::uint32_t>> made = pinned_memory<std::uint32_t>::create(gpu, 1000, options);
+    ASSERT_OK(made);
+    EXPECT_EQ(made->size(), 1000u);
+    EXPECT_EQ(made->block().address, made->data());
+    EXPECT_EQ(made->block().size, 4000u);
+    EXPECT_EQ(made->block().memory, FERRY_MEMORY_PINNED);
+    const pinned_memory<std::uint32_t> moved = *std::move(made);
+    EXPECT_EQ(moved.block().address, moved.data());
+    EXPECT_EQ(made->block().address, nullptr);
+    const auto from_driver = pinned_memory<std::uint32_t>::create(gpu, 1000, FERRY_HOST_BY_DRIVER);
+    ASSERT_OK(from_driver);
+    EXPECT_EQ(from_driver->block().origin, FERRY_HOST_FROM_DRIVER);
+
+    options.numa = 99;
+    expect_refusal(pinned_memory<int>::create(gpu, 1000, options).why(), FERRY_ERROR_INVALID_ARGUMENT,
+                   FERRY_SIDE_OPTIONS, FERRY_FIELD_NUMA);
+}
+
+TEST_F(cpp, pinned_memory_may_be_less_or_pageable_where_that_is_allowed) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    ferry_host_options options = {};
+    options.flags = FERRY_HOST_BY_DRIVER | FERRY_HOST_ALLOW_SMALLER;
+    driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
+    const auto smaller = pinned_memory<std::uint32_t>::create(opened.get(), 1 << 20, options);
+    ASSERT_OK(smaller);
+    EXPECT_EQ(smaller->size(), 1u << 19);
+    EXPECT_EQ(smaller->size(), smaller->block().size / 4);
+    EXPECT_EQ(smaller->view().width(), smaller->size());
+
+    options.flags = FERRY_HOST_ALLOW_PAGEABLE;
+    for (const char *const entry : {"cuMemHostRegister", "cuMemHostAlloc"})
+        driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    const auto pageable = pinned_memory<std::uint32_t>::create(opened.get(), 1 << 20, options);
+    ASSERT_OK(pageable);
+    EXPECT_EQ(pageable->size(), 1u << 20);
+    EXPECT_EQ(pageable->block().memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_EQ(pageable->block().origin, FERRY_HOST_FROM_SYSTEM);
+}
+
+std::uint64_t used_of(const pinned_pool &pool) {
+    const result<ferry_pool_stats> stats = pool.stats();
+    EXPECT_OK(stats);
+    return stats->used_current;
+}
+
+TEST_F(cpp, a_block_goes_back_to_its_pinned_pool_when_its_owner_goes) {
+    result<pinned_pool> made = pinned_pool::create(gpu);
+    ASSERT_OK(made);
+    const pinned_pool pool = *std::move(made);
+    EXPECT_FALSE(*made);
+    EXPECT_EQ(pinned_block<int>::create(*made, 10).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    {
+        auto first = pinned_block<std::uint32_t>::create(pool, 1000).or_throw();
+        auto second = pinned_block<std::uint32_t>::create(pool, 100'000).or_throw();
+        EXPECT_GE(used_of(pool), 404'000u);
+        second = std::move(first); // what it had goes back
+        EXPECT_FALSE(first);
+        EXPECT_LT(used_of(pool), 404'000u);
+        EXPECT_GE(used_of(pool), 4000u);
+        ASSERT_EQ(second.size(), 1000u);
+
+        const std::vector<std::uint32_t> sent = volume::numbers(1000);
+        std::copy(sent.begin(), sent.end(), second.begin());
+        auto memory = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
+        ASSERT_OK(copy(gpu, second, memory));
+        ASSERT_OK(fill(gpu, second, 0u));
+        ASSERT_OK(copy(gpu, memory, second));
+        EXPECT_TRUE(std::equal(sent.begin(), sent.end(), second.begin(), second.end()));
+
+        void *const released = second.release();
+        EXPECT_FALSE(second);
+        pinned_block<std::uint32_t> taken(gpu, released, {{static_cast<std::uint32_t *>(released), 1000}, {pool}});
+        taken.reset();
+        taken.reset();
+        EXPECT_EQ(used_of(pool), 0u);
+        EXPECT_TRUE(pinned_block<std::uint32_t>::create(pool, 1000));
+    }
+    EXPECT_EQ(used_of(pool), 0u);
+    EXPECT_GT(pool.stats()->used_high, 0u);
+    ASSERT_OK(pool.reset_stats());
+    EXPECT_EQ(pool.stats()->used_high, 0u);
+    ASSERT_OK(pool.trim());
+    EXPECT_EQ(pool.stats()->reserved_current, 0u);
+}
+
+TEST_F(cpp, a_block_with_a_stream_goes_back_when_the_stream_has_passed) {
+    const pinned_pool pool = pinned_pool::create(gpu).or_throw();
+    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const auto expect_waits = [&](auto make) {
+        gate held(own);
+        { const auto block = make(); }
+        EXPECT_GT(used_of(pool), 0u);
+        held.open();
+        EXPECT_EQ(used_of(pool), 0u);
+    };
+    expect_waits([&] { return pinned_block<int>::create(pool, 1000, own).or_throw(); });
+    expect_waits([&] {
+        auto block = pinned_block<int>::create(pool, 1000).or_throw();
+        block.set_stream(own);
+        return block;
+    });
+}
+
+TEST_F(cpp, a_pinned_pool_keeps_to_its_options) {
+    ferry_pinned_pool_options options = {};
+    options.limit = 1 << 20;
+    const pinned_pool pool = pinned_pool::create(gpu, options).or_throw();
+    EXPECT_EQ(pinned_block<std::byte>::create(pool, 2 << 20).why().code(), FERRY_ERROR_LIMIT);
+    options.flags = 1u << 31;
+    expect_refusal(pinned_pool::create(gpu, options).why(), FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS);
+}
+
+// Stream-ordered memory
+
+class cpp_pools : public cpp {
+protected:
+    void SetUp() override {
+        cpp::SetUp();
+        info.struct_size = sizeof info;
+        ASSERT_OK(ferry_get_device_info(gpu, 0, &info));
+        if (!info.memory_pools) GTEST_SKIP() << "no pools here";
+        own = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
+        ASSERT_TRUE(own);
+    }
+    void TearDown() override {
+        own.reset();
+        cpp::TearDown();
+    }
+    ferry_device_info info = {};
+    stream own;
+};
+
+// From pinned memory to `memory` and back.
+template <class Memory> void expect_holds_numbers(ferry_instance *gpu, Memory &memory, const stream &stream) {
+    const std::vector<std::uint32_t> sent = volume::numbers(memory.view().width());
+    std::vector<std::uint32_t> back(sent.size());
+    ASSERT_OK(copy_async(gpu, sent, memory, stream));
+    ASSERT_OK(copy_async(gpu, std::as_const(memory), back, stream));
+    ASSERT_OK(stream.synchronize());
+    EXPECT_EQ(back, sent);
+}
+
+TEST_F(cpp_pools, owners_of_pools_and_of_stream_ordered_memory_destroy_once_too) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    ferry_instance *const gpu = opened.get();
+    CUstream_st *const stream = own;
+    expect_owner_destroys(
+        driver, "cuMemPoolCreate", "cuMemPoolDestroy", [=] { return pool::create(gpu, {}); }, detail::pool_place());
+    expect_owner_destroys(
+        driver, "cuMemAllocAsync", "cuMemFreeAsync", [=] { return stream_memory<int>::create(gpu, 0, 100, stream); },
+        detail::view_and{device_view<int>(), stream});
+    const pool from = pool::create(gpu, {}).or_throw();
+    expect_owner_destroys(
+        driver, "cuMemAllocFromPoolAsync", "cuMemFreeAsync",
+        [&] { return stream_memory<int>::create(from, 100, stream); }, detail::view_and{device_view<int>(), stream});
+}
+
+TEST_F(cpp_pools, stream_ordered_memory_is_copied_and_freed_in_the_order_of_its_stream) {
+    const stream other = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const pool from = pool::create(gpu, {}).or_throw();
+    const auto used = [&] { return from.stats()->used_current; };
+    {
+        auto memory = stream_memory<std::uint32_t>::create(gpu, 0, 1000, own).or_throw();
+        EXPECT_EQ(memory.view().device(), 0);
+        EXPECT_EQ(memory.view().width(), 1000u);
+        EXPECT_EQ(memory.stream(), own.handle());
+        expect_holds_numbers(gpu, memory, own);
+
+        auto pooled = stream_memory<std::uint32_t>::create(from, 500, own).or_throw();
+        EXPECT_EQ(pooled.view().device(), 0);
+        EXPECT_GE(used(), 2000u);
+        expect_holds_numbers(gpu, pooled, own);
+        pooled.set_stream(other);
+        const auto moved = std::move(pooled);
+        EXPECT_EQ(moved.stream(), other.handle());
+        EXPECT_EQ(pooled.stream(), nullptr);
+        EXPECT_EQ(pooled.address(), 0u);
+        EXPECT_GE(used(), 2000u);
+    }
+    ASSERT_OK(own.synchronize());
+    ASSERT_OK(other.synchronize());
+    EXPECT_EQ(used(), 0u);
+    EXPECT_EQ(stream_memory<int>::create(gpu, 1000, 10, own).why().code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(stream_memory<int>::create(pool_view(), 10, own).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(cpp_pools, pools_are_asked_and_told) {
+    ferry_pool_desc desc = {};
+    desc.max_size = 1 << 26;
+    const pool made = pool::create(gpu, desc).or_throw();
+    EXPECT_EQ(made.location(), FERRY_LOCATION_DEVICE);
+    EXPECT_EQ(made.index(), 0);
+    const result<ferry_pool_info> known = made.info();
+    ASSERT_OK(known);
+    EXPECT_EQ(known->max_size, 1u << 26);
+    EXPECT_EQ(known->is_default, 0);
+    EXPECT_EQ(*made.access(0), FERRY_ACCESS_READ_WRITE);
+    EXPECT_OK(made.set_access(0, FERRY_ACCESS_READ_WRITE));
+
+    result<ferry_pool_attributes> attributes = made.attributes();
+    ASSERT_OK(attributes);
+    attributes->reuse_opportunistic = !attributes->reuse_opportunistic;
+    attributes->release_threshold = 1 << 25;
+    ASSERT_OK(made.set_attributes(*attributes));
+    EXPECT_EQ(made.attributes()->reuse_opportunistic, attributes->reuse_opportunistic);
+    EXPECT_EQ(made.attributes()->release_threshold, 1u << 25);
+
+    ASSERT_OK(stream_memory<int>::create(made, 1000, own));
+    ASSERT_OK(own.synchronize());
+    EXPECT_GT(made.stats()->reserved_current, 0u) << "kept, by the threshold";
+    EXPECT_GE(made.stats()->used_high, 4000u);
+    ASSERT_OK(made.reset_stats());
+    EXPECT_EQ(made.stats()->used_high, 0u);
+    ASSERT_OK(made.trim());
+    EXPECT_EQ(made.stats()->reserved_current, 0u);
+
+    desc.index = 1000;
+    const status refused = pool::create(gpu, desc).why();
+    EXPECT_EQ(refused.code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(refused.field(), FERRY_FIELD_INDEX);
+}
+
+TEST_F(cpp_pools, the_pools_of_a_device_are_named_and_set) {
+    const pool_view usual = pool_view::default_of(gpu, FERRY_LOCATION_DEVICE, 0).or_throw();
+    EXPECT_EQ(pool_view::current_of(gpu, FERRY_LOCATION_DEVICE, 0)->handle(), usual.handle());
+    EXPECT_EQ(usual.info()->is_default, 1);
+    {
+        const pool made = pool::create(gpu, {}).or_throw();
+        ASSERT_OK(made.make_current());
+        EXPECT_EQ(pool_view::current_of(gpu, FERRY_LOCATION_DEVICE, 0)->handle(), made.handle());
+        auto memory = stream_memory<std::uint32_t>::create(gpu, 0, 1000, own).or_throw();
+        EXPECT_GE(made.stats()->used_current, 4000u);
+        ASSERT_OK(usual.make_current());
+        EXPECT_EQ(pool_view::current_of(gpu, FERRY_LOCATION_DEVICE, 0)->handle(), usual.handle());
+    }
+    if (device_count() > 1) {
+        ferry_pool_desc desc = {};
+        desc.index = 1;
+        const pool there = pool::create(gpu, desc).or_throw();
+        const result<pool_view> found = pool_view::of(gpu, there);
+        ASSERT_OK(found);
+        EXPECT_EQ(found->index(), 1);
+        const stream stream = stream::create(gpu, 1).or_throw();
+        auto memory = stream_memory<std::uint32_t>::create(*found, 1000, stream).or_throw();
+        EXPECT_EQ(memory.view().device(), 1);
+        expect_holds_numbers(gpu, memory, stream);
+    }
+    EXPECT_EQ(pool_view::of(gpu, nullptr).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(cpp_pools, memory_of_a_pool_in_host_memory_is_the_hosts) {
+    if (!info.host_memory_pools) GTEST_SKIP() << "no pools in host memory here";
+    ferry_pool_desc desc = {};
+    desc.location = FERRY_LOCATION_HOST;
+    const pool made = pool::create(gpu, desc).or_throw();
+    ASSERT_OK(made.set_access(0, FERRY_ACCESS_READ_WRITE));
+    auto memory = stream_memory<std::uint32_t, FERRY_KIND_HOST>::create(made, 1000, own).or_throw();
+    expect_holds_numbers(gpu, memory, own);
+    EXPECT_EQ(memory.view().pointer()[999], volume::numbers(1000)[999]);
+    EXPECT_EQ(stream_memory<int>::create(made, 10, own).why().code(), FERRY_ERROR_KIND);
+    const pool on_device = pool::create(gpu, {}).or_throw();
+    const auto refused = stream_memory<int, FERRY_KIND_HOST>::create(on_device, 10, own);
+    EXPECT_EQ(refused.why().code(), FERRY_ERROR_KIND);
+}
+
+// Sharing
+
+constexpr std::uint32_t event_flags = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;
+
+TEST_F(cpp, what_is_exported_is_what_the_view_names) {
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
+    const result<ferry_ipc_handle> handle = export_memory(gpu, memory.view().sub(100, 50));
+    ASSERT_OK(handle);
+    {
+        auto opened = imported_memory<std::uint32_t>::open(gpu, *handle, nullptr).or_throw();
+        EXPECT_EQ(opened.address(), memory.address() + 400) << "this process's own";
+        EXPECT_EQ(opened.view().width(), 50u);
+        EXPECT_EQ(opened.view().device(), 0);
+        ASSERT_OK(fill(gpu, opened, 7u));
+        const auto moved = std::move(opened);
+        EXPECT_EQ(opened.address(), 0u);
+    }
+    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "closed already";
+    std::vector<std::uint32_t> found(1);
+    ASSERT_OK(copy(gpu, memory.view().sub(149, 1), found));
+    EXPECT_EQ(found[0], 7u);
+
+    const auto pitched = pitched_memory<std::byte>::create(gpu, 0, 100, 3).or_throw();
+    const result<ferry_ipc_handle> image = export_memory(gpu, pitched);
+    ASSERT_OK(image);
+    ferry_ipc_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_OK(ferry_ipc_get_info(gpu, &*image, &info));
+    EXPECT_EQ(info.size, pitched.view().row_pitch() * 2 + 100);
+
+    EXPECT_EQ(export_memory(gpu, memory.view().sub(0, 0)).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(export_memory(gpu, memory.view().sub(990, 20)).why().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    expect_refusal(imported_memory<int>::open(gpu, {}, nullptr).why(), FERRY_ERROR_HANDLE, FERRY_SIDE_NONE,
+                   FERRY_FIELD_HANDLE);
+    const auto wrong_kind = imported_memory<int, FERRY_KIND_HOST>::open(gpu, *handle, nullptr);
+    EXPECT_EQ(wrong_kind.why().code(), FERRY_ERROR_KIND);
+    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "nothing is left";
+}
+
+TEST_F(cpp, an_imported_event_is_an_event) {
+    const event made = event::create(gpu, 0, event_flags).or_throw();
+    const result<ferry_ipc_handle> handle = export_event(gpu, made);
+    ASSERT_OK(handle);
+    const stream own = stream::create(gpu, 0).or_throw();
+    const imported_event opened = imported_event::open(gpu, *handle).or_throw();
+    ASSERT_OK(opened.record(own));
+    ASSERT_OK(own.wait(opened));
+    ASSERT_OK(opened.synchronize());
+    EXPECT_TRUE(*opened.is_done());
+    EXPECT_EQ(export_event(gpu, event::create(gpu, 0).or_throw()).why().code(), FERRY_ERROR_NOT_SHAREABLE);
+    EXPECT_EQ(imported_event::open(gpu, {}).why().code(), FERRY_ERROR_HANDLE);
+}
+
+// What one process gives to the other; the descriptor of the pool follows.
+struct shared_things {
+    ferry_ipc_handle memory, filled, pool, pool_memory;
+};
+
+// Opens them, reads what is in the memory once it has been filled, and doubles it in the pool's.
+FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
+    const instance gpu = instance::open(options_under_test()).or_throw();
+    const auto given = channel.receive<shared_things>();
+    const int descriptor = channel.receive_descriptor();
+    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const imported_event filled = imported_event::open(gpu, given.filled).or_throw();
+    const auto source = imported_memory<std::uint32_t>::open(gpu, given.memory, own).or_throw();
+    const imported_pool pool = imported_pool::open(gpu, given.pool, descriptor).or_throw();
+    close(descriptor);
+    EXPECT_EQ(pool.location(), FERRY_LOCATION_DEVICE);
+    EXPECT_EQ(pool.info()->is_imported, 1);
+    auto destination = imported_memory<std::uint32_t>::open(gpu, given.pool_memory, own).or_throw();
+
+    std::vector<std::uint32_t> numbers(source.view().width());
+    EXPECT_OK(own.wait(filled));
+    EXPECT_OK(copy_async(gpu, source, numbers, own));
+    EXPECT_OK(own.synchronize());
+    for (std::uint32_t &number : numbers)
+        number *= 2;
+    EXPECT_OK(copy(gpu, numbers, destination));
+    return 0;
+}
+
+TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
+    if (!(info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) GTEST_SKIP() << "no pools to share here";
+    ferry_pool_desc desc = {};
+    desc.handle_types = FERRY_HANDLE_POSIX_FD;
+    const pool pool = pool::create(gpu, desc).or_throw();
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
+    auto doubled = stream_memory<std::uint32_t>::create(pool, 1000, own).or_throw();
+    const event filled = event::create(gpu, 0, event_flags).or_throw();
+    const result<exported_pool> exported = export_pool(gpu, pool, FERRY_HANDLE_POSIX_FD);
+    ASSERT_OK(exported);
+    const shared_things given = {export_memory(gpu, memory).or_throw(), export_event(gpu, filled).or_throw(),
+                                 exported->handle, export_memory(gpu, doubled).or_throw()};
+    std::vector<std::uint32_t> sent = volume::numbers(1000), back(1000);
+    {
+        second_process other("doubles_what_it_is_given");
+        ASSERT_OK(copy_async(gpu, sent, memory, own));
+        ASSERT_OK(filled.record(own));
+        other->send(given);
+        other->send_descriptor(static_cast<int>(exported->os_handle));
+        close(static_cast<int>(exported->os_handle));
+        ASSERT_EQ(other.wait(), 0);
+    }
+    ASSERT_OK(copy(gpu, doubled, back));
+    for (std::uint32_t &number : sent)
+        number *= 2;
+    EXPECT_EQ(back, sent);
+    EXPECT_EQ(
+        export_pool(gpu, *pool_view::default_of(gpu, FERRY_LOCATION_DEVICE, 0), FERRY_HANDLE_POSIX_FD).why().code(),
+        FERRY_ERROR_NOT_SHAREABLE);
 }
 
 // Refusals
