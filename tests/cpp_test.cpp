@@ -730,6 +730,26 @@ TEST_F(cpp_pools, stream_ordered_memory_is_copied_and_freed_in_the_order_of_its_
     EXPECT_EQ(stream_memory<int>::create(pool_view(), 10, own).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_that_it_was_told) {
+    const stream other = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const pool from = pool::create(gpu, {}).or_throw();
+    ferry_pool_attributes attributes = from.attributes().or_throw();
+    attributes.reuse_follow_event_dependencies = 0;
+    attributes.reuse_opportunistic = 0;
+    attributes.reuse_internal_dependencies = 0;
+    ASSERT_OK(from.set_attributes(attributes)); // so memory is given out again on the stream where it was freed
+    for (const bool is_told : {true, false}) {
+        auto memory = stream_memory<int>::create(from, 1000, own).or_throw();
+        const std::uint64_t address = memory.address();
+        ASSERT_OK(own.synchronize());
+        const gate held(own);
+        if (is_told) memory.set_stream(other);
+        memory.reset();
+        const auto next = stream_memory<int>::create(from, 1000, other).or_throw();
+        EXPECT_EQ(next.address() == address, is_told);
+    }
+}
+
 TEST_F(cpp_pools, pools_are_asked_and_told) {
     ferry_pool_desc desc = {};
     desc.max_size = 1 << 26;
