@@ -12,8 +12,6 @@ struct letter {
     ferry_ipc_handle memory, filled;
 };
 
-void check(std::int32_t status) { ferry::status(status).or_throw(); }
-
 int main() try {
     std::vector<int> sent(1 << 20, 42), received(sent.size());
     int ends[2], ended = 1;
@@ -23,29 +21,25 @@ int main() try {
     close(ends[importer ? 1 : 0]); // so that each hears when the other has gone
     const auto ferry = ferry::instance::open().or_throw();
     const auto stream = ferry::stream::create(ferry, 0).or_throw();
-    letter letter;
     if (importer) {
         constexpr std::uint32_t shared = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;
         const auto filled = ferry::event::create(ferry, 0, shared).or_throw();
         auto memory = ferry::device_memory<int>::create(ferry, 0, sent.size()).or_throw();
-        check(ferry_ipc_export_memory(ferry, memory.address(), 0, &letter.memory, nullptr));
-        check(ferry_ipc_export_event(ferry, filled, &letter.filled, nullptr));
+        const letter letter = {ferry::export_memory(ferry, memory).or_throw(),
+                               ferry::export_event(ferry, filled).or_throw()};
         ferry::copy_async(ferry, sent, memory, stream).or_throw();
         filled.record(stream).or_throw(); // before the other is told: it waits for the last record
         if (write(other, &letter, sizeof letter) != sizeof letter) return 1;
         if (waitpid(importer, &ended, 0) != importer || ended) return 1; // it closes first, then the memory goes
         return std::printf("another process has read %zu numbers\n", sent.size()) < 0;
     }
-    CUevent_st *filled = nullptr;
-    std::uint64_t address = 0;
+    letter letter;
     if (recv(other, &letter, sizeof letter, MSG_WAITALL) != sizeof letter) return 1;
-    check(ferry_ipc_import_memory(ferry, &letter.memory, &address, nullptr));
-    check(ferry_ipc_import_event(ferry, &letter.filled, &filled, nullptr));
+    const auto memory = ferry::imported_memory<int>::open(ferry, letter.memory, stream).or_throw();
+    const auto filled = ferry::imported_event::open(ferry, letter.filled).or_throw();
     stream.wait(filled).or_throw();
-    ferry::copy_async(ferry, ferry::device_view<int>(0, address, sent.size()), received, stream).or_throw();
+    ferry::copy_async(ferry, memory, received, stream).or_throw();
     stream.synchronize().or_throw();
-    check(ferry_ipc_close_event(ferry, filled));
-    check(ferry_ipc_close_memory(ferry, address, nullptr));
     return received != sent;
 } catch (const ferry::error &error) {
     std::fprintf(stderr, "%s\n", error.what());
