@@ -1,11 +1,12 @@
 // Sharing memory, pools and events with another process through ferry. The second process is a fresh start of this
 // program, on the same driver, which plays the role above each test.
-#include <atomic>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <thread>
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "memory/ipc_handle.h"
@@ -649,6 +650,65 @@ TEST_F(ipc, an_exporter_killed_while_its_memory_is_copied_takes_nothing_away) {
     EXPECT_TRUE(holds(address, 6, size));
     EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
     EXPECT_OK(raw().cuCtxSynchronize());
+}
+
+// A killed process keeps its number until its parent has asked how it ended.
+TEST(process_identity, a_process_is_gone_from_its_death_on_and_so_is_an_earlier_one_of_its_number) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const ferry::process_identity itself = ferry::own_process();
+        if (::write(ends[1], &itself, sizeof itself) == sizeof itself) pause();
+        _exit(1);
+    }
+    ferry::process_identity other = {};
+    ASSERT_EQ(read(ends[0], &other, sizeof other), static_cast<ssize_t>(sizeof other));
+    const ferry::process_identity own = ferry::own_process();
+    EXPECT_EQ(other.number, static_cast<std::uint64_t>(child));
+    EXPECT_TRUE(ferry::is_same_machine(other, own));
+    EXPECT_FALSE(ferry::is_same(other, own));
+    EXPECT_FALSE(ferry::is_gone(other, own));
+    ferry::process_identity earlier = other, foreign = other;
+    --earlier.start_time;
+    ++foreign.number_space;
+    EXPECT_TRUE(ferry::is_gone(earlier, own));
+    EXPECT_EQ(kill(child, SIGKILL), 0);
+    siginfo_t ended = {};
+    EXPECT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+    EXPECT_TRUE(ferry::is_gone(other, own)) << "dead, and not yet asked after";
+    EXPECT_EQ(waitpid(child, nullptr, 0), child);
+    EXPECT_TRUE(ferry::is_gone(other, own));
+    EXPECT_FALSE(ferry::is_gone(foreign, own)) << "nothing is known of another namespace";
+    close(ends[0]);
+    close(ends[1]);
+}
+
+FERRY_SECOND_PROCESS(imports_into_a_context_that_ends) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
+    CUctx_st *adopted = nullptr;
+    EXPECT_OK(ferry_context_create(ferry.get(), 0, 0, &adopted));
+    EXPECT_OK(ferry_context_adopt(ferry.get(), 0, adopted));
+    const std::uint64_t there = import_memory(ferry.get(), of_memory);
+    CUevent_st *const event = import_event(ferry.get(), of_event);
+    EXPECT_OK(ferry_context_destroy(ferry.get(), adopted));
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), there, nullptr), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_ipc_close_event(ferry.get(), event), FERRY_ERROR_INVALID_ARGUMENT);
+    const std::uint64_t here = import_memory(ferry.get(), of_memory);
+    EXPECT_TRUE(holds(here, 1, small)) << "opened anew, in the primary context";
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), here, nullptr));
+    return 0;
+}
+
+TEST_F(ipc, imports_end_with_the_context_that_they_were_opened_in) {
+    ferry_memory memory(basic.get(), small);
+    fill(memory, 1, small);
+    ferry_event event(basic.get());
+    second_process other("imports_into_a_context_that_ends");
+    other->send(export_memory(basic.get(), memory));
+    other->send(export_event(basic.get(), event));
+    EXPECT_EQ(other.wait(), 0);
 }
 
 TEST_F(ipc, what_a_gone_exporter_made_is_refused) {

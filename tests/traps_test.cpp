@@ -235,68 +235,6 @@ TEST_F(pool_trap, trap_10_owners_keep_access_and_no_context_or_attribute_is_reli
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-// 13: one register call of 512 GiB or more fails on recent drivers. Here of 64 KiB; a large registration is given in
-// pieces, and a large block by the driver's own allocation: they degrade, never fail.
-class with_a_register_limit : public ferry_test {
-protected:
-    static constexpr std::uint64_t limit = 64 << 10;
-    void SetUp() override {
-        ferry_test::SetUp();
-        ferry_options options = driver.options();
-        inner = options.get_proc;
-        largest = 0;
-        options.get_proc_user = this;
-        options.get_proc = [](void *self, const char *name, int version) -> void * {
-            void *const entry = static_cast<with_a_register_limit *>(self)->inner(nullptr, name, version);
-            if (std::string(name) != "cuMemHostRegister") return entry;
-            next = reinterpret_cast<PFN_cuMemHostRegister_v6050>(entry);
-            return reinterpret_cast<void *>(&refuse_large);
-        };
-        unlimited = open_or_fail(options);
-        options.register_chunk = limit - 4096;
-        limited = open_or_fail(options);
-    }
-    void TearDown() override {
-        unlimited.reset();
-        limited.reset();
-        ferry_test::TearDown();
-    }
-    static CUresult CUDAAPI refuse_large(void *address, size_t size, unsigned flags) {
-        largest = std::max<std::uint64_t>(largest, size);
-        return size < limit ? next(address, size, flags) : CUDA_ERROR_INVALID_VALUE;
-    }
-    static inline PFN_cuMemHostRegister_v6050 next = nullptr;
-    static inline std::uint64_t largest = 0;
-    void *(*inner)(void *, const char *, int) = nullptr;
-    fault_driver driver{raw_entry_points()};
-    instance_owner unlimited, limited;
-};
-
-TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the_copy_is_whole) {
-    constexpr std::uint64_t page = 4096, size = 3 * limit + 100;
-    auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * limit));
-    const std::vector<std::byte> told = random_bytes(4 * limit, 13);
-    std::memcpy(pages, told.data(), told.size());
-    EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0), FERRY_SUCCESS) << "else this would prove nothing";
-    for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{24}}) {
-        largest = 0;
-        ASSERT_OK(ferry_host_register(limited.get(), pages + lead, size, 0));
-        EXPECT_LE(largest, limit - page);
-        test_place device(place_kind::device, {.width = size});
-        device.fill(1);
-        const auto address = reinterpret_cast<std::uint64_t>(pages) + lead;
-        EXPECT_OK(ferry_copy_bytes(limited.get(), device.address(), address, size, nullptr));
-        EXPECT_EQ(std::memcmp(device.read().data(), told.data() + lead, size), 0);
-        EXPECT_OK(ferry_host_unregister(limited.get(), pages + lead));
-    }
-    for (ferry_instance *const instance : {limited.get(), unlimited.get()}) {
-        void *block = nullptr;
-        EXPECT_OK(ferry_host_alloc(instance, size, 0, &block));
-        EXPECT_OK(ferry_host_free(instance, block));
-    }
-    std::free(pages);
-}
-
 // 11: legacy handles name the allocation and lose the offset, each opening counts, and at home they do not open.
 FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
     const instance_owner ferry = open_or_fail(options_under_test());
@@ -373,6 +311,68 @@ TEST_F(trap, trap_12_what_an_imported_pool_cannot_do_is_refused_by_name) {
     EXPECT_EQ(close(static_cast<int>(descriptor)), 0);
     EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
     EXPECT_OK(ferry_pool_destroy(basic.get(), pool));
+}
+
+// 13: one register call of 512 GiB or more fails on recent drivers. Here of 64 KiB; a large registration is given in
+// pieces, and a large block by the driver's own allocation: they degrade, never fail.
+class with_a_register_limit : public ferry_test {
+protected:
+    static constexpr std::uint64_t limit = 64 << 10;
+    void SetUp() override {
+        ferry_test::SetUp();
+        ferry_options options = driver.options();
+        inner = options.get_proc;
+        largest = 0;
+        options.get_proc_user = this;
+        options.get_proc = [](void *self, const char *name, int version) -> void * {
+            void *const entry = static_cast<with_a_register_limit *>(self)->inner(nullptr, name, version);
+            if (std::string(name) != "cuMemHostRegister") return entry;
+            next = reinterpret_cast<PFN_cuMemHostRegister_v6050>(entry);
+            return reinterpret_cast<void *>(&refuse_large);
+        };
+        unlimited = open_or_fail(options);
+        options.register_chunk = limit - 4096;
+        limited = open_or_fail(options);
+    }
+    void TearDown() override {
+        unlimited.reset();
+        limited.reset();
+        ferry_test::TearDown();
+    }
+    static CUresult CUDAAPI refuse_large(void *address, size_t size, unsigned flags) {
+        largest = std::max<std::uint64_t>(largest, size);
+        return size < limit ? next(address, size, flags) : CUDA_ERROR_INVALID_VALUE;
+    }
+    static inline PFN_cuMemHostRegister_v6050 next = nullptr;
+    static inline std::uint64_t largest = 0;
+    void *(*inner)(void *, const char *, int) = nullptr;
+    fault_driver driver{raw_entry_points()};
+    instance_owner unlimited, limited;
+};
+
+TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the_copy_is_whole) {
+    constexpr std::uint64_t page = 4096, size = 3 * limit + 100;
+    auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * limit));
+    const std::vector<std::byte> told = random_bytes(4 * limit, 13);
+    std::memcpy(pages, told.data(), told.size());
+    EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0), FERRY_SUCCESS) << "else this would prove nothing";
+    for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{24}}) {
+        largest = 0;
+        ASSERT_OK(ferry_host_register(limited.get(), pages + lead, size, 0));
+        EXPECT_LE(largest, limit - page);
+        test_place device(place_kind::device, {.width = size});
+        device.fill(1);
+        const auto address = reinterpret_cast<std::uint64_t>(pages) + lead;
+        EXPECT_OK(ferry_copy_bytes(limited.get(), device.address(), address, size, nullptr));
+        EXPECT_EQ(std::memcmp(device.read().data(), told.data() + lead, size), 0);
+        EXPECT_OK(ferry_host_unregister(limited.get(), pages + lead));
+    }
+    for (ferry_instance *const instance : {limited.get(), unlimited.get()}) {
+        void *block = nullptr;
+        EXPECT_OK(ferry_host_alloc(instance, size, 0, &block));
+        EXPECT_OK(ferry_host_free(instance, block));
+    }
+    std::free(pages);
 }
 
 // 16: a plain dlsym("cuMemGetAddressRange") finds the first version, with 32-bit sizes.
