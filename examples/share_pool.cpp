@@ -14,16 +14,14 @@ struct letter {
 void check(std::int32_t status) { ferry::status(status).or_throw(); }
 
 // `call` is sendmsg or recvmsg, which carry a descriptor beside the bytes (cmsg(3)).
-template <class Call> bool travel(Call call, int other, letter &letter, std::int64_t &descriptor) {
+template <class Call> int travel(Call call, int other, letter &letter, std::int64_t descriptor) {
     iovec bytes = {&letter, sizeof letter};
     alignas(cmsghdr) char beside[CMSG_SPACE(sizeof(int))];
     msghdr message = {nullptr, 0, &bytes, 1, beside, sizeof beside, 0};
     auto *const header = reinterpret_cast<cmsghdr *>(beside);
     header->cmsg_len = CMSG_LEN(sizeof(int)), header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS;
     int &passed = *reinterpret_cast<int *>(CMSG_DATA(header)) = static_cast<int>(descriptor);
-    const bool went = call(other, &message, MSG_WAITALL) == sizeof letter;
-    descriptor = passed;
-    return went;
+    return call(other, &message, MSG_WAITALL) == sizeof letter ? passed : -1;
 }
 
 int main() { // errors are thrown, and what is not caught ends the program with a message
@@ -44,16 +42,17 @@ int main() { // errors are thrown, and what is not caught ends the program with 
         ferry::copy(ferry, sent, ferry::device_view<int>(0, address, sent.size())).or_throw();
         check(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &letter.pool, &descriptor, nullptr));
         check(ferry_ipc_export_memory(ferry, address, 0, &letter.memory, nullptr)); // after its pool
-        if (!travel(sendmsg, ends[0], letter, descriptor) || waitpid(importer, &ended, 0) != importer) return 1;
+        if (travel(sendmsg, ends[0], letter, descriptor) < 0 || waitpid(importer, &ended, 0) != importer) return 1;
         check(ferry_device_free_async(ferry, address, nullptr)); // who imports closes first
         check(ferry_pool_destroy(ferry, pool));
         return ended;
     }
-    if (!travel(recvmsg, ends[1], letter, descriptor)) return 1;
+    if ((descriptor = travel(recvmsg, ends[1], letter, -1)) < 0) return 1;
     check(ferry_ipc_import_pool(ferry, &letter.pool, descriptor, &pool, nullptr));
     check(ferry_ipc_import_memory(ferry, &letter.memory, &address, nullptr));
     ferry::copy(ferry, ferry::device_view<int>(0, address, sent.size()), received).or_throw();
     check(ferry_ipc_close_memory(ferry, address, nullptr));
+    ferry.synchronize(0).or_throw(); // memory closes in the order of a stream, and before its pool
     check(ferry_ipc_close_pool(ferry, pool));
     return received != sent;
 }

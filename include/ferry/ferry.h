@@ -1735,7 +1735,8 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
  * Blocking:      may wait for the device.
  * Ownership:     the import is gone.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _POOL for what this instance has not imported; _IN_USE while memory from
- *                it is imported, through another instance of this process too; the driver's own.
+ *                it is imported, through another instance of this process too, and perhaps until the stream has passed
+ *                the close of such memory; the driver's own.
  * Driver:        cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
