@@ -831,12 +831,14 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
 FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address);
 
 /*
- * Frees what ferry_device_alloc, ferry_device_alloc_pitched or ferry_managed_alloc gave. 0 is allowed.
+ * Frees what ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
+ * ferry_pool_alloc_async gave. 0 is allowed.
  *
  * Thread-safety: safe.
  * Blocking:      until running work on the device has ended, as cuMemFree does.
  * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS if it is neither device nor managed memory; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is neither device nor managed memory nor of a pool;
+ *                _IMPORTED for memory of another process (ferry_ipc_close_memory); the driver's own.
  * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
@@ -1121,7 +1123,7 @@ FERRY_API int32_t ferry_array_describe(ferry_instance *instance, struct CUarray_
                                        uint32_t *element_size);
 
 /* What kind of memory lies at an address. */
-#define FERRY_MEMORY_PAGEABLE 0 /* nothing the driver knows: ordinary host memory, or no memory at all */
+#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
 #define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
 #define FERRY_MEMORY_DEVICE 2
 #define FERRY_MEMORY_MANAGED 3
@@ -1139,7 +1141,8 @@ typedef struct ferry_address_info {
 } ferry_address_info;
 
 /*
- * What is this address? Fills `info` up to info->struct_size.
+ * What is this address? Fills `info` up to info->struct_size. Memory of a pool in host memory is pinned to the devices
+ * that have access to the pool and pageable to the others; it is told as it is to the current context's, else device 0.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1546,7 +1549,8 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
  *                was before; _DEVICE for no such device, and for NONE on the pool's own (READ_WRITE there is a
  *                success); _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
  * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
- *                cuMemAllocFromPoolAsync, cuMemAlloc, cuMemcpy3DAsync, cuStreamSynchronize, cuMemFree.
+ *                cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync,
+ *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
  */
 FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
                                         int32_t access);
@@ -1875,7 +1879,9 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  *                read or, to a host destination, until the copy is complete. ferry_explain_async tells.
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
  * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the part
- *                that fails. What goes wrong later comes back from a later call that synchronises.
+ *                that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, between memory from pools of two
+ *                devices neither of which has access to the other's pool. What goes wrong later comes back from a later
+ *                call that synchronises.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
