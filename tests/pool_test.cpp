@@ -447,7 +447,10 @@ TEST_F(pools, copies_between_devices_are_captured_where_one_context_reaches_both
                                                                    destination.describe(statement::stated), 64, 8);
                         ferry_error_info error = new_error();
                         ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+                        auto told = sized<ferry_explanation>();
+                        const std::int32_t explained = ferry_explain_async(instance, &copy, *stream, &told, nullptr);
                         const std::int32_t status = ferry_copy_async(instance, &copy, *stream, &error);
+                        EXPECT_EQ(explained, status);
                         const captured graph(*stream);
                         ASSERT_TRUE(graph.runs) << "a refusal breaks no capture";
                         expect_context_kept();
@@ -457,6 +460,7 @@ TEST_F(pools, copies_between_devices_are_captured_where_one_context_reaches_both
                             continue;
                         }
                         ASSERT_OK(status) << describe(error);
+                        EXPECT_STREQ(told.driver_call, "cuMemcpy3DAsync");
                         ASSERT_OK(raw().cuGraphLaunch(graph.runs, *stream));
                         synchronize();
                         EXPECT_EQ(destination.read(), source.picture());

@@ -412,6 +412,15 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
         ferry_stream_create(late, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream) || ferry_event_create(late, 0, 0, &event))
         std::exit(3);
     if (device_count() > 1) ferry_peer_enable(late, 0, 1); // where there is access
+    if (is_supported(place_kind::pool)) {
+        ferry_pool_desc pool_desc = {};
+        pool_desc.struct_size = sizeof pool_desc;
+        CUmemoryPool pool = nullptr;
+        std::uint64_t pooled = 0;
+        if (ferry_pool_create(late, &pool_desc, &pool, nullptr) ||
+            ferry_pool_alloc_async(late, pool, 4096, stream, &pooled))
+            std::exit(6);
+    }
     const auto source = reinterpret_cast<std::uint64_t>(pinned);
     for (int i = 0; i < 16; ++i)
         if (ferry_copy_bytes_async(late, address, source, 1 << 20, stream, nullptr)) std::exit(4);
@@ -473,6 +482,45 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
     EXPECT_OK(ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr));
     EXPECT_EQ(device.read(), host.picture());
+}
+
+TEST_F(pool_trap, trap_17_a_forked_child_is_told_so_of_pools_too) {
+    CUstream stream = nullptr;
+    std::uint64_t address = 0;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(ferry_pool_alloc_async(faulty.get(), pool, 64, stream, &address));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        ferry_pool_desc desc = {};
+        desc.struct_size = sizeof desc;
+        ferry_pool_info info = {};
+        info.struct_size = sizeof info;
+        CUmemoryPool made = nullptr;
+        std::uint64_t more = 0;
+        ferry_instance *const it = faulty.get();
+        const std::int32_t statuses[] = {
+            ferry_device_alloc_async(it, FERRY_DEVICE_UNKNOWN, 64, stream, &more),
+            ferry_device_alloc_async(it, 0, 64, nullptr, &more),
+            ferry_pool_alloc_async(it, pool, 64, nullptr, &more),
+            ferry_device_free_async(it, address, stream),
+            ferry_pool_create(it, &desc, &made, nullptr),
+            ferry_pool_get_info(it, pool, &info),
+            ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE),
+            ferry_pool_trim(it, pool, 0),
+            ferry_pool_destroy(it, pool),
+        };
+        const bool all_told = std::all_of(std::begin(statuses), std::end(statuses),
+                                          [](std::int32_t status) { return status <= FERRY_STATUS_DRIVER_BASE; });
+        ferry_close(faulty.release());
+        _exit(all_told ? 17 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
+    EXPECT_OK(ferry_device_free_async(faulty.get(), address, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
 // 18: a loop over rows is never an answer: one call, whatever the shape, and no second for a million narrow rows.
