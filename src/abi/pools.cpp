@@ -34,7 +34,8 @@ constexpr std::int32_t pool_status(std::int32_t status) noexcept {
     CUcontext context = nullptr;
     int device_of_stream = 0;
     if (CUresult result = cu.cuStreamGetCtx(stream, &context)) return to_failure(result);
-    if (failure failed = instance.contexts.device_of(context, device_of_stream)) return failed;
+    if (!instance.contexts.find(context, device_of_stream))
+        if (failure failed = instance.contexts.device_of(context, device_of_stream)) return failed;
     if (device == device_of_stream) return {.status = call_optional(cu.cuMemAllocAsync, &address, size, stream)};
     CUmemoryPool pool = nullptr;
     if (failure failed = instance.pools.get_current({FERRY_LOCATION_DEVICE, device}, pool)) return failed;

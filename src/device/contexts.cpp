@@ -43,9 +43,14 @@ void device_contexts::forget(CUcontext context) noexcept {
             slots_[device].in_use.store(slots_[device].primary, std::memory_order_release);
 }
 
-failure device_contexts::find_device_of_current(CUcontext current, int &device) const noexcept {
+bool device_contexts::find(CUcontext context, int &device) const noexcept {
     for (device = 0; device < count_; ++device)
-        if (slots_[device].in_use.load(std::memory_order_relaxed) == current) return {};
+        if (slots_[device].in_use.load(std::memory_order_relaxed) == context) return true;
+    return false;
+}
+
+failure device_contexts::find_device_of_current(CUcontext current, int &device) const noexcept {
+    if (find(current, device)) return {};
     CUdevice handle = 0;
     if (CUresult result = cu_.cuCtxGetDevice(&handle)) return to_failure(result);
     for (device = 0; device < count_; ++device)

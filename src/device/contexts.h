@@ -35,6 +35,8 @@ public:
         return count_ == 1 ? failure{} : find_device_of_current(current, device);
     }
     failure device_of(CUcontext context, int &device) const noexcept;
+    // The device that the context is used for; false for a context that is used for none. Asks nobody.
+    bool find(CUcontext context, int &device) const noexcept;
 
 private:
     [[gnu::noinline]] failure find_device_of_current(CUcontext current, int &device) const noexcept;
