@@ -220,7 +220,9 @@ TEST_F(pool_trap, trap_10_owners_keep_access_and_no_context_or_attribute_is_reli
     std::uint64_t address = 0;
     ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, stream, &address));
     CUcontext owner = context;
-    EXPECT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *answers[] = {&owner};
+    EXPECT_OK(raw().cuPointerGetAttributes(1, asked, answers, address));
     EXPECT_EQ(owner, nullptr);
     test_place host(place_kind::pinned, {.width = 4096});
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // where the driver's own copy has killed the process
