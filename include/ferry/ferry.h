@@ -1338,7 +1338,8 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
  * Ownership:     the memory is gone: to ferry_get_address_info and to full checks from this call on.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for memory of another process
  *                (ferry_ipc_close_memory); _ADDRESS for what is not the beginning of an allocation or was freed
- *                already; the driver's own.
+ *                already, except memory of ferry_device_alloc: freed twice in stream order it is not told from memory
+ *                that lives, and the process may crash, as with the driver; the driver's own.
  * Driver:        cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);

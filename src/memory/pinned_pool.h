@@ -41,11 +41,12 @@ private:
     struct slab;
     struct wait;
 
-    // A stream for as long as it is not destroyed: another may then have its handle, so that what was freed on "the same
-    // stream" must be waited for all the same, which costs next to nothing where it is the same in fact.
+    // A stream. Once it is destroyed another may have its handle, but not its number, which older drivers do not tell: so
+    // what was freed on "the same stream" is waited for all the same, which costs next to nothing where it is the same.
     struct stream_key {
         CUcontext context;
         const void *stream;
+        unsigned long long number; // 0: not told
         bool operator==(const stream_key &) const noexcept = default;
     };
 
@@ -82,7 +83,8 @@ private:
         stream_key on; // where it was recorded last; the context is the event's
         block *held;
         wait *previous, *next; // in a queue or among the spare ones
-        std::uint64_t number;  // in the order of frees
+        std::uint64_t began;   // when it was about to be recorded,
+        std::uint64_t number;  // and when it had been: in the order of frees
         bool is_asked;         // by a thread that does not hold the mutex: stays where it is
     };
     struct stream_queue {
@@ -117,6 +119,8 @@ private:
 
     block *find_allocated(const void *address) noexcept;
     static wait *first_unasked(const stream_queue &queue) noexcept;
+    static std::size_t count_unasked(const stream_queue &queue) noexcept; // no further than is asked
+    static wait *unasked_at(const stream_queue &queue, std::size_t index) noexcept;
     static stream_queue *find_queue(const class_state &of, const stream_key &on) noexcept;
     context_events *find_events(CUcontext context) noexcept;
 
@@ -134,9 +138,11 @@ private:
     failure make_event(CUcontext context, CUevent &event) noexcept;
     failure record(block &leaving, const stream_use &use, lock &held) noexcept;
 
-    // Asks the next stream, as they take turns, for the block that has waited there longest. Null if it is not done: then
-    // one turn is used up, or all if there is nobody to ask.
+    // Asks the next stream, as they take turns, for a block that is done: the last one first, for one that is done tells
+    // of those before it, then halfway to the one that has waited longest. What else is found done becomes ready. Null if
+    // nothing is: then one turn is used up, or all if there is nobody to ask.
     block *ask(class_state &of, unsigned &turns, lock &held) noexcept;
+    void release_before(const wait &done, stream_queue &queue) noexcept;
     static unsigned count_queues(const class_state &of) noexcept;
     // Asks until all that is done is ready.
     void collect(lock &held) noexcept;

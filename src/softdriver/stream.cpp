@@ -139,6 +139,15 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
     });
 }
 
+CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
+    return enter([&](driver &cu) {
+        require(id);
+        stream &on = find_stream(cu, handle);
+        if (!on.id) on.id = cu.next_id++;
+        *id = on.id;
+    });
+}
+
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *owner) {
     return enter([&](driver &cu) {
         require(owner);
