@@ -36,8 +36,12 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
                                                      : memory_kind::device;
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;
     facts.pool = pool;
-    facts.range_start = range_start;
-    facts.range_size = range_size;
+    // Of a host pool's memory that the device has no access to, the start is told from the pool's own beginning, as if that
+    // lay at 0 (seen on CUDA 13.0, H200): where the allocation begins is not known then.
+    if (address - range_start < range_size) {
+        facts.range_start = range_start;
+        facts.range_size = range_size;
+    }
     // What a kernel of the current context would use; device memory has one address everywhere.
     facts.device_address = facts.kind == memory_kind::device ? address : device_address;
     return {};
