@@ -859,6 +859,45 @@ TEST_F(pinned_pools, make_no_call_of_the_driver_without_a_stream) {
     }
 }
 
+TEST_F(pinned_pools, ask_one_event_for_all_the_blocks_before_it) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    pool_owner counted = new_pool(instance.get());
+    constexpr int count = 16; // of 2 MiB: one of them shares no slab
+    void *blocks[count];
+    const auto allocate_all = [&] {
+        for (void *&block : blocks)
+            block = allocate(counted, 2 << 20);
+    };
+    const auto free_all = [&] {
+        for (void *const block : blocks)
+            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), block, first));
+    };
+    allocate_all();
+    free_all();
+    ASSERT_OK(raw().cuStreamSynchronize(first));
+    driver.reset_counts();
+    allocate_all();
+    EXPECT_EQ(driver.calls("cuEventQuery"), 1);
+    EXPECT_EQ(stats_of(counted).reserved_current, count * (std::uint64_t{2} << 20));
+    // Half of them are behind the gate: the answer about the others is found, and theirs is waited for.
+    std::set<void *> passed(blocks, blocks + count / 2);
+    for (int i = 0; i < count / 2; ++i)
+        EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first));
+    ASSERT_OK(raw().cuStreamSynchronize(first));
+    {
+        gate held(first);
+        for (int i = count / 2; i < count; ++i)
+            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first));
+        driver.reset_counts();
+        for (int i = 0; i < count / 2; ++i)
+            EXPECT_EQ(passed.erase(blocks[i] = allocate(counted, 2 << 20)), 1u);
+        EXPECT_EQ(driver.calls("cuEventQuery"), 2);
+    }
+    for (int i = 0; i < count / 2; ++i)
+        EXPECT_OK(ferry_pinned_pool_free(counted.get(), blocks[i]));
+}
+
 TEST_F(pinned_pools, do_not_grow_for_a_stream_that_stands_still) {
     gate held(first);
     std::vector<void *> blocks;

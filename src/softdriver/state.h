@@ -83,7 +83,6 @@ using capture_ptr = std::shared_ptr<capture>;
 struct stream {
     CUstream handle = nullptr;
     context *owner = nullptr;
-    std::uint64_t id = 0; // given when it is first asked for
     unsigned flags = CU_STREAM_DEFAULT;
     int priority = 0;
     unsigned queue = 0;

@@ -142,9 +142,7 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
     return enter([&](driver &cu) {
         require(id);
-        stream &on = find_stream(cu, handle);
-        if (!on.id) on.id = cu.next_id++;
-        *id = on.id;
+        *id = find_stream(cu, handle).id;
     });
 }
 
