@@ -315,7 +315,7 @@ TEST_F(ipc, nulls_are_refused_and_nothing_to_close_is_a_success) {
     EXPECT_EQ(ferry_ipc_export_memory(basic.get(), 1, 1, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_export_pool(basic.get(), nullptr, 1, &handle, &os_handle, nullptr),
               FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(os_handle, 0);
+    EXPECT_EQ(os_handle, -1);
     EXPECT_EQ(ferry_ipc_export_event(basic.get(), nullptr, &handle, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_import_memory(basic.get(), nullptr, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(address, 0u);
@@ -366,7 +366,7 @@ TEST_F(ipc, what_cannot_be_shared_is_refused_by_name) {
     const auto refuses_pool = [&](CUmemPoolHandle_st *pool) {
         expect_refusal(ferry_ipc_export_pool(basic.get(), pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, &error),
                        error, FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
-        EXPECT_EQ(os_handle, 0);
+        EXPECT_EQ(os_handle, -1);
     };
     CUmemPoolHandle_st *standard = nullptr;
     ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_DEVICE, 0, &standard));

@@ -228,6 +228,9 @@ TEST_F(pinned, what_is_wrong_with_the_options_is_named) {
 
 TEST_F(pinned, a_block_is_told_up_to_the_size_that_the_caller_knows_and_needs_no_options) {
     ferry_host_block block = new_block();
+    block.struct_size =
+        offsetof(ferry_host_block, size); // whoever is not told the address and the size could not use it
+    EXPECT_EQ(ferry_host_alloc_with_options(basic.get(), 4096, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
     block.struct_size = offsetof(ferry_host_block, origin);
     block.origin = 77;
     ASSERT_OK(ferry_host_alloc_with_options(counted.get(), page, nullptr, &block, nullptr));

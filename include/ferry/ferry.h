@@ -19,16 +19,17 @@
  *             What is given a device works in the context that ferry uses for it (see Contexts), and the first such
  *             call may take as long as ferry_context_retain_primary. What is not works in the current one, else in
  *             device 0's. Memory, arrays, streams and events end with the context they were made in, if nobody ends
- *             them before.
- *   Structs   ferry_options, ferry_array_desc, ferry_error_info and what ferry fills (ferry_report, ferry_device_info,
- *             ferry_peer_info, ferry_address_info, ferry_explanation) begin with struct_size: set it to sizeof the
- *             struct. Programs built against an older header, with smaller structs, are served. Of larger ones, the
+ *             them before; of host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) only its being pinned ends then.
+ *             The driver's pools belong to no context.
+ *   Structs   Options, descriptions, ferry_error_info and whatever ferry fills begin with struct_size: set it to sizeof
+ *             the struct. Programs built against an older header, with smaller structs, are served. Of larger ones, the
  *             bytes that this library does not know must be zero in what it reads, and are zeroed in what it fills
  *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info of 1 to 7
- *             is not filled. ferry_place, ferry_copy_desc and ferry_fill_desc never change; their reserved fields must
- *             be zero.
+ *             is not filled. ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have none and never
+ *             change; reserved fields must be zero.
  *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
- *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close.
+ *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close, and
+ *             what ends a thing while another call is using that thing.
  *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
  *             --default-macro-constant-type signed. Callbacks have C's calling convention.
  */
@@ -115,7 +116,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_HANDLE (-25)          /* no handle of ferry's, one that was damaged, or what it names is gone */
 #define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before this one was started */
 #define FERRY_ERROR_POOL (-27)            /* the pool of this memory has not been imported; no imported pool */
-#define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, allocated from or exported */
+#define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, destroyed or allocated from */
 #define FERRY_ERROR_NOT_SHAREABLE (-29)   /* such memory, such a pool or such an event cannot be shared */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
@@ -316,7 +317,8 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
 
 /*
  * Closes an instance: releases the contexts it retained and frees it. What was made through the instance (memory,
- * registrations, arrays, streams, events, contexts) is the caller's to free before. Harmless at process exit, after the
+ * registrations, arrays, streams, events, contexts, pools, imports) is the caller's to free before: what is left stays
+ * as it is, and nobody can free host memory and pinned pools then. Harmless at process exit, after the
  * driver has gone, and in the child of a fork. NULL is allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
@@ -640,10 +642,11 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
 
 /* These two, cast to a pointer, (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL stand for the default
  * streams of a context, and which one that is depends on the call: of a copy the calling thread's current context, else
- * that of the destination's device; of a fill the one of the memory's device; of the calls below the current one, else
- * device 0's. To wait for what was enqueued on a default stream, take ferry_context_synchronize, or a stream of your
- * own to begin with. NULL is the legacy one also in programs compiled with --default-stream per-thread: those pass
- * FERRY_STREAM_PER_THREAD. */
+ * that of the destination's device; where a call is about memory or a pool of one device (fills, stream-ordered memory)
+ * the current one if it is of that device, else the one that ferry uses for it; of all other calls the current one,
+ * else device 0's. Where a context of another device may be current, name a stream. To wait for what was enqueued on a
+ * default stream, take ferry_context_synchronize, or a stream of your own to begin with. NULL is the legacy one also in
+ * programs compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD. */
 #define FERRY_STREAM_LEGACY 1
 #define FERRY_STREAM_PER_THREAD 2
 
@@ -847,11 +850,12 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
 #define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to get, and cuMemFreeHost takes it too */
 #define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing it is anyway */
 #define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing it is anyway */
-#define FERRY_HOST_ALLOW_SMALLER 16u  /* rather less than nothing: see least_size */
-#define FERRY_HOST_ALLOW_PAGEABLE 32u /* rather pageable memory than none */
+#define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see least_size */
+#define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
 
 /*
- * Allocates `size` bytes of pinned host memory, zeroed or not, usable and mapped on every device, aligned to a page.
+ * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page; what it
+ * holds is not defined.
  * `flags`: 0 or FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED.
  * It is mapped in huge pages where the system gives them, touched by several threads and registered with the driver,
  * several times as fast as the driver's own allocation; where that fails, and for the flags _WRITE_COMBINED and
@@ -882,7 +886,7 @@ typedef struct ferry_host_options {
     int32_t device;      /* of FERRY_NUMA_DEVICE */
     int32_t numa_node;   /* of FERRY_NUMA_NODE */
     uint32_t threads;    /* that touch it first, the caller's among them, 1 to 64; 0: as many as help */
-    uint64_t least_size; /* of FERRY_HOST_ALLOW_SMALLER: bytes; less than this is none. 0: any size */
+    uint64_t least_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to do with; 0: any */
 } ferry_host_options;
 
 /* Where a block of host memory came from. */
@@ -903,8 +907,8 @@ typedef struct ferry_host_block {
 /*
  * ferry_host_alloc with a choice of place and of what to do where there is too little: after the driver's own
  * allocation has failed too, first, with FERRY_HOST_ALLOW_SMALLER, half as much, and half of that, down to least_size;
- * then, with FERRY_HOST_ALLOW_PAGEABLE, the whole size unpinned. `options` may be NULL. Fills `block` up to
- * block->struct_size.
+ * then, with FERRY_HOST_ALLOW_PAGEABLE, the whole size unpinned. `options` may be NULL; fields whose flag or mode is
+ * not set are not read. Fills `block` up to block->struct_size, which must reach beyond `size`.
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_host_alloc.
@@ -935,15 +939,16 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
  * Pins `size` bytes of the caller's own memory where they lie, for every device. What is larger than the
  * register_chunk of ferry_options is registered in pieces of that size: all of them or, on failure, none. Copies and
  * fills on the same instance may cross from one piece or registration into the next, and copies may leave them for
- * pageable memory: the driver refuses that, ferry then runs one call for each part (see ferry_copy).
+ * pageable memory: the driver refuses that, ferry then runs one call for each part (see ferry_copy). The program's own
+ * calls of the driver cannot.
  * `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
  *
  * Thread-safety: safe.
  * Blocking:      yes: pages are faulted in and pinned.
  * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
  *                with its context, as for ferry_host_alloc.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's own (already registered,
- *                in part even: -1712). Nothing is registered then.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's own
+ *                (already registered, in part even: -1712). Nothing is registered then.
  * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
  */
 FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags);
@@ -955,7 +960,8 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is the caller's as before.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what ferry itself registered (ferry_host_free takes that);
- *                the driver's own (not registered: -1713). All pieces are given up, and the first error is returned.
+ *                the driver's own (not registered: -1713). All pieces are given up, and the first error is returned:
+ *                there is nothing left to try again.
  * Driver:        cuMemHostUnregister, once for each piece.
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
@@ -1177,9 +1183,9 @@ typedef struct ferry_pinned_pool_options {
 
 /*
  * Makes a pool. It takes memory from the system as it is needed, and keeps it until ferry_pinned_pool_trim or _destroy:
- * 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less where the limit is
- * near. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0, whatever
- * is current, and that must not end before the pool. `options` may be NULL.
+ * 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less where the limit
+ * is near. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0,
+ * whatever is current, and that must not end before the pool. `options` may be NULL.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1197,7 +1203,8 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  * Thread-safety: no other call on this pool may be running or come later.
  * Blocking:      until the streams have passed the frees, as ferry_host_free.
  * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then. The driver's own; the pool is
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then, and a pool that is left so
+ *                at ferry_close stays in memory for good. The driver's own; the pool is
  *                gone all the same, and memory that the driver did not take back is lost.
  * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
@@ -1205,22 +1212,23 @@ FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
 
 /*
  * Allocates `size` bytes that the host may use at once: no stream has to do with them any more. Aligned to 256 bytes,
- * and to 4096 if `size` is a multiple of that or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
- * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
+ * and to 4096 if `size` is a multiple of that or more than 30 KiB. Sizes are rounded up to classes, eight to each power
+ * of two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
  *
  * Thread-safety: safe.
- * Blocking:      only where the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, where it first has to give
- *                back what is free in other sizes because of its limit.
+ * Blocking:      only where the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, where it first has to
+ *                give back what is free in other sizes because of its limit.
  * Ownership:     *address is the caller's until it is freed, on a stream or not.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT where neither what is free nor the pool's limit
- *                serves: a later call may succeed, when streams have passed their frees; as ferry_host_alloc.
+ *                serves: unless `size` itself is more than the limit, a later call may succeed, when streams have
+ *                passed their frees; as ferry_host_alloc.
  * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address);
 
 /*
- * Allocates `size` bytes for work on `stream`: what is enqueued there from now on may use them. The host may touch them
- * only as that work does, after the stream has come so far. A block that was freed on the same stream is given out at
+ * Allocates `size` bytes for work on `stream`: what is enqueued there from now on may use them. The host must wait
+ * until the stream has come so far before it touches them. A block that was freed on the same stream is given out at
  * once; where the pool is at its limit, or cannot grow, `stream` is made to wait for a block that was freed on another
  * one.
  *
@@ -1228,14 +1236,15 @@ FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
  * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
  * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured, _UNSUPPORTED.
- * Driver:        cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use; cuEventQuery; as
- *                ferry_host_alloc.
+ * Driver:        cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use; cuEventQuery;
+ *                as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
                                                 void **address);
 
 /*
- * Gives a block back that nothing uses any more. NULL is allowed. May also be called from a host function of a stream.
+ * Gives a block back that nothing of the caller's uses any more; what an allocation made its stream wait for is the
+ * pool's care. NULL is allowed. May also be called from a host function of a stream.
  *
  * Thread-safety: safe.
  * Blocking:      never, nor while others are in the driver.
@@ -1254,7 +1263,7 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address)
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
  *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. The block is still the caller's then.
- * Driver:        cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
+ * Driver:        cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
 
@@ -1314,10 +1323,10 @@ FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
 /*
  * Allocates `size` bytes in the order of `stream`, from the current pool of `device`: usable for what is enqueued there
  * from now on, elsewhere after an event. `device` is FERRY_DEVICE_UNKNOWN for the stream's own; with a default stream
- * it must be named, and the stream is that of the context that ferry uses for it or, if that one is of the device, of
- * the current one. The current context never decides where memory lies. Size 0 gives an address of no bytes.
- * Under capture the allocation becomes part of the graph, and only a place that states its device is known to ferry
- * until the graph is launched.
+ * it must be named (else _DEVICE). The current context never decides where memory lies. Size 0 gives an address of no
+ * bytes, which may be 0.
+ * Under capture the allocation becomes part of the graph. Until that is launched the driver does not know the address,
+ * so copies and fills of it must state kind DEVICE and the device.
  *
  * Thread-safety: safe.
  * Blocking:      does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
@@ -1373,9 +1382,8 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
                                     struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
- * Destroys a pool once all that was allocated from it has been freed: until then the memory can be used and freed, but
- * the pool itself is gone at once. Where it was its device's current pool, the default one is current again. NULL is
- * allowed.
+ * Destroys a pool: the handle is invalid at once, memory from it lives until it is freed. Where it was its location's
+ * current pool, the default one is current again. NULL is allowed.
  *
  * Thread-safety: safe; no other call may be using the pool.
  * Blocking:      may wait for the device.
@@ -1472,7 +1480,7 @@ typedef struct ferry_pool_attributes {
     int32_t reuse_follow_event_dependencies; /* what another stream freed, where an event orders the two streams */
     int32_t reuse_opportunistic;             /* what another stream freed, if it happens to be done */
     int32_t reuse_internal_dependencies;     /* what another stream freed, by making this one wait for it */
-    uint64_t release_threshold; /* kept when a stream, event or context is waited for; the driver's default: 0 */
+    uint64_t release_threshold;              /* bytes kept when a stream, event or context is waited for; at first 0 */
 } ferry_pool_attributes;
 
 /*
@@ -1540,15 +1548,15 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
 /*
  * Lets `device` reach all memory of `pool`, or takes that away. Peer access between contexts does not do it. It is
  * asked first whether `device` can; after setting it the driver is asked again, and once for each pool and device data
- * is sent there and back: some machines have lost it without an error. Not for imported pools, from which nothing can
- * be allocated: there the importer's first copy tells.
+ * is sent there and back: some machines have lost it without an error. An imported pool is accepted; only that test is
+ * left out, since nothing can be allocated from it.
  *
  * Thread-safety: safe.
  * Blocking:      while the driver maps the memory, milliseconds; may wait for the device.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_PEER_ACCESS: `device` cannot reach the pool's, or the data was lost, and access is as it
  *                was before; _DEVICE for no such device, and for NONE on the pool's own (READ_WRITE there is a
- *                success); _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ *                success); _INVALID_ARGUMENT (other values of `access` too), _UNSUPPORTED; the driver's own.
  * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync,
  *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
@@ -1577,9 +1585,11 @@ FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPo
  * exporter for the importer's before it frees it. So the importer closes first: memory that the exporter has freed
  * meanwhile may be given out anew and change under the importer, and nobody is told.
  * What this process itself exported it imports as what it is, counted in the same way: closing then ends nothing.
- * Imports belong to the instance; what is open at ferry_close stays so until its context ends. Of memory from pools, and
- * of pools, the driver counts no imports: where two instances of one process import the same, the first to close it
+ * Imports belong to the instance; what is open at ferry_close stays so until its context ends. Of memory from pools,
+ * and of pools, the driver counts no imports: where two instances of one process import the same, the first to close it
  * ends it for both.
+ * A process that ends takes nothing from the other: what is mapped stays readable. What is allocated in the order of a
+ * stream may be exported at once; its use is what events order.
  * What can be shared: memory of ferry_device_alloc (legacy IPC); pools made with a handle type, and memory from them;
  * events made with FERRY_EVENT_INTERPROCESS. Not: default pools, managed, pinned and array memory. Host memory is
  * shared by the system's own means, and registered by each process.
@@ -1641,7 +1651,7 @@ FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t add
 /*
  * Makes a handle for a pool, by one of the handle types it was made with. With FERRY_HANDLE_POSIX_FD, *os_handle is a
  * file descriptor that has to travel too, over a Unix socket, and with FERRY_HANDLE_WIN32 a HANDLE; with
- * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1.
+ * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1, as after a failure.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1722,8 +1732,9 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
 
 /*
  * Ends one import of memory; `address` is the one that was given, or any within. With the last one the mapping goes:
- * memory of a pool in the order of `stream`, as with ferry_device_free_async, other memory when running work on the
- * device has ended; `stream` is not read for that. 0 is allowed.
+ * memory of a pool in the order of `stream`, as with ferry_device_free_async, so that stream must come after all use of
+ * any of the imports; other memory when running work on the device has ended, and `stream` is not read for that. 0 is
+ * allowed.
  *
  * Thread-safety: safe.
  * Blocking:      until running work has ended, but for memory of a pool.
@@ -1879,10 +1890,10 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  *                memory to host memory: they wait for earlier work on the stream, and until a pageable source has been
  *                read or, to a host destination, until the copy is complete. ferry_explain_async tells.
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
- * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the part
- *                that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, between memory from pools of two
- *                devices neither of which has access to the other's pool. What goes wrong later comes back from a later
- *                call that synchronises.
+ * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
+ *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, between memory from pools of
+ *                two devices neither of which has access to the other's pool. What goes wrong later comes back from a
+ *                later call that synchronises.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,

@@ -1,4 +1,6 @@
 // Pinned host memory and registrations.
+#include <cstddef>
+
 #include "abi/instance.h"
 #include "base/sized.h"
 #include "driver/result.h"
@@ -24,7 +26,9 @@ failure allocate(ferry_instance &instance, const host_request &request, ferry_ho
 
 failure allocate_as_told(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
                          ferry_host_block *block) noexcept {
-    if (!plausible_size(block->struct_size)) return abi_mismatch(block->struct_size, sizeof *block);
+    // A block whose address the caller does not get would be lost.
+    if (!plausible_size(block->struct_size) || block->struct_size < offsetof(ferry_host_block, origin))
+        return abi_mismatch(block->struct_size, sizeof *block);
     if (!size) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE};
     host_request request;
     if (failure failed = read_host_options(options, size, instance.pinned, request)) return failed;
