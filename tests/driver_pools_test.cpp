@@ -349,7 +349,7 @@ TEST_F(driver_pools_test, a_current_pool_lies_on_its_own_device) {
     test_pool elsewhere(props_of_device(1));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuDeviceSetMemPool(0, elsewhere));
     CUmemoryPool pool = nullptr;
-    EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE, raw().cuDeviceGetMemPool(&pool, device_count()));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuDeviceGetMemPool(&pool, device_count()));
 }
 
 TEST_F(driver_pools_test, places_name_the_pools_of_devices_too) {

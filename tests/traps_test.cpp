@@ -481,7 +481,7 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << WEXITSTATUS(status);
     EXPECT_OK(ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr));
     EXPECT_EQ(device.read(), host.picture());
 }
@@ -512,14 +512,14 @@ TEST_F(pool_trap, trap_17_a_forked_child_is_told_so_of_pools_too) {
             ferry_pool_trim(it, pool, 0),
             ferry_pool_destroy(it, pool),
         };
-        const bool all_told = std::all_of(std::begin(statuses), std::end(statuses),
-                                          [](std::int32_t status) { return status <= FERRY_STATUS_DRIVER_BASE; });
+        const auto *const untold = std::find_if(std::begin(statuses), std::end(statuses),
+                                                [](std::int32_t status) { return status > FERRY_STATUS_DRIVER_BASE; });
         ferry_close(faulty.release());
-        _exit(all_told ? 17 : 1);
+        _exit(untold == std::end(statuses) ? 17 : 20 + static_cast<int>(untold - std::begin(statuses)));
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << WEXITSTATUS(status);
     EXPECT_OK(ferry_device_free_async(faulty.get(), address, stream));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuStreamDestroy(stream));

@@ -14,8 +14,9 @@
 namespace ferry {
 namespace {
 
-failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy, const shape &shape, copy_form form,
-                     CUstream stream, resolved_ends &ends) noexcept {
+[[gnu::always_inline]] inline failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
+                                                   const shape &shape, copy_form form, CUstream stream,
+                                                   resolved_ends &ends) noexcept {
     // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.
     const bool need_host_kind = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
     if (failure failed = resolve_place(instance.cu, copy.source, shape.source.span,
@@ -59,7 +60,11 @@ failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy
 // Graphs do not take the calls that name contexts. They take the plain ones, which find all memory but that of pools:
 // that they check against the current context, whichever stream the copy is on (docs/driver.md).
 [[gnu::cold, gnu::noinline]] failure enter_for_graph(ferry_instance &instance, const shape &shape, CUstream stream,
-                                                     CUcontext of_stream, context_scope &scope) noexcept {
+                                                     CUcontext of_stream, plan_facts &facts, copy_plan &plan,
+                                                     context_scope &scope) noexcept {
+    if (!is_being_captured(instance.cu, stream)) return {};
+    facts.is_captured = true;
+    plan = plan_copy(shape, facts);
     end_contexts others;
     if (!belongs_to_current_context(stream))
         if (failure failed = find_contexts(instance, shape, -1, others)) return failed;
@@ -91,8 +96,8 @@ struct prepared_copy {
 
 // Everything before the driver's call; then `then(prepared)`, with the copy's context current.
 template <class Then>
-inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
-                       Then then) noexcept {
+[[gnu::always_inline]] inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
+                                              CUstream stream, Then then) noexcept {
     prepared_copy prepared;
     shape &shape = prepared.shape;
     if (failure failed = lay_out(copy, instance.limits, shape)) return failed;
@@ -114,25 +119,33 @@ inline failure prepare(ferry_instance &instance, const ferry_copy_desc &copy, co
     if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
         return failed;
     prepared.plan = plan_copy(shape, prepared.facts);
-    if (!prepared.plan.names_contexts || form == copy_form::synchronous || !is_being_captured(instance.cu, stream))
-        return then(prepared);
-    prepared.facts.is_captured = true;
-    prepared.plan = plan_copy(shape, prepared.facts);
     context_scope graph_scope(instance.cu);
-    if (failure failed = enter_for_graph(instance, shape, stream, choice.wanted, graph_scope)) return failed;
+    if (prepared.plan.names_contexts && form == copy_form::asynchronous)
+        if (failure failed =
+                enter_for_graph(instance, shape, stream, choice.wanted, prepared.facts, prepared.plan, graph_scope))
+            return failed;
     return then(prepared);
 }
 
-failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept {
+// Where the driver refuses a copy because host memory is registered in pieces, one call for each.
+[[gnu::cold, gnu::noinline]] void run_refused_in_parts(ferry_instance &instance, const shape &shape,
+                                                       const plan_facts &facts, const end_contexts &contexts,
+                                                       CUstream stream, failure &result) noexcept {
+    const host_ranges &ranges = instance.pinned.ranges();
+    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, ranges))
+        result = run_in_parts(instance.cu, ranges, shape, facts, contexts, stream);
+}
+
+// In one piece: what a submission costs beside the driver's call is mostly calls and cold code.
+[[gnu::flatten]] failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
+                              CUstream stream) noexcept {
     return prepare(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
         const auto &[shape, facts, plan, choice] = prepared;
         end_contexts contexts = {choice.wanted, choice.wanted};
         if (plan.names_contexts)
             if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
-        const failure result = run_driver_route(instance.cu, shape, plan, form, contexts, stream);
-        const host_ranges &ranges = instance.pinned.ranges();
-        if (result && result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, ranges))
-            return run_in_parts(instance.cu, ranges, shape, facts, contexts, stream);
+        failure result = run_driver_route(instance.cu, shape, plan, form, contexts, stream);
+        if (result) run_refused_in_parts(instance, shape, facts, contexts, stream, result);
         return result;
     });
 }

@@ -225,14 +225,16 @@ failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_
     use = {stream, {choice.wanted, name_of(stream), 0}};
     if (belongs_to_current_context(stream))
         if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (cu_.cuStreamGetId)
-        if (CUresult result = cu_.cuStreamGetId(stream, &use.key.number)) return to_failure(result);
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     const std::int32_t status = call_optional(cu_.cuStreamIsCapturing, stream, &capturing);
     // The second is the legacy stream's: one that it synchronises with is being captured.
     if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))
         return {.status = FERRY_ERROR_CAPTURE};
-    return {.status = status};
+    if (status || !cu_.cuStreamGetId) return {.status = status};
+    const relaxed_capture_mode relaxed(cu_); // the question breaks a capture of this thread's (CUDA 13.0)
+    if (!relaxed.entered()) return relaxed.why();
+    if (cu_.cuStreamGetId(stream, &use.key.number)) use.key.number = 0;
+    return {};
 }
 
 pinned_pool::wait *pinned_pool::first_unasked(const stream_queue &queue) noexcept {

@@ -90,6 +90,12 @@ failure memory_pools::destroy(CUmemoryPool pool) noexcept {
             records_.remove(static_cast<std::size_t>(record - records_.begin()));
         }
     }
+    // Where a host location's current pool is destroyed, the driver goes on naming it (CUDA 13.0).
+    const pool_location of = known.where;
+    CUmemoryPool current = nullptr, standard = nullptr;
+    if (known.pool && of.location != FERRY_LOCATION_DEVICE && !get_current(of, current) && current == pool &&
+        !get_default(of, standard))
+        (void)set_current(of, standard);
     const std::int32_t status = call_optional(cu_.cuMemPoolDestroy, pool);
     if (status && known.pool) {
         const lock_guard lock(mutex_);

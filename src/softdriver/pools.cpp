@@ -228,7 +228,8 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *handle, CUdevice ordinal) {
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *handle, CUdevice ordinal) {
     return enter([&](driver &cu) {
-        require(handle);
+        require(handle && ordinal >= 0 &&
+                static_cast<std::size_t>(ordinal) < cu.devices.size()); // no INVALID_DEVICE (seen)
         *handle = find_device(cu, ordinal).pools.current->handle;
     });
 }
