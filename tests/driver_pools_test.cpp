@@ -297,6 +297,33 @@ TEST_F(driver_pools_test, trimming_keeps_what_is_in_use) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
+TEST_F(driver_pools_test, a_pool_for_other_processes_gives_back_as_any_other) {
+    CUmemPoolProps props = props_of_device(0);
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    test_stream stream;
+    test_pool pool(props);
+    pool.keep_everything();
+    const CUdeviceptr kept = pool.allocate(8 * mib, stream);
+    EXPECT_EQ(32 * mib, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    const auto allocate_and_free = [&] {
+        const CUdeviceptr gone = pool.allocate(64 * mib, stream);
+        EXPECT_EQ(96 * mib, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+        EXPECT_OK(raw().cuMemFreeAsync(gone, stream));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+    };
+    allocate_and_free();
+    EXPECT_EQ(96 * mib, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    EXPECT_OK(raw().cuMemPoolTrimTo(pool, 0));
+    EXPECT_EQ(32 * mib, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    EXPECT_EQ(8 * mib, pool.number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    EXPECT_EQ(96 * mib, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+    pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+    allocate_and_free();
+    EXPECT_EQ(32 * mib, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    EXPECT_OK(raw().cuMemFreeAsync(kept, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
 TEST_F(driver_pools_test, a_pool_grows_to_its_largest_size_and_no_further) {
     CUmemPoolProps props = props_of_device(0);
     props.maxSize = 64 * mib;

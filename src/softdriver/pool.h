@@ -71,8 +71,8 @@ struct pool {
         if (exporter) reserved.now -= bytes;
         --live;
     }
-    // What others may have mapped is never given back (the manual, on pools for sharing).
-    bool gives_back() const { return (handle_types == CU_MEM_HANDLE_TYPE_NONE || destroyed) && !exporter; }
+    // One for other processes does, whatever the manual says of those (seen on CUDA 13.0, H200).
+    bool gives_back() const { return !exporter; }
 
     bool on_device() const { return location.type == CU_MEM_LOCATION_TYPE_DEVICE; }
 };
