@@ -220,7 +220,7 @@ TEST_F(driver_ipc_test, an_event_for_others_has_no_timing) {
     std::memset(&forged, 0x5a, sizeof forged);
     EXPECT_RESULT(CUDA_ERROR_MAP_FAILED, raw().cuIpcOpenEventHandle(&opened, forged));
     test_event local(CU_EVENT_DISABLE_TIMING);
-    EXPECT_NE(CUDA_SUCCESS, raw().cuIpcGetEventHandle(&forged, local));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuIpcGetEventHandle(&forged, local));
     test_stream stream;
     EXPECT_OK(raw().cuEventQuery(shared));
     EXPECT_OK(raw().cuEventRecord(shared, stream));
@@ -230,6 +230,8 @@ TEST_F(driver_ipc_test, an_event_for_others_has_no_timing) {
 FERRY_SECOND_PROCESS(waits_for_an_event_of_another) {
     CUevent event = nullptr;
     EXPECT_OK(raw().cuIpcOpenEventHandle(&event, channel.receive<CUipcEventHandle>()));
+    CUipcEventHandle again{};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuIpcGetEventHandle(&again, event));
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuEventQuery(event));
     test_stream stream;
     EXPECT_OK(raw().cuStreamWaitEvent(stream, event, 0));
@@ -287,6 +289,43 @@ TEST_F(driver_ipc_test, a_record_in_another_process_is_waited_for_here) {
     EXPECT_OK(raw().cuEventRecord(event, stream)); // the last record counts, whoever made it
     EXPECT_OK(raw().cuEventSynchronize(event));
     other->arrive();
+    EXPECT_EQ(0, other.wait());
+}
+
+FERRY_SECOND_PROCESS(outlives_events_of_another) {
+    CUevent opened_before = nullptr;
+    CUevent opened_after = nullptr;
+    EXPECT_OK(raw().cuIpcOpenEventHandle(&opened_before, channel.receive<CUipcEventHandle>()));
+    channel.arrive();
+    EXPECT_OK(raw().cuIpcOpenEventHandle(&opened_after, channel.receive<CUipcEventHandle>())); // both are destroyed
+    test_stream stream;
+    for (const CUevent event : {opened_before, opened_after})
+        EXPECT_OK(raw().cuEventQuery(event));
+    EXPECT_OK(raw().cuEventRecord(opened_before, stream));
+    EXPECT_OK(raw().cuEventSynchronize(opened_before));
+    for (const CUevent event : {opened_before, opened_after})
+        EXPECT_OK(raw().cuEventDestroy(event));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, an_event_that_its_process_has_destroyed_still_opens_and_counts_as_passed) {
+    test_stream stream;
+    CUevent first = nullptr;
+    CUevent second = nullptr;
+    CUipcEventHandle of_first{};
+    CUipcEventHandle of_second{};
+    ASSERT_OK(raw().cuEventCreate(&first, for_others));
+    ASSERT_OK(raw().cuEventCreate(&second, for_others));
+    EXPECT_OK(raw().cuIpcGetEventHandle(&of_first, first));
+    EXPECT_OK(raw().cuIpcGetEventHandle(&of_second, second));
+    EXPECT_OK(raw().cuEventRecord(first, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    second_process other("outlives_events_of_another");
+    other->send(of_first);
+    other->await();
+    EXPECT_OK(raw().cuEventDestroy(first));
+    EXPECT_OK(raw().cuEventDestroy(second));
+    other->send(of_second);
     EXPECT_EQ(0, other.wait());
 }
 

@@ -21,7 +21,8 @@ struct foreign_record {
     void wait() const { event->wait(ticket); }
 };
 std::optional<foreign_record> find_foreign(const event &of) {
-    const std::uint64_t last = of.shared ? of.shared->last_ticket() : 0;
+    if (!of.shared || of.shared->is_gone()) return std::nullopt;
+    const std::uint64_t last = of.shared->last_ticket();
     if (last == of.ticket) return std::nullopt;
     return foreign_record{of.shared, last};
 }
@@ -29,14 +30,15 @@ std::optional<foreign_record> find_foreign(const event &of) {
 void record(driver &cu, stream &on, event &recorded) {
     work marker;
     std::uint64_t ticket = 0;
-    if (const auto shared = recorded.shared) {
+    const auto shared = recorded.shared && !recorded.shared->is_gone() ? recorded.shared : nullptr;
+    if (shared) {
         ticket = shared->take_ticket();
         marker.body = [shared, ticket] { shared->finish(ticket); };
     }
     try {
         recorded.recorded = enqueue(cu, on, std::move(marker));
     } catch (...) {
-        if (recorded.shared) recorded.shared->finish(ticket);
+        if (shared) shared->finish(ticket);
         throw;
     }
     recorded.ticket = ticket;
@@ -73,7 +75,7 @@ CUresult cuEventCreate(CUevent *handle, unsigned flags) {
         auto made = std::make_unique<event>();
         if (is_shared) {
             const std::uint32_t slot = publish(cu, shared_kind::event);
-            made->shared = std::make_shared<shared_event>(cu.own, slot);
+            made->shared = std::make_shared<shared_event>(cu.own, cu.own->name_of(slot));
         }
         made->owner = &current;
         made->flags = flags;

@@ -67,12 +67,12 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent of) {
     return enter([&](driver &cu) {
         require(handle);
         const event *const shared = cu.events.find(of);
-        require(shared, CUDA_ERROR_INVALID_HANDLE);
-        require(shared->shared && shared->shared->is_own());
+        require(shared && shared->shared && shared->shared->is_own(), CUDA_ERROR_INVALID_HANDLE);
         shared->shared->name().write_to(*handle);
     });
 }
 
+// The event may have been destroyed meanwhile: then it counts as passed.
 CUresult cuIpcOpenEventHandle(CUevent *opened, CUipcEventHandle handle) {
     return enter_context([&](driver &cu, context &current) {
         require(opened);
@@ -81,11 +81,11 @@ CUresult cuIpcOpenEventHandle(CUevent *opened, CUipcEventHandle handle) {
         const auto from = find_process(cu, *name);
         require(from && from->is_alive(), CUDA_ERROR_MAP_FAILED);
         require(!from->is_own(), CUDA_ERROR_INVALID_CONTEXT);
-        require(from->find(*name), CUDA_ERROR_MAP_FAILED);
+        require(name->slot < shared_page::most && name->serial != 0, CUDA_ERROR_MAP_FAILED);
         auto made = std::make_unique<event>();
         made->owner = &current;
         made->flags = event_flags;
-        made->shared = std::make_shared<shared_event>(from, name->slot);
+        made->shared = std::make_shared<shared_event>(from, *name);
         event &kept = *made;
         *opened = kept.handle = cu.events.add(std::move(made));
     });

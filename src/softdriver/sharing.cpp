@@ -172,8 +172,8 @@ shared_name shared_process::name_of(std::uint32_t index) const {
     return name;
 }
 
-shared_event::shared_event(std::shared_ptr<shared_process> in, std::uint32_t slot)
-    : in_(std::move(in)), slot_(slot), at_(in_->slot(slot)), serial_(at_.serial) {}
+shared_event::shared_event(std::shared_ptr<shared_process> in, const shared_name &name)
+    : in_(std::move(in)), slot_(name.slot), at_(in_->slot(slot_)), serial_(name.serial) {}
 
 shared_event::~shared_event() {
     if (!is_own()) return;

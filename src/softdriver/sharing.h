@@ -115,7 +115,7 @@ private:
 // An event's slot, as long as anything here needs it.
 class shared_event {
 public:
-    shared_event(std::shared_ptr<shared_process> in, std::uint32_t slot);
+    shared_event(std::shared_ptr<shared_process> in, const shared_name &name);
     ~shared_event(); // of the own process: it goes
 
     std::uint64_t last_ticket() const { return at_.last_ticket; }
@@ -125,11 +125,10 @@ public:
     void wait(std::uint64_t ticket) const;
 
     bool is_own() const { return in_->is_own(); }
+    bool is_gone() const { return at_.serial != serial_; } // its owner has destroyed it
     shared_name name() const { return in_->name_of(slot_); }
 
 private:
-    bool is_gone() const { return at_.serial != serial_; }
-
     const std::shared_ptr<shared_process> in_;
     const std::uint32_t slot_;
     shared_slot &at_;
