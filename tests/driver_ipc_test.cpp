@@ -71,6 +71,13 @@ FERRY_SECOND_PROCESS(reads_and_writes_imported_memory) {
     unsigned type = 0;
     EXPECT_OK(raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
     EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_DEVICE), type);
+    int is_legacy = 1;
+    EXPECT_OK(raw().cuPointerGetAttribute(&is_legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address));
+    EXPECT_EQ(0, is_legacy);
+    CUipcMemHandle again{};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcGetMemHandle(&again, address));
+    CUdeviceptr without_flag = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcOpenMemHandle(&without_flag, handle, 0));
     fill(address, 2, size);
     channel.arrive();
     channel.await(); // written again
@@ -168,6 +175,46 @@ TEST_F(driver_ipc_test, memory_that_is_opened_twice_is_closed_twice) { // the ma
     device_memory memory(4096);
     fill(memory, 1, 4096);
     second_process other("opens_twice");
+    other->send(handle_of(memory));
+    EXPECT_EQ(0, other.wait());
+}
+
+FERRY_SECOND_PROCESS(opens_in_two_contexts) {
+    const auto handle = channel.receive<CUipcMemHandle>();
+    CUdeviceptr here = 0;
+    CUdeviceptr there = 0;
+    int ordinal = -1;
+    EXPECT_OK(raw().cuIpcOpenMemHandle(&here, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    EXPECT_OK(raw().cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, here));
+    EXPECT_EQ(0, ordinal);
+    {
+        other_device second;
+        made_current current(second);
+        EXPECT_OK(raw().cuIpcOpenMemHandle(&there, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+        EXPECT_NE(here, there);
+        EXPECT_OK(raw().cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, there));
+        EXPECT_EQ(1, ordinal);
+        CUcontext owner = nullptr;
+        EXPECT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, there));
+        EXPECT_EQ(CUcontext{second}, owner);
+        EXPECT_EQ(bytes(4096, std::byte{1}), read_back(there, 4096));
+        EXPECT_OK(raw().cuIpcCloseMemHandle(there));
+    }
+    EXPECT_EQ(bytes(4096, std::byte{1}), read_back(here, 4096));
+    EXPECT_OK(raw().cuIpcCloseMemHandle(here));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, memory_opened_in_another_devices_context_has_another_address_on_that_device) {
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    int peer = 0;
+    if (device_count() > 1) {
+        ASSERT_OK(raw().cuDeviceCanAccessPeer(&peer, 1, 0));
+    }
+    if (!peer) GTEST_SKIP() << "no peers";
+    device_memory memory(4096);
+    fill(memory, 1, 4096);
+    second_process other("opens_in_two_contexts");
     other->send(handle_of(memory));
     EXPECT_EQ(0, other.wait());
 }

@@ -56,7 +56,6 @@ std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &
     made->mapped_at = cu.map_import(from->file(), begin, made->mapped_size);
     like.address = made->mapped_at + (what.offset - begin);
     like.size = what.size;
-    like.device = what.device;
     like.buffer_id = cu.next_id++;
     like.imported = made;
     try {

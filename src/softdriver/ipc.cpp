@@ -34,7 +34,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags) {
     return enter_context([&](driver &cu, context &current) {
-        require(address && !(flags & ~static_cast<unsigned>(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)));
+        require(address && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
         const auto name = shared_name::read_from(handle, shared_kind::memory);
         require(name.has_value());
         const auto from = find_process(cu, *name);
@@ -42,13 +42,12 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigne
         require(!from->is_own(), CUDA_ERROR_INVALID_CONTEXT);
         const shared_slot *const what = from->find(*name);
         require(what);
-        require(what->device == current.device || flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
         if (allocation *const opened = find_opened(cu, current, *from, name->serial)) {
             ++opened->imported->opened;
             *address = opened->address;
             return;
         }
-        *address = import_memory(cu, from, *what, {.owner = current.handle});
+        *address = import_memory(cu, from, *what, {.device = current.device, .owner = current.handle});
     });
 }
 

@@ -68,7 +68,7 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         put(out, int{is_managed});
         return known;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        put(out, int{on_device && !of.is_stream_ordered()});
+        put(out, int{on_device && !of.is_stream_ordered() && !of.imported});
         return known;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         put(out, std::uint64_t{of.pool ? of.pool->handle_types : CU_MEM_HANDLE_TYPE_NONE});

@@ -110,7 +110,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *address, CUmemoryPool handle, CUmem
             *address = known->address;
             return;
         }
-        *address = import_memory(cu, into.exporter, *what, {.pool = &into});
+        *address = import_memory(cu, into.exporter, *what, {.device = into.location.id, .pool = &into});
         into.take_into_use(rounded_size(cu.allocations.at(*address)));
     });
 }

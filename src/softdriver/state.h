@@ -272,7 +272,7 @@ std::uint32_t publish(driver &cu, shared_kind kind, int device = 0); // the slot
 std::uint32_t publish(driver &cu, shared_kind kind, const allocation &memory, std::uint64_t pool = 0);
 void no_longer_shared(driver &cu, const allocation &memory);
 std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name); // null where there is none
-// Maps what a slot names; the rest of the allocation is `like`.
+// Maps what a slot names; the rest of the allocation, its device too, is `like`.
 std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &from, const shared_slot &what,
                              allocation like);
 void forget_unused_processes(driver &cu);
