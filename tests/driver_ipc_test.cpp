@@ -450,6 +450,24 @@ FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
     CUdeviceptr more = 0;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemAllocFromPoolAsync(&more, 64, pool, nullptr));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolTrimTo(pool, 0));
+    std::uint64_t number = 0;
+    for (const CUmemPool_attribute one :
+         {CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+          CU_MEMPOOL_ATTR_USED_MEM_HIGH, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD})
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolGetAttribute(pool, one, &number));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &number));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuDeviceSetMemPool(0, pool));
+    int exported = -1;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuMemPoolExportToShareableHandle(&exported, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CUmemPoolPtrExportData exported_data{};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolExportPointer(&exported_data, address));
+    CUipcMemHandle legacy{};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcGetMemHandle(&legacy, address));
+    std::uint64_t handle_types = 77;
+    EXPECT_OK(raw().cuPointerGetAttribute(&handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address));
+    EXPECT_EQ(0u, handle_types);
     if (device_count() > 1) {
         const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
         EXPECT_OK(raw().cuMemPoolSetAccess(pool, &access, 1));
@@ -465,6 +483,8 @@ FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
     EXPECT_OK(raw().cuMemFreeAsync(address, stream));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeAsync(address, stream)) << "two imports are one";
     EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeAsync(address, stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFree(address));
     EXPECT_OK(raw().cuMemPoolDestroy(pool));
     return 0;
 }
@@ -483,6 +503,7 @@ TEST_F(driver_ipc_test, memory_of_a_pool_is_shared_by_a_descriptor_and_a_few_byt
     std::uint64_t handle_types = 0;
     EXPECT_OK(raw().cuPointerGetAttribute(&handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address));
     EXPECT_EQ(std::uint64_t{CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}, handle_types);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolExportPointer(&data, address + 4096)) << "inside";
     ASSERT_OK(raw().cuMemPoolExportPointer(&data, address));
     second_process other("uses_memory_of_an_imported_pool");
     other->send_descriptor(descriptor);
@@ -516,6 +537,16 @@ TEST_F(driver_ipc_test, a_pool_imported_at_home_has_the_same_memory_at_another_a
     EXPECT_EQ(bytes(4096, std::byte{7}), read_back(address, 4096));
     EXPECT_OK(raw().cuMemFree(address));
     EXPECT_OK(raw().cuMemPoolDestroy(imported));
+}
+
+TEST_F(driver_ipc_test, memory_is_exported_after_its_pool) {
+    shared_pool pool;
+    CUdeviceptr address = 0;
+    CUmemPoolPtrExportData data{};
+    ASSERT_OK(raw().cuMemAllocFromPoolAsync(&address, 4096, pool, nullptr));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolExportPointer(&data, address));
+    EXPECT_OK(raw().cuMemFree(address));
 }
 
 TEST_F(driver_ipc_test, pools_made_for_this_process_alone_are_not_exported) {

@@ -63,12 +63,10 @@ struct pool {
 
     void take_into_use(std::size_t bytes) {
         used.add(bytes);
-        if (exporter) reserved.add(bytes);
         ++live;
     }
     void leave_use(std::size_t bytes) {
         used.now -= bytes;
-        if (exporter) reserved.now -= bytes;
         --live;
     }
     // One for other processes does, whatever the manual says of those (seen on CUDA 13.0, H200).

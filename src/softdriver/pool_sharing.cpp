@@ -21,12 +21,6 @@ struct descriptor {
     int number;
 };
 
-// What is in the file behind a pool's descriptor.
-struct pool_file {
-    shared_name name;
-    CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
-};
-
 // What is imported again is what it was (seen), and nobody counts.
 const pool *find_imported(driver &cu, const shared_process &from, std::uint64_t serial) {
     const pool *found = nullptr;
@@ -49,12 +43,12 @@ CUresult cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool of, CUmemAl
     return enter([&](driver &cu) {
         pool &shared = find_pool(cu, of);
         require(handle && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-        require((shared.handle_types & type) && !shared.exporter);
+        require(shared.handle_types & type); // an imported one has none
+        require(shared.on_device(), CUDA_ERROR_NOT_SUPPORTED);
         if (!shared.shared_at) shared.shared_at = publish(cu, shared_kind::pool, shared.location.id);
-        const pool_file holds = {cu.own->name_of(*shared.shared_at), shared.handle_types};
+        const shared_name name = cu.own->name_of(*shared.shared_at); // all that is in the file
         descriptor file(memfd_create("ferry software memory pool", MFD_CLOEXEC));
-        require(file.number >= 0 && write(file.number, &holds, sizeof holds) == sizeof holds,
-                CUDA_ERROR_OPERATING_SYSTEM);
+        require(file.number >= 0 && write(file.number, &name, sizeof name) == sizeof name, CUDA_ERROR_OPERATING_SYSTEM);
         *static_cast<int *>(handle) = std::exchange(file.number, -1);
     });
 }
@@ -65,21 +59,20 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *imported, void *handle
     return enter([&](driver &cu) {
         require(imported && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
         const auto file = static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
-        pool_file holds;
-        require(pread(file, &holds, sizeof holds, 0) == sizeof holds, CUDA_ERROR_UNKNOWN);
-        require(holds.name.kind == shared_kind::pool && holds.name.check == holds.name.sum(), CUDA_ERROR_UNKNOWN);
-        const auto from = find_process(cu, holds.name);
+        shared_name name;
+        require(pread(file, &name, sizeof name, 0) == sizeof name, CUDA_ERROR_UNKNOWN);
+        require(name.kind == shared_kind::pool && name.check == name.sum(), CUDA_ERROR_UNKNOWN);
+        const auto from = find_process(cu, name);
         require(from && from->is_alive());
-        const shared_slot *const what = from->find(holds.name);
+        const shared_slot *const what = from->find(name);
         require(what);
-        if (const pool *const known = find_imported(cu, *from, holds.name.serial)) {
+        if (const pool *const known = find_imported(cu, *from, name.serial)) {
             *imported = known->handle;
             return;
         }
         pool &made = add_pool(cu, {CU_MEM_LOCATION_TYPE_DEVICE, what->device});
-        made.handle_types = holds.handle_types;
         made.exporter = from;
-        made.exporter_serial = holds.name.serial;
+        made.exporter_serial = name.serial;
         *imported = made.handle;
     });
 }

@@ -140,7 +140,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
     return enter([&](driver &cu) {
         refuse_if_capture_forbids(cu);
         pool &of = find_pool(cu, handle);
-        require(value);
+        require(value && !of.exporter);
         if (int *const turned = find_switch(of, attribute)) {
             std::memcpy(turned, value, sizeof *turned);
             *turned = *turned != 0;
@@ -176,7 +176,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
             return;
         }
         const std::uint64_t *const number = find_number(of, attribute);
-        require(number);
+        require(number && !of.exporter); // of an imported pool the exporter alone can tell (seen on CUDA 13.0, H200)
         std::memcpy(value, number, sizeof *number);
     });
 }
