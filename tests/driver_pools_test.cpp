@@ -407,10 +407,21 @@ TEST_F(driver_pools_test, pools_that_cannot_be_are_refused) {
     props = props_of({CU_MEM_LOCATION_TYPE_HOST, 0});
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolCreate(&pool, &props));
+    props = props_of({CU_MEM_LOCATION_TYPE_HOST_NUMA, 5}); // no machine that was tried has as many nodes
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolCreate(&pool, &props));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolCreate(&pool, nullptr));
 }
 
 // ---- Pools on the host
+
+TEST_F(driver_pools_test, a_pool_of_a_node_may_be_for_other_processes) {
+    int supported = 0;
+    ASSERT_OK(raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0));
+    if (!supported) GTEST_SKIP() << "no pools of nodes";
+    CUmemPoolProps props = props_of({CU_MEM_LOCATION_TYPE_HOST_NUMA, 0});
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    test_pool pool(props);
+}
 
 TEST_F(driver_pools_test, memory_of_host_pools_is_host_memory_that_a_device_reaches_when_it_is_let) {
     for (const CUmemLocationType type : {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA}) {
@@ -428,6 +439,9 @@ TEST_F(driver_pools_test, memory_of_host_pools_is_host_memory_that_a_device_reac
         unsigned kind = 0;
         EXPECT_OK(raw().cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
         EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_HOST), kind);
+        int ordinal = -1;
+        EXPECT_OK(raw().cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
+        EXPECT_EQ(0, ordinal) << "the current device, though it is host memory";
         CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
         CUmemAccess_flags flags{};
         EXPECT_OK(raw().cuMemPoolGetAccess(&flags, pool, &device));

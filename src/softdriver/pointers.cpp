@@ -46,9 +46,13 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         put(out, of.buffer_id);
         return known;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        put(out, of.device);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
+        // Of pools on the host it is a device, the current one (seen on CUDA 13.0, H200, where that was the first).
+        const context *const current = find_current_context(cu);
+        const bool of_current = known && of.on_host() && of.is_stream_ordered() && current;
+        put(out, of_current ? current->device : of.device);
         return known;
+    }
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         // Else left as it was. Of a host pool's memory without access it is told from the pool's beginning, which takes
         // 32 MiB at a time (both seen on CUDA 13.0, H200).

@@ -49,7 +49,7 @@ void check(const CUmemPoolProps &asked) {
     require(asked.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && !asked.win32SecurityAttributes);
     require(std::all_of(std::begin(asked.reserved), std::end(asked.reserved), [](auto byte) { return byte == 0; }));
     require(asked.usage == 0, CUDA_ERROR_NOT_SUPPORTED);
-    require(asked.handleTypes == CU_MEM_HANDLE_TYPE_NONE || asked.location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+    require(asked.handleTypes == CU_MEM_HANDLE_TYPE_NONE || asked.location.type != CU_MEM_LOCATION_TYPE_HOST);
     require(!(asked.handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_NOT_SUPPORTED);
 }
 
