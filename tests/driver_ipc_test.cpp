@@ -503,8 +503,9 @@ TEST_F(driver_ipc_test, memory_of_a_pool_is_shared_by_a_descriptor_and_a_few_byt
     std::uint64_t handle_types = 0;
     EXPECT_OK(raw().cuPointerGetAttribute(&handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address));
     EXPECT_EQ(std::uint64_t{CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR}, handle_types);
-    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolExportPointer(&data, address + 4096)) << "inside";
     ASSERT_OK(raw().cuMemPoolExportPointer(&data, address));
+    CUmemPoolPtrExportData inside{};
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolExportPointer(&inside, address + 4096));
     second_process other("uses_memory_of_an_imported_pool");
     other->send_descriptor(descriptor);
     other->send(data);
