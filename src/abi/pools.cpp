@@ -66,6 +66,9 @@ failure allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, s
 [[gnu::cold, gnu::noinline]] std::int32_t why_not_freed(ferry_instance &instance, std::uint64_t address,
                                                         std::int32_t status) noexcept {
     if (status != refused) return pool_status(status);
+    // The child of a fork is told that its values are invalid and its addresses unknown; here it learns why.
+    CUcontext current = nullptr;
+    if (CUresult result = instance.cu.cuCtxGetCurrent(&current)) return to_status(result);
     address_facts facts;
     if (look_up_address(instance.cu, address, ask::everything, facts)) return status;
     const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
