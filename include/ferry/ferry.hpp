@@ -15,7 +15,7 @@
  *              copy_async(), it is NULL: the legacy default stream.
  *   Order      stream_memory, imported_memory and a pinned_block that has a stream are freed in the stream's order,
  *              behind what is enqueued there by then. The stream must outlive them, and so must the pinned_pool of a
- *              block and the imported_pool of imported memory.
+ *              block, the pool of stream_memory and the imported_pool of imported memory.
  *   Views      A view names memory and owns none: the memory must outlive it, and the copies that are enqueued. Extents
  *              and origins are elements, rows and slices; row pitches bytes; slice heights rows. A view with a mistake
  *              in it, such as a box past its edge, is refused, the field named, by the call that gets it.
@@ -974,7 +974,7 @@ private:
     }
 };
 
-// ferry_pool_create. Memory from it may outlive it.
+// ferry_pool_create. Memory from it must be freed before: a pool in use is not destroyed, but lost.
 class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_place>> {
 public:
     // To take one over, `known` is {location, index}.

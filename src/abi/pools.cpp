@@ -246,7 +246,10 @@ int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
 int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!pool) return FERRY_SUCCESS;
-    return administer_own(*instance, pool, [&]() noexcept -> failure { return instance->sharing.destroy_pool(pool); });
+    return administer_own(*instance, pool, [&]() noexcept -> failure {
+        if (failure failed = instance->pools.wait_until_unused(pool)) return failed;
+        return instance->sharing.destroy_pool(pool);
+    });
 }
 
 int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool) {

@@ -25,6 +25,11 @@ public:
 
     // The context for `device`, retaining the primary one on first need.
     [[gnu::noinline]] failure get(int device, CUcontext &context) noexcept;
+    // Whether it has been asked for, and not only could be.
+    bool is_in_use(int device, CUcontext &context) const noexcept {
+        context = slots_[device].in_use.load(std::memory_order_acquire);
+        return context != nullptr;
+    }
     // Null: back to the primary context.
     void adopt(int device, CUcontext context) noexcept;
     // Stops using `context` wherever it was adopted.

@@ -80,6 +80,52 @@ failure memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) no
     return {.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
 
+bool memory_pools::is_any_default(CUmemoryPool pool) const noexcept {
+    CUmemoryPool standard = nullptr;
+    for (int device = 0; device < contexts_.count(); ++device) {
+        if (!get_default({FERRY_LOCATION_DEVICE, device}, standard) && standard == pool) return true;
+        const int node = devices_[device].info.numa_node;
+        if (node >= 0 && !get_default({FERRY_LOCATION_HOST_NUMA, node}, standard) && standard == pool) return true;
+    }
+    return !get_default({FERRY_LOCATION_HOST, 0}, standard) && standard == pool;
+}
+
+// The streams that have yet to pass a free may be of any device, and of the current context.
+failure memory_pools::synchronise_all() noexcept {
+    if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+    for (int device = 0; device < contexts_.count(); ++device) {
+        CUcontext context = nullptr;
+        unsigned flags = 0;
+        int is_active = 0; // the primary one, which the program may use without ferry
+        if (!contexts_.is_in_use(device, context)) {
+            if (call_optional(cu_.cuDevicePrimaryCtxGetState, devices_[device].handle, &flags, &is_active)) continue;
+            if (!is_active) continue;
+            if (failure failed = contexts_.get(device, context)) return failed;
+        }
+        context_scope scope(cu_);
+        if (failure failed = scope.enter(context)) return failed;
+        if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+    }
+    return {};
+}
+
+failure memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
+    if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    for (bool has_waited = false;; has_waited = true) {
+        ferry_pool_stats stats = {};
+        if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
+        if (stats.used_current) return {.status = FERRY_ERROR_IN_USE};
+        if (!stats.reserved_current) return {};
+        if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
+            return {.status = status};
+        if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
+        if (!stats.reserved_current) return {};
+        // What is free and cannot be given back waits for its stream.
+        if (has_waited) return {.status = FERRY_ERROR_IN_USE};
+        if (failure failed = synchronise_all()) return failed;
+    }
+}
+
 // The record goes first: once the driver has destroyed the pool, its handle may be another one's.
 failure memory_pools::destroy(CUmemoryPool pool) noexcept {
     pool_record known;

@@ -35,7 +35,10 @@ public:
 
     // The description is a legal one.
     failure create(const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept;
-    // A default pool is refused.
+    // Whether it may be destroyed: CUDA 13.0 takes the process down some time after a pool was destroyed of which memory
+    // was still allocated, or its free not yet passed by the stream (H200). Waits for the latter; gives back what is free.
+    failure wait_until_unused(CUmemoryPool pool) noexcept;
+    // An unused pool. A default one is refused.
     failure destroy(CUmemoryPool pool) noexcept;
 
     // What is recorded of a pool; false where that is nothing.
@@ -58,6 +61,8 @@ public:
 private:
     pool_record *find(CUmemoryPool pool) noexcept; // mutex_ is held
     bool is_of(CUmemoryPool pool, const pool_location &where) const noexcept;
+    bool is_any_default(CUmemoryPool pool) const noexcept;
+    failure synchronise_all() noexcept;
     failure ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept;
 
     const driver_table &cu_;

@@ -1382,15 +1382,18 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
                                     struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
- * Destroys a pool: the handle is invalid at once, memory from it lives until it is freed. Where it was its location's
- * current pool, the default one is current again. NULL is allowed.
+ * Destroys a pool of which nothing is allocated any more. The driver would take one that is in use, and end the process
+ * some time later (CUDA 13.0). Where it was its location's current pool, the default one is current again. NULL is
+ * allowed.
  *
  * Thread-safety: safe; no other call may be using the pool.
- * Blocking:      may wait for the device.
+ * Blocking:      until the streams have passed the frees of its memory: if some have not, for all work of the current
+ *                context, of those that ferry uses and of the primary ones; may wait for the device.
  * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (the default pool too), _IMPORTED for a pool of another process
- *                (ferry_ipc_close_pool), _UNSUPPORTED; the driver's own.
- * Driver:        cuMemPoolDestroy.
+ * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated, or a stream of another context has yet to pass a
+ *                free: nothing has happened then; _INVALID_ARGUMENT (the default pool too), _IMPORTED for a pool of
+ *                another process (ferry_ipc_close_pool), _UNSUPPORTED; the driver's own.
+ * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
