@@ -111,19 +111,14 @@ failure memory_pools::synchronise_all() noexcept {
 
 failure memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
-    for (bool has_waited = false;; has_waited = true) {
-        ferry_pool_stats stats = {};
-        if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
-        if (stats.used_current) return {.status = FERRY_ERROR_IN_USE};
-        if (!stats.reserved_current) return {};
-        if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
-            return {.status = status};
-        if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
-        if (!stats.reserved_current) return {};
-        // What is free and cannot be given back waits for its stream.
-        if (has_waited) return {.status = FERRY_ERROR_IN_USE};
-        if (failure failed = synchronise_all()) return failed;
-    }
+    ferry_pool_stats stats = {};
+    if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
+    if (stats.used_current) return {.status = FERRY_ERROR_IN_USE};
+    if (!stats.reserved_current) return {};
+    if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0})) return {.status = status};
+    if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
+    // What is free and cannot be given back was exported once, or waits for its stream.
+    return stats.reserved_current ? synchronise_all() : failure{};
 }
 
 // The record goes first: once the driver has destroyed the pool, its handle may be another one's.

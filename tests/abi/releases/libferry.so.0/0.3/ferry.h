@@ -1388,11 +1388,12 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  *
  * Thread-safety: safe; no other call may be using the pool.
  * Blocking:      until the streams have passed the frees of its memory: if some have not, for all work of the current
- *                context, of those that ferry uses and of the primary ones; may wait for the device.
+ *                context, of those that ferry uses and of the primary ones; streams of other contexts must have passed
+ *                theirs. May wait for the device.
  * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated, or a stream of another context has yet to pass a
- *                free: nothing has happened then; _INVALID_ARGUMENT (the default pool too), _IMPORTED for a pool of
- *                another process (ferry_ipc_close_pool), _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: nothing has happened then; _INVALID_ARGUMENT
+ *                (the default pool too), _IMPORTED for a pool of another process (ferry_ipc_close_pool), _UNSUPPORTED;
+ *                the driver's own.
  * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
