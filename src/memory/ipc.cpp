@@ -219,6 +219,14 @@ failure sharing::import_own(const handle_contents &contents, std::uint64_t &addr
     return {};
 }
 
+// The handle is another's word: what it calls its own must lie in what the driver has mapped.
+failure sharing::check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept {
+    address_facts facts;
+    if (failure failed = look_up_address(cu_, opened, ask::everything, facts)) return failed;
+    const bool is_less = facts.range_size && facts.range_size < contents.allocation_size;
+    return is_less ? bad_handle(FERRY_ERROR_HANDLE) : failure{};
+}
+
 failure sharing::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
     if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // the system forbids nobody to write such a handle
     context_scope scope(cu_);
@@ -238,6 +246,10 @@ failure sharing::open_memory(const handle_contents &contents, int device, std::u
             call_relaxed(cu_, cu_.cuIpcOpenMemHandle, &opened, payload,
                          unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, required
         return import_failure(status);
+    if (failure failed = check_opened(opened, contents)) {
+        call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
+        return failed;
+    }
     (void)imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, opened,
                                    contents.allocation_size, device, context, nullptr, 1, false});
     address = opened;
@@ -281,7 +293,6 @@ failure sharing::import_from_pool(const handle_contents &contents, int device, s
     for (imported_memory &known : imported_memory_)
         if (known.pool == pool && known.address == opened) {
             imported.count += known.count;
-            if (known.size > imported.size) imported.size = known.size;
             known = imported;
             address = opened;
             return {};
@@ -292,9 +303,13 @@ failure sharing::import_from_pool(const handle_contents &contents, int device, s
 }
 
 sharing::imported_memory *sharing::find_address(std::uint64_t address) noexcept {
+    // Where freed memory was given out anew in pieces, the piece is meant that begins next before the address.
+    imported_memory *nearest = nullptr;
     for (imported_memory &known : imported_memory_)
-        if (lies_within(address, known.address, known.size) && !known.is_closing) return &known;
-    return nullptr;
+        if (lies_within(address, known.address, known.size) && !known.is_closing &&
+            (!nearest || known.address > nearest->address))
+            nearest = &known;
+    return nearest;
 }
 
 failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
@@ -417,6 +432,10 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
     handle_contents contents;
     int device = -1;
     if (failure failed = check_handle(handle, is_pool, contents, device)) return failed;
+    // Where it lies is used as an index later: on a device that there is, or on some node.
+    const bool lies_somewhere = device >= 0 ? contents.location == FERRY_LOCATION_DEVICE
+                                            : contents.location == FERRY_LOCATION_HOST_NUMA && contents.index >= 0;
+    if (!lies_somewhere) return bad_handle(FERRY_ERROR_HANDLE);
     context_scope scope(cu_);
     CUcontext context = nullptr;
     if (failure failed = enter(device, scope, context)) return failed;
@@ -580,6 +599,7 @@ failure sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) no
     if (is_same(contents.exporter, own_)) {
         key name;
         std::memcpy(name.bytes, contents.key, sizeof name.bytes);
+        if (name == key{}) return bad_handle(FERRY_ERROR_HANDLE); // events that were not exported have no name
         const lock_guard lock(event_mutex_);
         for (const known_event &known : events_)
             if (known.name == name) imported.event = known.event;

@@ -98,6 +98,7 @@ private:
     failure locate_shareable(CUmemoryPool pool, pool_location &where) noexcept;
     failure export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept;
     failure import_own(const handle_contents &contents, std::uint64_t &address) noexcept;
+    failure check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept;
     failure open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
     failure import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
     failure open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept;

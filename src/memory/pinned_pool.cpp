@@ -105,10 +105,12 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     if (to_units(block_size) > room()) {
         collect(held);
         if ((found = take_ready(block_class))) return {};
-        const std::uint64_t missing = to_units(block_size) - room();
-        if (missing > ready_bytes()) return at_limit;
-        if (failure failed = give_back(missing, held)) return failed;
-        if (to_units(block_size) > room()) return at_limit; // others were faster
+        const std::uint64_t needed = to_units(block_size), left = room(); // which others may have changed
+        if (needed > left) {
+            if (needed - left > ready_bytes()) return at_limit;
+            if (failure failed = give_back(needed - left, held)) return failed;
+            if (needed > room()) return at_limit; // others were faster
+        }
     }
     const std::uint64_t wanted = std::max(std::clamp(of.held, least_slab, largest_shared_slab), block_size);
     const std::uint64_t count = std::min(wanted, room()) / block_size, size = to_units(count * block_size);
@@ -349,13 +351,14 @@ failure pinned_pool::record(block &leaving, const stream_use &use, lock &held) n
         wait *behind = leaving.behind;
         if (!is_own)
             if (failure failed = take_wait(use.key.context, held, behind, is_new)) return failed;
-        behind->began = next_number_++;
+        const std::uint64_t began = next_number_++;
         held.unlock();
         const std::int32_t status = call_optional(cu_.cuEventRecord, behind->event, use.stream);
         held.lock();
         if (status == FERRY_SUCCESS) {
             if (!is_own && leaving.behind) keep_spare(*leaving.behind);
             behind->on = use.key;
+            behind->began = began; // only now: an event that was not recorded proves what it did before
             enqueue(leaving, *behind);
             return {};
         }
@@ -376,7 +379,8 @@ void pinned_pool::release_before(const wait &done, stream_queue &queue) noexcept
     for (wait *next = queue.waits.first(); next;) {
         wait &one = *next;
         next = one.next;
-        if (one.is_asked || one.number >= done.began) continue; // recorded later, or at the same time
+        if (one.number >= done.began) return; // recorded later or at the same time, as are those behind it
+        if (one.is_asked) continue;
         block &passed = *one.held;
         dequeue(one);
         passed.behind = nullptr;

@@ -93,18 +93,24 @@ bool memory_pools::is_any_default(CUmemoryPool pool) const noexcept {
 // The streams that have yet to pass a free may be of any device, and of the current context.
 failure memory_pools::synchronise_all() noexcept {
     if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
-    for (int device = 0; device < contexts_.count(); ++device) {
-        CUcontext context = nullptr;
-        unsigned flags = 0;
-        int is_active = 0; // the primary one, which the program may use without ferry
-        if (!contexts_.is_in_use(device, context)) {
-            if (call_optional(cu_.cuDevicePrimaryCtxGetState, devices_[device].handle, &flags, &is_active)) continue;
-            if (!is_active) continue;
-            if (failure failed = contexts_.get(device, context)) return failed;
-        }
+    const auto synchronise = [&](CUcontext context) noexcept -> failure {
         context_scope scope(cu_);
         if (failure failed = scope.enter(context)) return failed;
-        if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+        return to_failure(cu_.cuCtxSynchronize());
+    };
+    for (int device = 0; device < contexts_.count(); ++device) {
+        const CUdevice handle = devices_[device].handle;
+        CUcontext in_use = nullptr, primary = nullptr;
+        if (contexts_.is_in_use(device, in_use))
+            if (failure failed = synchronise(in_use)) return failed;
+        // The program may use the primary one without ferry; it is not made for this.
+        unsigned flags = 0;
+        int is_active = 0;
+        if (call_optional(cu_.cuDevicePrimaryCtxGetState, handle, &flags, &is_active) || !is_active) continue;
+        if (CUresult result = cu_.cuDevicePrimaryCtxRetain(&primary, handle)) return to_failure(result);
+        const failure failed = primary == in_use ? failure{} : synchronise(primary);
+        cu_.cuDevicePrimaryCtxRelease(handle);
+        if (failed) return failed;
     }
     return {};
 }
