@@ -302,6 +302,29 @@ TEST_F(ipc, a_handle_that_can_mean_nothing_here_is_refused_before_the_driver_is_
     nonsense([](handle_contents &contents) { contents.offset = UINT64_MAX; });
     nonsense([](handle_contents &contents) { contents.original = UINT64_MAX; });
     nonsense([](handle_contents &contents) { contents.kind = FERRY_IPC_POOL; });
+    // A pool that would lie on no device that there is, and an event by the name of those that were never exported.
+    constexpr std::int32_t places[][2] = {
+        {FERRY_LOCATION_DEVICE, 0}, {FERRY_LOCATION_DEVICE, -7}, {FERRY_LOCATION_HOST_NUMA, -1}, {9, 0}};
+    for (const auto &[location, index] : places) {
+        const ferry_ipc_handle forged =
+            forge(handle, [&, location = location, index = index](handle_contents &contents) {
+                contents.kind = FERRY_IPC_POOL;
+                contents.handle_type = FERRY_HANDLE_POSIX_FD;
+                std::memset(contents.device_uuid, 0, sizeof contents.device_uuid);
+                contents.location = location;
+                contents.index = index;
+            });
+        CUmemPoolHandle_st *pool = nullptr;
+        EXPECT_EQ(ferry_ipc_import_pool(counted.get(), &forged, -1, &pool, nullptr), FERRY_ERROR_HANDLE) << location;
+    }
+    CUevent_st *made = nullptr, *event = nullptr;
+    ASSERT_OK(ferry_event_create(counted.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &made));
+    const ferry_ipc_handle nameless = forge(handle, [](handle_contents &contents) {
+        contents.kind = FERRY_IPC_EVENT;
+        std::memset(contents.key, 0, sizeof contents.key);
+    });
+    EXPECT_EQ(ferry_ipc_import_event(counted.get(), &nameless, &event, nullptr), FERRY_ERROR_HANDLE);
+    EXPECT_OK(ferry_event_destroy(counted.get(), made));
     EXPECT_EQ(openings(driver), 0);
 }
 

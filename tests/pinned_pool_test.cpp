@@ -859,6 +859,31 @@ TEST_F(pinned_pools, make_no_call_of_the_driver_without_a_stream) {
     }
 }
 
+TEST_F(pinned_pools, take_no_record_that_failed_for_proof_of_what_was_freed_before_it) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    pool_owner small = new_pool(instance.get(), 2 * large);
+    void *const old = allocate(small, large), *const late = allocate(small, large);
+    void *taken = nullptr;
+    {
+        gate held(first);
+        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), old, first));
+        EXPECT_EQ(taken = allocate(small, large, second), old) << "behind the event of its free";
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(second));
+    {
+        gate held(first);
+        EXPECT_OK(ferry_pinned_pool_free_async(small.get(), late, first));
+        driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(ferry_pinned_pool_free_async(small.get(), taken, second), out_of_device_memory);
+        EXPECT_OK(ferry_pinned_pool_free(small.get(), taken)); // whose event was passed long ago
+        EXPECT_EQ(taken = allocate(small, large), old);
+        void *more = nullptr;
+        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &more), FERRY_ERROR_LIMIT) << "its stream stands still";
+    }
+    EXPECT_OK(ferry_pinned_pool_free(small.get(), taken));
+}
+
 TEST_F(pinned_pools, ask_one_event_for_all_the_blocks_before_it) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
