@@ -50,6 +50,12 @@ template <class Range> bool host_ranges::sorted_ranges<Range>::add(const Range &
 
 // ---- The two lists
 
+void host_ranges::forget(std::uint64_t address, std::uint64_t size) noexcept {
+    const std::lock_guard lock(mutex_);
+    blocks_.forget_overlapping(address, size);
+    registrations_.forget_overlapping(address, size);
+}
+
 bool host_ranges::add(const host_block &block) noexcept {
     const std::lock_guard lock(mutex_);
     registrations_.forget_overlapping(block.address, block.size);

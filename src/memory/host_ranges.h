@@ -39,6 +39,9 @@ public:
     [[nodiscard]] bool add(const host_block &block) noexcept;
     [[nodiscard]] bool add(const host_registration &registration) noexcept;
 
+    // What was listed there is gone: the driver has given the addresses out anew.
+    void forget(std::uint64_t address, std::uint64_t size) noexcept;
+
     // The block around `address`.
     bool find_block(std::uint64_t address, host_block &block) const noexcept;
     // Takes a block that begins at `address` and is the owner's for freeing: no second thread gets it.

@@ -87,7 +87,10 @@ failure pinned_memory::allocate(const host_request &request, host_block &block) 
     if (!relaxed.entered()) return relaxed.why();
     if (failure failed = find_memory(request, block)) return failed;
     // The driver knows its own allocations, but not which of them are a pool's.
-    if (block.origin == FERRY_HOST_FROM_DRIVER && block.owner == host_owner::caller) return {};
+    if (block.origin == FERRY_HOST_FROM_DRIVER && block.owner == host_owner::caller) {
+        ranges_.forget(block.address, block.size);
+        return {};
+    }
     if (ranges_.add(block)) return {};
     release(block);
     return {.status = FERRY_ERROR_OUT_OF_MEMORY};
