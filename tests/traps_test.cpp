@@ -486,6 +486,34 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
     EXPECT_EQ(device.read(), host.picture());
 }
 
+TEST_F(trap, trap_17_a_forked_child_gets_no_block_of_a_pinned_pool) {
+    ferry_pinned_pool *pinned = nullptr;
+    void *block = nullptr, *ready = nullptr;
+    ASSERT_OK(ferry_pinned_pool_create(basic.get(), nullptr, &pinned, nullptr));
+    ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &block));
+    ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &ready));
+    ASSERT_OK(ferry_pinned_pool_free(pinned, ready));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        constexpr std::int32_t no_driver = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_INITIALIZED;
+        ferry_pool_stats stats = {};
+        stats.struct_size = sizeof stats;
+        void *more = nullptr;
+        const bool all_told = ferry_pinned_pool_alloc(pinned, 4096, &more) == no_driver && !more &&
+                              ferry_pinned_pool_free(pinned, block) == no_driver &&
+                              ferry_pinned_pool_get_stats(pinned, &stats) == no_driver &&
+                              ferry_pinned_pool_trim(pinned, 0) == no_driver &&
+                              ferry_pinned_pool_destroy(pinned) == no_driver;
+        _exit(all_told ? 17 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << WEXITSTATUS(status);
+    EXPECT_OK(ferry_pinned_pool_free(pinned, block));
+    EXPECT_OK(ferry_pinned_pool_destroy(pinned));
+}
+
 TEST_F(pool_trap, trap_17_a_forked_child_is_told_so_of_pools_too) {
     CUstream stream = nullptr;
     std::uint64_t address = 0;
@@ -505,13 +533,13 @@ TEST_F(pool_trap, trap_17_a_forked_child_is_told_so_of_pools_too) {
             ferry_device_alloc_async(it, FERRY_DEVICE_UNKNOWN, 64, stream, &more),
             ferry_device_alloc_async(it, 0, 64, nullptr, &more),
             ferry_pool_alloc_async(it, pool, 64, nullptr, &more),
+            ferry_device_free_async(it, address, stream),
             ferry_pool_create(it, &desc, &made, nullptr),
             ferry_pool_get_info(it, pool, &info),
             ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE),
             ferry_pool_trim(it, pool, 0),
             ferry_pool_destroy(it, pool),
         };
-        ferry_device_free_async(it, address, stream); // of a named stream the driver may not tell (seen)
         const auto *const untold = std::find_if(std::begin(statuses), std::end(statuses),
                                                 [](std::int32_t status) { return status > FERRY_STATUS_DRIVER_BASE; });
         ferry_close(faulty.release());

@@ -1163,7 +1163,8 @@ FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t addr
  *
  * Pinned host memory in blocks that come and go: an allocation from a pool takes well below a microsecond. Blocks are
  * freed in the order of a stream, and an event keeps them from being given out before the stream has passed. A context
- * that is lost, or destroyed before the pool, runs nothing any more: what waited for its streams is free.
+ * that is lost, or destroyed before the pool, runs nothing any more: what waited for its streams is free. In the child
+ * of a fork every call answers -1003 and does nothing.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* One pool. Opaque, and ferry's own: the driver has none of the kind. */

@@ -1,6 +1,7 @@
 // What an opened library holds.
 #pragma once
 
+#include "base/fork_mark.h"
 #include "base/host.h"
 #include "copy/shape.h"
 #include "device/contexts.h"
@@ -27,11 +28,14 @@ struct ferry_instance {
     ferry::pinned_memory pinned{cu, allocator};
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
+    ferry::fork_mark fork_mark;
 };
 
 namespace ferry {
 
 constexpr failure null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
+// What the driver says in the child of a fork, for calls that may not reach it or that it does not tell.
+constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
 
 inline failure check_device(const ferry_instance &instance, std::int32_t device) noexcept {
     const int count = instance.limits.device_count;

@@ -9,6 +9,8 @@ using namespace ferry;
 
 struct ferry_pinned_pool {
     const allocator &memory;
+    const ferry::fork_mark
+        &fork_mark; // the child may have been born with the pool's mutex locked, and has not its memory
     pinned_pool pool;
 };
 
@@ -38,9 +40,9 @@ failure create(ferry_instance &instance, const ferry_pinned_pool_options *theirs
     const int device = options.numa == FERRY_NUMA_DEVICE ? options.device : 0;
     void *const place = instance.allocator.allocate(sizeof(ferry_pinned_pool), alignof(ferry_pinned_pool));
     if (!place) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
-    pool = new (place)
-        ferry_pinned_pool{instance.allocator, pinned_pool(instance.cu, instance.contexts, instance.pinned,
-                                                          instance.allocator, request, device, options.limit)};
+    pool = new (place) ferry_pinned_pool{instance.allocator, instance.fork_mark,
+                                         pinned_pool(instance.cu, instance.contexts, instance.pinned,
+                                                     instance.allocator, request, device, options.limit)};
     return {};
 }
 
@@ -57,6 +59,7 @@ int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_po
 
 int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
     if (!pool) return FERRY_SUCCESS;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     const failure failed = pool->pool.close();
     if (failed.status == FERRY_ERROR_IN_USE) return failed.status;
     const allocator &memory = pool->memory;
@@ -68,32 +71,38 @@ int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
 int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address) {
     if (address) *address = nullptr;
     if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     return pool->pool.allocate(size, *address).status;
 }
 
 int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CUstream_st *stream, void **address) {
     if (address) *address = nullptr;
     if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     return pool->pool.allocate_on(stream, size, *address).status;
 }
 
 int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address) {
     if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     return address ? pool->pool.free(address).status : FERRY_SUCCESS;
 }
 
 int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream) {
     if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     return address ? pool->pool.free_on(stream, address).status : FERRY_SUCCESS;
 }
 
 int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep) {
     if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     return pool->pool.trim(keep).status;
 }
 
 int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats) {
     if (!pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     ferry_pool_stats found = {};
     if (failure failed = pool->pool.get_stats(found)) return failed.status;
     return write_sized(found, stats).status;
@@ -101,6 +110,7 @@ int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *s
 
 int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool) {
     if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     return pool->pool.reset_stats().status;
 }
 

@@ -66,9 +66,6 @@ failure allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, s
 [[gnu::cold, gnu::noinline]] std::int32_t why_not_freed(ferry_instance &instance, std::uint64_t address,
                                                         std::int32_t status) noexcept {
     if (status != refused) return pool_status(status);
-    // The child of a fork is told that its values are invalid and its addresses unknown; here it learns why.
-    CUcontext current = nullptr;
-    if (CUresult result = instance.cu.cuCtxGetCurrent(&current)) return to_status(result);
     address_facts facts;
     if (look_up_address(instance.cu, address, ask::everything, facts)) return status;
     const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
@@ -209,6 +206,7 @@ int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint6
 int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
     if (instance->sharing.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close it
     const int32_t status = belongs_to_current_context(stream)
                                ? free_on_default_stream(*instance, address, stream).status
