@@ -143,7 +143,9 @@ failure create(ferry_instance &instance, const ferry_pool_desc *theirs, CUmemory
         return failed;
     const relaxed_capture_mode relaxed(instance.cu);
     if (!relaxed.entered()) return relaxed.why();
-    return on_side(instance.pools.create(desc, pool), FERRY_SIDE_OPTIONS);
+    if (failure failed = instance.pools.create(desc, pool)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    instance.sharing.forget_pool(pool);
+    return {};
 }
 
 failure describe(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &info) noexcept {

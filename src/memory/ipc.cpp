@@ -329,6 +329,7 @@ failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
             context_scope scope(cu_);
             if (failure failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
             if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+            if (is_being_captured(cu_, stream)) return {.status = FERRY_ERROR_CAPTURE}; // a graph would close it again
             if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
                 return {.status = status};
         }
@@ -526,16 +527,20 @@ bool sharing::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
     return false;
 }
 
-// With the lock: once the driver has destroyed it, its handle may be another one's.
+// The name goes first: once the driver has destroyed the pool, its handle may be another one's. Without the lock: the
+// driver may wait for work that waits for another thread's call. Should it fail, the next export gives another name.
 failure sharing::destroy_pool(CUmemoryPool pool) noexcept {
+    forget_pool(pool);
+    return pools_.destroy(pool);
+}
+
+void sharing::forget_pool(CUmemoryPool pool) noexcept {
     const lock_guard lock(memory_mutex_);
-    if (failure failed = pools_.destroy(pool)) return failed;
     for (std::size_t i = 0; i < exported_pools_.size(); ++i)
         if (exported_pools_[i].pool == pool) {
             exported_pools_.remove(i);
             break;
         }
-    return {};
 }
 
 // ---- Events

@@ -45,6 +45,8 @@ public:
     failure destroy_event(CUevent event) noexcept;
     // Of this process's pools; the current context and the capture mode are as memory_pools wants them.
     failure destroy_pool(CUmemoryPool pool) noexcept;
+    // A new pool may have the handle of an exported one that the program has destroyed by the driver's own call.
+    void forget_pool(CUmemoryPool pool) noexcept;
     // What was opened in a context ends with it.
     void forget_context(CUcontext context) noexcept;
 

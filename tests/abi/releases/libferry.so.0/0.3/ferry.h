@@ -1744,7 +1744,8 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
  * Thread-safety: safe.
  * Blocking:      until running work has ended, but for memory of a pool.
  * Ownership:     the import is gone; the memory is still the exporter's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; _CAPTURE for memory of a
+ *                pool and a stream that is being captured; the driver's own.
  * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
