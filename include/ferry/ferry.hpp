@@ -42,8 +42,8 @@
 
 namespace ferry {
 // Parts of a program built with headers of two minor versions do not mix their inline functions up.
-static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 3, "this namespace is named after the version");
-inline namespace v0_3 {
+static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 4, "this namespace is named after the version");
+inline namespace v0_4 {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Status
@@ -1414,7 +1414,7 @@ status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<
     return done.ok() ? detail::told_by(ferry_fill_async, instance, &desc, stream) : done;
 }
 
-} // namespace v0_3
+} // namespace v0_4
 } // namespace ferry
 
 #endif
