@@ -137,6 +137,21 @@ void fill(std::uint64_t address, unsigned char value, std::size_t size) {
     EXPECT_OK(raw().cuCtxSynchronize());
 }
 
+// A pool and memory of it too, where there are pools; until the other process has ended well.
+void share_pool_and_wait(ferry_instance *instance, second_process &other) {
+    if (!has_pools(instance)) {
+        EXPECT_EQ(other.wait(), 0);
+        return;
+    }
+    shared_pool pool(instance);
+    const std::uint64_t pooled = pool.allocate(small);
+    fill(pooled, 1, small);
+    pool.send_to(other);
+    other->send(export_memory(instance, pooled));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_OK(ferry_device_free(instance, pooled));
+}
+
 bool holds(std::uint64_t address, unsigned char value, std::size_t size) {
     return read_back(address, size) == bytes(size, std::byte{value});
 }
@@ -822,6 +837,12 @@ FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
     test_stream stream;
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), part, stream));
     EXPECT_TRUE(holds(address, 1, 5000)) << "imported twice, closed once";
+    EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream), FERRY_ERROR_CAPTURE)
+        << "each launch would close it";
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
     EXPECT_EQ(driver.calls("cuMemFreeAsync"), 0);
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream));
     EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream), FERRY_ERROR_ADDRESS);
@@ -936,17 +957,7 @@ TEST_F(ipc, what_is_imported_is_neither_freed_nor_used_as_ones_own) {
     second_process other("frees_what_is_not_its_own");
     other->send(export_memory(basic.get(), memory));
     other->send(export_event(basic.get(), event));
-    if (!has_pools(basic.get())) {
-        EXPECT_EQ(other.wait(), 0);
-        return;
-    }
-    shared_pool pool(basic.get());
-    const std::uint64_t pooled = pool.allocate(small);
-    fill(pooled, 1, small);
-    pool.send_to(other);
-    other->send(export_memory(basic.get(), pooled));
-    EXPECT_EQ(other.wait(), 0);
-    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+    share_pool_and_wait(basic.get(), other);
 }
 
 // ---- Events
@@ -1111,17 +1122,7 @@ TEST_F(ipc, each_failing_driver_call_of_an_import_is_told_and_leaves_nothing_ope
     second_process other("imports_while_calls_fail");
     other->send(export_memory(basic.get(), memory));
     other->send(export_event(basic.get(), event));
-    if (!has_pools(basic.get())) {
-        EXPECT_EQ(other.wait(), 0);
-        return;
-    }
-    shared_pool pool(basic.get());
-    const std::uint64_t pooled = pool.allocate(small);
-    fill(pooled, 1, small);
-    pool.send_to(other);
-    other->send(export_memory(basic.get(), pooled));
-    EXPECT_EQ(other.wait(), 0);
-    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+    share_pool_and_wait(basic.get(), other);
 }
 
 TEST_F(ipc, each_failing_driver_call_of_an_export_is_told) {
@@ -1291,17 +1292,7 @@ TEST_F(ipc, threads_import_and_close_one_handle) {
     second_process other("imports_in_many_threads");
     other->send(of_memory);
     other->send(of_event);
-    if (!has_pools(basic.get())) {
-        EXPECT_EQ(other.wait(), 0);
-        return;
-    }
-    shared_pool pool(basic.get());
-    const std::uint64_t pooled = pool.allocate(small);
-    fill(pooled, 1, small);
-    pool.send_to(other);
-    other->send(export_memory(basic.get(), pooled));
-    EXPECT_EQ(other.wait(), 0);
-    EXPECT_OK(ferry_device_free(basic.get(), pooled));
+    share_pool_and_wait(basic.get(), other);
 }
 
 FERRY_SECOND_PROCESS(imports_beside_a_capture) {

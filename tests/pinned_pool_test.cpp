@@ -845,6 +845,33 @@ TEST_F(pinned_pools, make_events_anew_that_ended_with_a_context) {
     pass(FERRY_SUCCESS);
 }
 
+TEST_F(pinned_pools, do_not_touch_the_events_of_a_context_that_is_gone) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    if (!ferry_get_proc(instance.get(), "cuCtxGetId", 12000)) GTEST_SKIP() << "contexts have no numbers";
+    pool_owner counted = new_pool(instance.get(), large);
+    const auto use_in_new_context = [&](int blocks_left_waiting) {
+        CUcontext context = nullptr;
+        ASSERT_OK(ferry_context_create(instance.get(), 0, 0, &context));
+        ASSERT_OK(ferry_context_push(instance.get(), 0, context));
+        CUstream stream = nullptr;
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        for (int i = 0; i < 2; ++i)
+            EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), allocate(counted, large, stream), stream));
+        EXPECT_OK(ferry_stream_synchronize(instance.get(), stream));
+        if (!blocks_left_waiting) stats_of(counted);
+        EXPECT_OK(ferry_stream_destroy(instance.get(), stream));
+        EXPECT_OK(ferry_context_pop(instance.get(), &context));
+        EXPECT_OK(ferry_context_destroy(instance.get(), context));
+    };
+    use_in_new_context(0);
+    use_in_new_context(1);
+    driver.reset_counts();
+    counted.reset();
+    EXPECT_EQ(driver.calls("cuEventDestroy"), 0);
+    EXPECT_EQ(driver.calls("cuEventSynchronize"), 0);
+}
+
 TEST_F(pinned_pools, make_no_call_of_the_driver_without_a_stream) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());

@@ -1237,8 +1237,8 @@ FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
  * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
  * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured, _UNSUPPORTED.
- * Driver:        cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use; cuEventQuery;
- *                as ferry_host_alloc.
+ * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use;
+ *                cuEventQuery; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
                                                 void **address);
@@ -1264,7 +1264,7 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address)
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
  *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. The block is still the caller's then.
- * Driver:        cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
+ * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
 

@@ -131,6 +131,8 @@ failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_
     if ((facts.kind != memory_kind::device && !facts.pool) || facts.kind == memory_kind::managed ||
         is_imported(address))
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+    if (!facts.range_size) // a host pool's, to which the current device has no access: where it begins is not told
+        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
     const std::uint64_t offset = address - facts.range_start, most = facts.range_size - offset;
     if (size > most)
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, address + most,
@@ -266,7 +268,7 @@ failure sharing::import_from_pool(const handle_contents &contents, int device, s
     const lock_guard lock(memory_mutex_);
     CUmemoryPool pool = nullptr;
     for (const imported_pool &known : imported_pools_)
-        if (!known.is_own && known.name == name) pool = known.pool;
+        if (!known.is_own && known.name == name && !known.is_closing) pool = known.pool;
     if (!pool) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
     if (imported_memory *known = find_import(contents, nullptr, pool)) {
         ++known->count;
@@ -440,12 +442,13 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
     context_scope scope(cu_);
     CUcontext context = nullptr;
     if (failure failed = enter(device, scope, context)) return failed;
-    imported_pool imported = {nullptr, {}, device, {contents.location, device < 0 ? contents.index : device}, 1, false};
+    imported_pool imported = {nullptr, {},    device, {contents.location, device < 0 ? contents.index : device},
+                              1,       false, false};
     std::memcpy(imported.name.bytes, contents.key, sizeof contents.key);
 
     const lock_guard lock(memory_mutex_);
     for (const imported_pool &known : imported_pools_)
-        if (known.name == imported.name) {
+        if (known.name == imported.name && !known.is_closing) {
             ++find_pool(known.pool)->count;
             pool = known.pool;
             return {};
@@ -472,7 +475,7 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
 // The record that counts.
 sharing::imported_pool *sharing::find_pool(CUmemoryPool pool) noexcept {
     for (imported_pool &known : imported_pools_)
-        if (known.pool == pool && known.count) return &known;
+        if (known.pool == pool && known.count && !known.is_closing) return &known;
     return nullptr;
 }
 
@@ -493,27 +496,43 @@ failure sharing::open_pool(const handle_contents &contents, std::int64_t os_hand
 
 failure sharing::close_pool(CUmemoryPool pool) noexcept {
     if (failure failed = check_process(cu_)) return failed;
-    const lock_guard lock(memory_mutex_);
-    imported_pool *const known = find_pool(pool);
-    if (!known) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
-    if (known->count > 1) {
-        --known->count;
-        return {};
-    }
-    if (!known->is_own) {
+    const auto for_each_name = [&](auto &&then) noexcept {
+        for (std::size_t i = imported_pools_.size(); i-- > 0;)
+            if (imported_pools_[i].pool == pool) then(i);
+    };
+    std::int32_t status = FERRY_SUCCESS;
+    bool is_own = false;
+    int device = -1;
+    {
+        const lock_guard lock(memory_mutex_);
+        imported_pool *const known = find_pool(pool);
+        if (!known) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        if (known->count > 1) {
+            --known->count;
+            return {};
+        }
         for (const imported_memory &memory : imported_memory_)
             if (memory.pool == pool) return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        is_own = known->is_own;
+        device = known->device;
+        for_each_name([&](std::size_t i) noexcept { imported_pools_[i].is_closing = true; });
+    }
+    // Without the lock, as in close_memory.
+    if (!is_own) {
         context_scope scope(cu_);
         CUcontext context = nullptr;
-        if (failure failed = enter(known->device, scope, context)) return failed;
-        const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolDestroy, pool);
-        if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while memory is imported, by whichever instance
-            return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
-        if (status) return {.status = status};
+        status = enter(device, scope, context).status;
+        if (!status) status = call_relaxed(cu_, cu_.cuMemPoolDestroy, pool);
     }
-    for (std::size_t i = imported_pools_.size(); i-- > 0;)
-        if (imported_pools_[i].pool == pool) imported_pools_.remove(i);
-    return {};
+    const lock_guard lock(memory_mutex_);
+    for_each_name([&](std::size_t i) noexcept {
+        if (!imported_pools_[i].is_closing) return;
+        imported_pools_[i].is_closing = false;
+        if (!status) imported_pools_.remove(i);
+    });
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while memory is imported, by whichever instance
+        return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    return {.status = status};
 }
 
 bool sharing::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
@@ -656,7 +675,7 @@ void sharing::forget_context(CUcontext context) noexcept {
     {
         const lock_guard lock(memory_mutex_);
         for (std::size_t i = imported_memory_.size(); i-- > 0;)
-            if (imported_memory_[i].context == context && !imported_memory_[i].is_closing) imported_memory_.remove(i);
+            if (imported_memory_[i].context == context) imported_memory_.remove(i);
     }
     const lock_guard lock(event_mutex_);
     for (std::size_t i = imported_events_.size(); i-- > 0;)

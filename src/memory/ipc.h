@@ -66,6 +66,7 @@ private:
         pool_location where;
         std::uint32_t count; // 0: another name of a pool that another record counts
         bool is_own;         // exported by this instance
+        bool is_closing;
     };
     struct imported_memory {
         process_identity exporter; // with the next two: which allocation it is

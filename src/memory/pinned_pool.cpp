@@ -224,7 +224,7 @@ void *pinned_pool::hand_out(block &one) noexcept {
 failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept {
     context_choice choice;
     if (failure failed = choose_context(cu_, contexts_, stream, -1, -1, choice)) return failed;
-    use = {stream, {choice.wanted, name_of(stream), 0}};
+    use = {stream, {{choice.wanted, 0}, name_of(stream), 0}};
     if (belongs_to_current_context(stream))
         if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -233,9 +233,10 @@ failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_
     if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))
         return {.status = FERRY_ERROR_CAPTURE};
     if (status || !cu_.cuStreamGetId) return {.status = status};
-    const relaxed_capture_mode relaxed(cu_); // the question breaks a capture of this thread's (CUDA 13.0)
+    const relaxed_capture_mode relaxed(cu_); // the questions break a capture of this thread's (CUDA 13.0)
     if (!relaxed.entered()) return relaxed.why();
     if (cu_.cuStreamGetId(stream, &use.key.number)) use.key.number = 0;
+    if (call_optional(cu_.cuCtxGetId, choice.wanted, &use.key.context.number)) use.key.context.number = 0;
     return {};
 }
 
@@ -267,7 +268,7 @@ pinned_pool::stream_queue *pinned_pool::find_queue(const class_state &of, const 
     return queue;
 }
 
-pinned_pool::context_events *pinned_pool::find_events(CUcontext context) noexcept {
+pinned_pool::context_events *pinned_pool::find_events(const context_name &context) noexcept {
     for (context_events &events : events_)
         if (events.context == context) return &events;
     return nullptr;
@@ -301,8 +302,14 @@ void pinned_pool::keep_spare(wait &done) noexcept { find_events(done.on.context)
 
 void pinned_pool::drop(wait &dead) noexcept { memory_.deallocate(&dead, sizeof(wait)); }
 
+bool pinned_pool::may_live(const context_name &context) const noexcept {
+    unsigned long long number = 0;
+    return !context.number || !cu_.cuCtxGetId ||
+           (cu_.cuCtxGetId(context.handle, &number) == CUDA_SUCCESS && number == context.number);
+}
+
 // Events that have ended with their context are not touched again: something else may have their handles.
-void pinned_pool::forget_events(CUcontext dead) noexcept {
+void pinned_pool::forget_events(const context_name &dead) noexcept {
     while (wait *const spare = find_events(dead)->spare.pop())
         drop(*spare);
 }
@@ -315,7 +322,7 @@ failure pinned_pool::make_event(CUcontext context, CUevent &event) noexcept {
     return {.status = call_optional(cu_.cuEventCreate, &event, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING))};
 }
 
-failure pinned_pool::take_wait(CUcontext context, lock &held, wait *&taken, bool &is_new) noexcept {
+failure pinned_pool::take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept {
     context_events *const events = find_events(context);
     if (events && (taken = events->spare.pop())) return {};
     if (!events && !events_.append({context, {}})) return out_of_memory;
@@ -326,7 +333,7 @@ failure pinned_pool::take_wait(CUcontext context, lock &held, wait *&taken, bool
     CUevent event = nullptr;
     if (!failed) {
         held.unlock();
-        failed = make_event(context, event);
+        failed = make_event(context.handle, event);
         held.lock();
     }
     if (failed) {
@@ -561,7 +568,8 @@ failure pinned_pool::close() noexcept {
     for (class_state &of : classes_)
         while (const stream_queue *const queue = of.queues.first()) {
             wait &passed = *queue->waits.first();
-            const std::int32_t status = call_optional(cu_.cuEventSynchronize, passed.event);
+            const std::int32_t status =
+                may_live(passed.on.context) ? call_optional(cu_.cuEventSynchronize, passed.event) : invalid_handle;
             if (!is_over(status) && !first_failed) first_failed = {.status = status};
             dequeue(passed);
             make_ready(*passed.held);
@@ -570,11 +578,13 @@ failure pinned_pool::close() noexcept {
             else
                 drop(passed);
         }
-    for (context_events &events : events_)
+    for (context_events &events : events_) {
+        const bool is_there = may_live(events.context);
         while (wait *const spare = events.spare.pop()) {
-            call_optional(cu_.cuEventDestroy, spare->event);
+            if (is_there) call_optional(cu_.cuEventDestroy, spare->event);
             drop(*spare);
         }
+    }
     while (stream_queue *const queue = spare_queues_.pop())
         memory_.deallocate(queue, sizeof(stream_queue));
     lock held(mutex_);

@@ -41,10 +41,17 @@ private:
     struct slab;
     struct wait;
 
+    // A context. Once it is destroyed another may have its handle, but not its number.
+    struct context_name {
+        CUcontext handle;
+        unsigned long long number; // 0: not told
+        bool operator==(const context_name &) const noexcept = default;
+    };
+
     // A stream. Once it is destroyed another may have its handle, but not its number, which older drivers do not tell: so
     // what was freed on "the same stream" is waited for all the same, which costs next to nothing where it is the same.
     struct stream_key {
-        CUcontext context;
+        context_name context;
         const void *stream;
         unsigned long long number; // 0: not told
         bool operator==(const stream_key &) const noexcept = default;
@@ -98,7 +105,7 @@ private:
         std::uint64_t held = 0;     // bytes of its slabs
     };
     struct context_events {
-        CUcontext context;
+        context_name context;
         chain<wait> spare;
     };
     using lock = std::unique_lock<std::mutex>;
@@ -122,7 +129,7 @@ private:
     static std::size_t count_unasked(const stream_queue &queue) noexcept; // no further than is asked
     static wait *unasked_at(const stream_queue &queue, std::size_t index) noexcept;
     static stream_queue *find_queue(const class_state &of, const stream_key &on) noexcept;
-    context_events *find_events(CUcontext context) noexcept;
+    context_events *find_events(const context_name &context) noexcept;
 
     block *take_ready(int block_class) noexcept;
     void make_ready(block &one) noexcept;
@@ -131,10 +138,12 @@ private:
     void enqueue(block &one, wait &behind) noexcept;
     void dequeue(wait &done) noexcept;
     void keep_spare(wait &done) noexcept;
-    void forget_events(CUcontext dead) noexcept;
+    void forget_events(const context_name &dead) noexcept;
+    // False only where the driver tells.
+    bool may_live(const context_name &context) const noexcept;
     void drop(wait &dead) noexcept;
     // A spare wait with an event of `context`, else a new one.
-    failure take_wait(CUcontext context, lock &held, wait *&taken, bool &is_new) noexcept;
+    failure take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept;
     failure make_event(CUcontext context, CUevent &event) noexcept;
     failure record(block &leaving, const stream_use &use, lock &held) noexcept;
 

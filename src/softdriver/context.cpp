@@ -156,6 +156,14 @@ CUresult cuCtxGetDevice(CUdevice *ordinal) {
     });
 }
 
+// Handles are never reused, so each is its own number.
+CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
+    return enter([&](driver &cu) {
+        require(id);
+        *id = reinterpret_cast<std::uintptr_t>(handle ? find(cu, handle).handle : current_context(cu).handle);
+    });
+}
+
 CUresult cuCtxGetFlags(unsigned *flags) {
     return enter_context([&](driver &, context &current) {
         require(flags);
