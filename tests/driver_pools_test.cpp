@@ -263,6 +263,20 @@ TEST_F(driver_pools_test, a_pool_counts_what_it_holds_and_what_is_in_use) {
     EXPECT_EQ(0u, pool.number(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
 }
 
+TEST_F(driver_pools_test, memory_freed_without_a_stream_is_given_back_and_counted_as_used_for_good) {
+    test_stream stream;
+    test_pool pool;
+    const CUdeviceptr address = pool.allocate(mib, stream);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuMemFree(address));
+    ASSERT_OK(raw().cuMemPoolTrimTo(pool, 0));
+    EXPECT_EQ(0u, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    EXPECT_EQ(mib, pool.number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    EXPECT_OK(raw().cuMemFreeAsync(pool.allocate(mib, stream), stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(mib, pool.number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+}
+
 TEST_F(driver_pools_test, synchronising_gives_back_what_is_above_the_threshold) {
     test_stream stream;
     test_event event;

@@ -117,14 +117,21 @@ failure memory_pools::synchronise_all() noexcept {
 
 failure memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    // What is used says little: it still counts what cuMemFree has freed (CUDA 13.0). Of a pool without live memory the
+    // driver takes all back, but what other processes share.
     ferry_pool_stats stats = {};
-    if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
-    if (stats.used_current) return {.status = FERRY_ERROR_IN_USE};
+    const auto trim = [&]() noexcept -> failure {
+        if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
+            return {.status = status};
+        return get_pool_stats(cu_, pool, stats);
+    };
+    if (failure failed = trim()) return failed;
     if (!stats.reserved_current) return {};
-    if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0})) return {.status = status};
-    if (failure failed = get_pool_stats(cu_, pool, stats)) return failed;
-    // What is free and cannot be given back was exported once, or waits for its stream.
-    return stats.reserved_current ? synchronise_all() : failure{};
+    const bool may_be_in_use = stats.used_current != 0;
+    if (failure failed = synchronise_all()) return failed; // streams may have frees to pass
+    if (!may_be_in_use) return {};
+    if (failure failed = trim()) return failed;
+    return stats.used_current && stats.reserved_current ? failure{.status = FERRY_ERROR_IN_USE} : failure{};
 }
 
 // The record goes first: once the driver has destroyed the pool, its handle may be another one's.

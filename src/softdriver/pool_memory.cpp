@@ -189,7 +189,7 @@ void free_to_pool(driver &cu, const allocation &memory) {
         end_import(cu, memory);
     else
         memory.pool->memory.give_back(memory.address, size);
-    memory.pool->leave_use(size);
+    --memory.pool->live; // and goes on being counted among the used (seen on CUDA 13.0, H200)
 }
 
 void collect_frees(driver &cu) {

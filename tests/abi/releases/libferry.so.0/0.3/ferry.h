@@ -1237,8 +1237,8 @@ FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
  * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
  * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured, _UNSUPPORTED.
- * Driver:        cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use; cuEventQuery;
- *                as ferry_host_alloc.
+ * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use;
+ *                cuEventQuery; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
                                                 void **address);
@@ -1264,7 +1264,7 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address)
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
  *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. The block is still the caller's then.
- * Driver:        cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
+ * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
 
@@ -1280,7 +1280,10 @@ FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *ad
  */
 FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep);
 
-/* Bytes of a pool, now and at most since it was made or since the last reset. */
+/*
+ * Bytes of a pool, now and at most since it was made or since the last reset. One of the driver's goes on counting what
+ * ferry_device_free freed as used (CUDA 13.0).
+ */
 typedef struct ferry_pool_stats {
     uint32_t struct_size;
     uint32_t reserved;
@@ -1388,9 +1391,9 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  * allowed.
  *
  * Thread-safety: safe; no other call may be using the pool.
- * Blocking:      until the streams have passed the frees of its memory: if some have not, for all work of the current
- *                context, of those that ferry uses and of the primary ones; streams of other contexts must have passed
- *                theirs. May wait for the device.
+ * Blocking:      until the streams have passed the frees of its memory: unless all have, for all work of the current
+ *                context, of those that ferry uses and of the primary ones, also before it is refused as in use; streams
+ *                of other contexts must have passed theirs. May wait for the device.
  * Ownership:     the pool is gone.
  * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: nothing has happened then; _INVALID_ARGUMENT
  *                (the default pool too), _IMPORTED for a pool of another process (ferry_ipc_close_pool), _UNSUPPORTED;
