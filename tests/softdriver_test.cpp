@@ -69,7 +69,7 @@ TEST_F(softdriver_test, every_row_of_the_list_is_implemented_and_nothing_else) {
         EXPECT_EQ(nullptr, get_proc(symbol.name, symbol.version - 1)) << symbol.name;
     }
     EXPECT_NE(nullptr, get_proc("ferrySoftwareDriver", 0));
-    EXPECT_EQ(nullptr, get_proc("cuLaunchKernel", 13000));
+    EXPECT_EQ(nullptr, get_proc("cuModuleLoadData", 13000));
     EXPECT_EQ(nullptr, get_proc(nullptr, 13000));
 }
 

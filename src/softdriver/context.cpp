@@ -42,6 +42,7 @@ context &current_context(driver &cu) {
     require(depth != 0 && stack[depth - 1], CUDA_ERROR_INVALID_CONTEXT);
     context *const found = cu.contexts.find(stack[depth - 1]); // it was alive when it became current
     require(found, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    found->require_sound();
     return *found;
 }
 

@@ -9,6 +9,7 @@ namespace {
 event &find(driver &cu, CUevent handle) {
     event *const found = cu.events.find(handle);
     require(found, CUDA_ERROR_INVALID_HANDLE);
+    found->owner->require_sound();
     return *found;
 }
 

@@ -29,6 +29,7 @@ inline void require(bool holds, CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
     if (!holds) throw refusal{otherwise};
 }
 
+struct driver;
 struct context;
 struct stream;
 
@@ -38,6 +39,8 @@ struct work {
     unsigned copy_device = 0;  // whose copy engine, for copies from and to the host
     std::uint64_t devices = 0; // touched beside the stream's own
     std::function<void()> body{};
+    // Where set, makes the body when the work is submitted: of a graph at every launch anew.
+    std::function<std::function<void()>(driver &)> prepare{};
 };
 
 // Memory that a graph allocates: its address is known from the capture on and the same at every launch.
@@ -116,8 +119,16 @@ struct context {
     stream legacy;
     std::unordered_map<std::uint64_t, std::unique_ptr<stream>> per_thread; // by thread serial
     std::vector<stream *> streams;                                         // all but legacy
-    operations of_destroyed_streams[2];   // what they left running; [1]: of those that synchronise with legacy
-    frees_before after_destroyed_streams; // of [1]
+    operations of_destroyed_streams[2];          // what they left running; [1]: of those that synchronise with legacy
+    frees_before after_destroyed_streams;        // of [1]
+    std::atomic<CUresult> broken = CUDA_SUCCESS; // by a kernel, for good: what every further call answers
+
+    void require_sound() const { require(broken == CUDA_SUCCESS, broken); }
+};
+
+// An image of kernels that has been loaded, and what of this driver's own kernels it names.
+struct library {
+    std::vector<CUkernel> kernels;
 };
 
 // Memory of another process, or of this one by another address.
@@ -179,6 +190,8 @@ struct driver {
     handle_table<CUarray, array> arrays; // levels and planes, too
     handle_table<CUmipmappedArray, mipmapped_array> mipmapped_arrays;
     handle_table<CUgraph, graph_ptr> graphs;
+    handle_table<CUlibrary, library> libraries;
+    handle_table<CUkernel, const struct built_in_kernel *> kernels;
     handle_table<CUgraphExec, executable> executables;
     handle_table<CUmemoryPool, pool> pools; // destroyed ones, too, while memory of theirs is in use
     pool_place host_pools;
@@ -301,6 +314,8 @@ template <class Body> CUresult enter(Body &&body) noexcept {
             const auto pending = body(*cu); // one operation or several
             lock.unlock();
             cu->engine.wait(pending);
+            lock.lock();
+            if (const context *const current = find_current_context(*cu)) current->require_sound();
         }
         return CUDA_SUCCESS;
     } catch (const refusal &why) {

@@ -66,6 +66,7 @@ stream &find_stream(driver &cu, CUstream handle) {
     if (handle == CU_STREAM_PER_THREAD) return per_thread_stream(cu, current_context(cu));
     stream *const found = cu.streams.find(handle);
     require(found, CUDA_ERROR_INVALID_HANDLE);
+    found->owner->require_sound();
     return *found;
 }
 
@@ -109,6 +110,7 @@ operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after) 
     }
     context &owner = *on.owner;
     if (&on == &owner.legacy) refuse_if_legacy_would_join_capture(owner);
+    if (what.prepare) what.body = what.prepare(cu);
     const operations before = work_before(on);
     also_after.insert(also_after.end(), before.begin(), before.end());
     note_frees_before(on);
@@ -165,10 +167,15 @@ CUresult cuStreamQuery(CUstream handle) {
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
-    return enter_to_synchronise([&](driver &cu) {
+    const CUresult result = enter_to_synchronise([&](driver &cu) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
         return work_before(on);
+    });
+    // It may have been destroyed meanwhile, but not have become unsound unnoticed.
+    if (result != CUDA_SUCCESS) return result;
+    return enter([&](driver &cu) {
+        if (const stream *const on = cu.streams.find(handle)) on->owner->require_sound();
     });
 }
 

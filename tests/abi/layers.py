@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 # Top to bottom: a folder may include those above it, and itself.
-ORDER = ["base", "driver", "device", "memory", "copy", "plan", "route", "abi"]
+ORDER = ["base", "kernels", "driver", "device", "memory", "copy", "plan", "route", "abi"]
 ALLOWED = {folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)}
+# The kernels are also compiled for GPUs.
+ALLOWED["kernels"] = {"kernels"}
 # The software driver stands beside them: it is reached through the table, and only abi knows it by name, to open it.
-ALLOWED["softdriver"] = {"base", "driver", "softdriver"}
+ALLOWED["softdriver"] = {"base", "kernels", "driver", "softdriver"}
 ALLOWED["abi"].add("softdriver")
 
 PURE = {"copy", "plan"}

@@ -1,0 +1,61 @@
+#include "device/kernels.h"
+
+#include <chrono>
+
+#include "device/capture_mode.h"
+#include "device/kernel_image.h"
+#include "driver/result.h"
+
+namespace ferry {
+
+kernel_set::kernel_set(const driver_table &cu) noexcept : kernel_set(cu, kernel_image) {}
+
+kernel_set::~kernel_set() {
+    // At process exit the driver may be gone already; then there is nothing left to unload.
+    if (library_) cu_.cuLibraryUnload(library_);
+}
+
+const char *kernel_set::missing_entry_point() const noexcept {
+    if (!cu_.cuLibraryLoadData) return "cuLibraryLoadData";
+    if (!cu_.cuLibraryUnload) return "cuLibraryUnload";
+    if (!cu_.cuLibraryGetKernel) return "cuLibraryGetKernel";
+    if (!cu_.cuLaunchKernel) return "cuLaunchKernel";
+    return nullptr;
+}
+
+failure kernel_set::try_to_load() noexcept {
+    if (missing_entry_point()) return {.status = FERRY_ERROR_UNSUPPORTED};
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    CUlibrary library = nullptr;
+    if (CUresult result = cu_.cuLibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0))
+        return to_failure(result);
+    for (unsigned i = 0; i < kernels::kernel_count; ++i) {
+        CUkernel kernel = nullptr;
+        if (CUresult result = cu_.cuLibraryGetKernel(&kernel, library, kernels::entry_names[i])) {
+            cu_.cuLibraryUnload(library);
+            return to_failure(result);
+        }
+        // cuLaunchKernel takes either: "CUfunction or CUkernel" of its manual.
+        functions_[i] = reinterpret_cast<CUfunction>(kernel);
+    }
+    library_ = library;
+    return {};
+}
+
+failure kernel_set::load_or_tell_why() noexcept {
+    // The child of a fork has no driver, and may have been born with the mutex locked: here is where it learns.
+    CUcontext current = nullptr;
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
+    const std::lock_guard lock(mutex_);
+    const state before = state_.load(std::memory_order_relaxed);
+    if (before != state::not_asked_for) return why_;
+    const auto begin = std::chrono::steady_clock::now();
+    why_ = try_to_load();
+    const auto took = std::chrono::steady_clock::now() - begin;
+    load_time_ns_.store(static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()), std::memory_order_relaxed);
+    state_.store(why_ ? state::failed : state::loaded, std::memory_order_release);
+    return why_;
+}
+
+} // namespace ferry

@@ -1,0 +1,95 @@
+// What a kernel has of its machine: memory by address, and which thread of the launch it is. On a GPU an address is a
+// pointer. On the CPU the software driver finds what lies behind it, and stops the launch where nothing does.
+// Threads share nothing and wait for nobody, so the CPU may run them one after the other.
+#pragma once
+
+#include "kernels/parameters.h"
+
+#if defined(__CUDACC__)
+#define FERRY_KERNEL_CODE __device__ __forceinline__
+#define FERRY_UNROLLED _Pragma("unroll")
+#define FERRY_NOT_UNROLLED _Pragma("unroll 1")
+#else
+#include <cstring>
+#define FERRY_KERNEL_CODE inline
+#define FERRY_UNROLLED
+#define FERRY_NOT_UNROLLED
+#endif
+
+namespace ferry::kernels {
+
+// Of a launch with blocks in one dimension.
+struct thread_index {
+    u32 block, thread, blocks, threads;
+
+    FERRY_KERNEL_CODE u64 in_grid() const { return u64{block} * threads + thread; }
+};
+
+struct alignas(16) sixteen_bytes {
+    u64 low, high;
+};
+
+#if defined(__CUDACC__)
+
+// What is copied is touched once: .cs, evict first.
+FERRY_KERNEL_CODE u8 load(u64 address, u8) { return __ldcs(reinterpret_cast<const unsigned char *>(address)); }
+FERRY_KERNEL_CODE u16 load(u64 address, u16) { return __ldcs(reinterpret_cast<const unsigned short *>(address)); }
+FERRY_KERNEL_CODE u32 load(u64 address, u32) { return __ldcs(reinterpret_cast<const unsigned *>(address)); }
+FERRY_KERNEL_CODE u64 load(u64 address, u64) { return __ldcs(reinterpret_cast<const unsigned long long *>(address)); }
+FERRY_KERNEL_CODE sixteen_bytes load(u64 address, sixteen_bytes) {
+    const ulonglong2 both = __ldcs(reinterpret_cast<const ulonglong2 *>(address));
+    return {both.x, both.y};
+}
+template <class Word> FERRY_KERNEL_CODE Word load(u64 address) { return load(address, Word{}); }
+
+FERRY_KERNEL_CODE void store(u64 address, u8 word) { __stcs(reinterpret_cast<unsigned char *>(address), word); }
+FERRY_KERNEL_CODE void store(u64 address, u16 word) { __stcs(reinterpret_cast<unsigned short *>(address), word); }
+FERRY_KERNEL_CODE void store(u64 address, u32 word) { __stcs(reinterpret_cast<unsigned *>(address), word); }
+FERRY_KERNEL_CODE void store(u64 address, u64 word) { __stcs(reinterpret_cast<unsigned long long *>(address), word); }
+FERRY_KERNEL_CODE void store(u64 address, sixteen_bytes word) {
+    __stcs(reinterpret_cast<ulonglong2 *>(address), make_ulonglong2(word.low, word.high));
+}
+
+// Tables are read by many threads: cached as usual.
+template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index) {
+    return reinterpret_cast<const Record *>(table)[index];
+}
+
+FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) { return __umul64hi(a, b); }
+
+#else
+
+// Defined by the software driver, for `size` bytes at an address that must be aligned as a GPU wants it.
+const void *memory_to_read(u64 address, u64 size, u64 alignment);
+void *memory_to_write(u64 address, u64 size, u64 alignment);
+
+template <class Word> FERRY_KERNEL_CODE Word load(u64 address) {
+    Word word;
+    std::memcpy(&word, memory_to_read(address, sizeof word, alignof(Word)), sizeof word);
+    return word;
+}
+template <class Word> FERRY_KERNEL_CODE void store(u64 address, Word word) {
+    std::memcpy(memory_to_write(address, sizeof word, alignof(Word)), &word, sizeof word);
+}
+template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index) {
+    return load<Record>(table + index * sizeof(Record));
+}
+
+FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) {
+    __extension__ using wide = unsigned __int128;
+    return static_cast<u64>(static_cast<wide>(a) * b >> 64);
+}
+
+#endif
+
+template <class Word> FERRY_KERNEL_CODE void move(u64 destination, u64 source) {
+    store(destination, load<Word>(source));
+}
+
+// n / the divisor, exact for every n.
+FERRY_KERNEL_CODE u64 divide(u64 n, const divisor &by) {
+    const u64 high = high_half_of_product(n, by.multiplier);
+    return (high + ((n - high) >> by.shift_before)) >> by.shift_after;
+}
+
+} // namespace ferry::kernels

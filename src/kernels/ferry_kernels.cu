@@ -1,0 +1,12 @@
+// The kernels as the GPU has them. `tools/dev kernels` makes ferry_kernels.ptx of this file.
+#include "kernels/pieces.h"
+#include "kernels/strided.h"
+
+using namespace ferry::kernels;
+
+#define FERRY_KERNEL(name, parameters, function)                                                                       \
+    extern "C" __global__ void __launch_bounds__(threads_per_block, 2) ferry_##name(const parameters given) {             \
+        function(given, thread_index{blockIdx.x, threadIdx.x, gridDim.x, blockDim.x});                                 \
+    }
+#include "kernels/list.inc"
+#undef FERRY_KERNEL

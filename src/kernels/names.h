@@ -1,0 +1,20 @@
+// The kernels by name, for the host.
+#pragma once
+
+namespace ferry::kernels {
+
+enum class kernel : unsigned {
+#define FERRY_KERNEL(name, parameters, function) name,
+#include "kernels/list.inc"
+#undef FERRY_KERNEL
+    count
+};
+inline constexpr unsigned kernel_count = static_cast<unsigned>(kernel::count);
+
+inline constexpr const char *entry_names[kernel_count] = {
+#define FERRY_KERNEL(name, parameters, function) "ferry_" #name,
+#include "kernels/list.inc"
+#undef FERRY_KERNEL
+};
+
+} // namespace ferry::kernels

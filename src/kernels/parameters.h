@@ -1,0 +1,72 @@
+// What the host hands to the kernels: plain structs of fixed size, the same for the compilers of both sides.
+// src/plan/kernel_boxes.h and src/plan/kernel_pieces.h fill them.
+#pragma once
+
+#include <stdint.h>
+
+namespace ferry::kernels {
+
+using u8 = uint8_t;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+
+constexpr u32 threads_per_block = 512;
+// Accesses that a thread has under way before it waits for the first.
+constexpr u32 in_flight = 4;
+
+// Division by a number known before the launch: Granlund and Montgomery, "Division by Invariant Integers using
+// Multiplication" (1994), figure 4.1.
+struct divisor {
+    u64 multiplier;
+    u32 shift_before, shift_after;
+};
+
+// A row is cut into windows: the aligned words, as its destination lies, that it has bytes of. The first and the last
+// may lie in the row in part. A thread takes every so many windows of the box, in the order of the bytes.
+struct windows {
+    u64 per_row, rows_per_slice, count; // count: of the whole box
+    divisor by_row, by_slice;           // by per_row and by rows_per_slice
+    u64 step, step_x, step_y, step_z;   // from a thread's window to its next: in all, and as window, row and slice
+};
+
+struct box_end {
+    u64 address, row_pitch, slice_pitch; // bytes
+};
+
+struct strided_parameters {
+    box_end destination, source;
+    u64 width; // bytes
+    windows over;
+};
+
+// A piece is cut into units, of a fixed number of bytes as its destination lies, and a team of threads takes some
+// that follow each other, of one piece or of many. All pieces' units are counted through.
+struct piece {
+    u64 destination, source;
+    u32 size; // bytes, not 0
+    u32 first_unit;
+};
+static_assert(sizeof(piece) == 24, "tables lie in memory in this form");
+
+struct piece_work {
+    u32 count, units;
+    u32 units_per_team, teams_with_one_more;
+    u32 unit_shift, team_shift; // bytes of a unit, threads of a team
+    u64 pieces_per_unit;        // fixed point, 32 bits behind it: where to begin looking for a unit's piece
+};
+
+// All that a kernel has for parameters on every driver and GPU is 4 KiB; 40 bytes go to piece_work.
+constexpr u32 most_pieces_in_parameters = 169;
+struct piece_parameters {
+    piece_work work;
+    piece pieces[most_pieces_in_parameters];
+};
+static_assert(sizeof(piece_parameters) <= 4096, "the parameters of a kernel");
+
+struct piece_table_parameters {
+    piece_work work;
+    u64 table; // the address of `count` pieces
+};
+
+} // namespace ferry::kernels

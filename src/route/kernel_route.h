@@ -1,0 +1,25 @@
+// ferry's own kernels at work: one launch each, of what src/plan has laid out. The context whose stream it is must be
+// current. All addresses are those that its device has for the memory, which the caller finds out: where
+// CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0, pinned memory has another address on the device than on the host.
+#pragma once
+
+#include "device/kernels.h"
+#include "plan/kernel_boxes.h"
+#include "plan/kernel_pieces.h"
+
+namespace ferry {
+
+// The box takes at most `blocks` blocks of 512 threads.
+failure launch_strided(const driver_table &cu, kernel_set &kernels, const kernel_box &box, std::uint32_t blocks,
+                       CUstream stream) noexcept;
+
+// Pieces within the kernel's parameters: `packed` has written to `given.pieces`. Nothing need outlive the call.
+failure launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_packer &packed,
+                      kernels::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+
+// Pieces in a table that the device finds at `table`, as `packed` has written it. It must stay until the stream has
+// passed the launch.
+failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
+                           std::uint32_t blocks, CUstream stream) noexcept;
+
+} // namespace ferry

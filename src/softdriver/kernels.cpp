@@ -1,0 +1,227 @@
+// ferry's kernels on the CPU: libraries, launches, and the memory that a kernel finds. What runs is compiled from the
+// same headers as the GPU's code; an image is only looked through for the kernels' names.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+#include "kernels/pieces.h"
+#include "kernels/strided.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace ferry::softdriver {
+
+namespace {
+
+// What a kernel of a context may touch, taken when it is submitted: nobody may free it before it has run. Sorted.
+struct memory_range {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+};
+using memory_ranges = std::vector<memory_range>;
+
+struct bad_access {
+    CUresult result;
+};
+
+// Of the launch that runs on this thread. The last ranges are kept, as most accesses are where the one before was.
+struct running_launch {
+    const memory_ranges *reachable = nullptr;
+    memory_range read;
+    memory_range written;
+};
+thread_local running_launch running;
+
+std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t size, std::size_t alignment) {
+    if (address % alignment != 0) throw bad_access{CUDA_ERROR_MISALIGNED_ADDRESS};
+    if (address < last.begin || address >= last.end) {
+        const memory_ranges &all = *running.reachable;
+        const auto beyond = std::upper_bound(all.begin(), all.end(), address,
+                                             [](std::uintptr_t at, const memory_range &one) { return at < one.begin; });
+        if (beyond == all.begin() || address >= beyond[-1].end) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
+        last = beyond[-1];
+    }
+    if (last.end - address < size) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
+    return reach(address);
+}
+
+} // namespace
+} // namespace ferry::softdriver
+
+namespace ferry::kernels {
+
+inline const void *memory_to_read(u64 address, u64 size, u64 alignment) {
+    return softdriver::find_memory(softdriver::running.read, address, size, alignment);
+}
+inline void *memory_to_write(u64 address, u64 size, u64 alignment) {
+    return softdriver::find_memory(softdriver::running.written, address, size, alignment);
+}
+
+} // namespace ferry::kernels
+
+namespace ferry::softdriver {
+
+struct built_in_kernel {
+    const char *name;
+    std::size_t parameters_size;
+    void (*run)(const void *parameters, unsigned blocks, unsigned threads);
+};
+
+namespace {
+
+// Thread after thread: they share nothing and wait for nobody.
+template <class Parameters, void (*kernel)(const Parameters &, const kernels::thread_index &)>
+void run_threads(const void *given, unsigned blocks, unsigned threads) {
+    const auto &parameters = *static_cast<const Parameters *>(given);
+    for (unsigned block = 0; block < blocks; ++block)
+        for (unsigned thread = 0; thread < threads; ++thread)
+            kernel(parameters, {block, thread, blocks, threads});
+}
+
+namespace of_kernels {
+using namespace ferry::kernels;
+constexpr built_in_kernel all[] = {
+#define FERRY_KERNEL(name, parameters, function)                                                                       \
+    {"ferry_" #name, sizeof(parameters), run_threads<parameters, function>},
+#include "kernels/list.inc"
+#undef FERRY_KERNEL
+};
+} // namespace of_kernels
+using of_kernels::all;
+
+// ---- Images ---------------------------------------------------------------------------------------------------
+
+// Of a fatbinary, which tells how long it is; anything else must be text.
+struct fatbinary_header {
+    static constexpr std::uint32_t expected_mark = 0xba55ed50;
+
+    std::uint32_t mark;
+    std::uint16_t version;
+    std::uint16_t header_size;
+    std::uint64_t size;
+};
+
+std::string_view view_image(const void *image) {
+    fatbinary_header header{};
+    std::memcpy(&header.mark, image, sizeof header.mark);
+    if (header.mark == fatbinary_header::expected_mark) {
+        std::memcpy(&header, image, sizeof header);
+        return {static_cast<const char *>(image), header.header_size + header.size};
+    }
+    const std::string_view text(static_cast<const char *>(image));
+    require(text.find(".version") != text.npos, CUDA_ERROR_INVALID_IMAGE);
+    return text;
+}
+
+// ---- Launches -------------------------------------------------------------------------------------------------
+
+memory_ranges memory_of(const driver &cu, const context &from) {
+    memory_ranges found;
+    for (const auto &[address, memory] : cu.allocations)
+        if (!memory.awaits_launch() && can_reach(from, memory)) found.push_back({address, address + memory.size});
+    return found;
+}
+
+struct launch_request {
+    const built_in_kernel *kernel;
+    CUcontext context;
+    unsigned blocks;
+    unsigned threads;
+    std::vector<std::byte> parameters;
+};
+
+void run(const launch_request &asked, const memory_ranges &reachable, context &in) {
+    if (in.broken != CUDA_SUCCESS) return; // nothing runs there any more
+    running.reachable = &reachable;
+    try {
+        asked.kernel->run(asked.parameters.data(), asked.blocks, asked.threads);
+    } catch (const bad_access &access) {
+        in.broken = access.result;
+    }
+    running = {};
+}
+
+void require_launchable(const unsigned (&grid)[3], const unsigned (&block)[3], unsigned shared_bytes) {
+    constexpr unsigned largest_grid[] = {2147483647, 65535, 65535};
+    constexpr unsigned most_shared_bytes = 48 << 10;
+    for (int i = 0; i < 3; ++i)
+        require(grid[i] != 0 && grid[i] <= largest_grid[i] && block[i] != 0);
+    // The kernels are compiled for no more, and use one dimension and no shared memory.
+    require(block[0] <= kernels::threads_per_block && shared_bytes <= most_shared_bytes);
+    const bool is_flat = grid[1] == 1 && grid[2] == 1 && block[1] == 1 && block[2] == 1;
+    require(is_flat, CUDA_ERROR_NOT_SUPPORTED);
+}
+
+} // namespace
+
+CUresult cuLibraryLoadData(CUlibrary *handle, const void *image, CUjit_option *, void **, unsigned jit_options,
+                           CUlibraryOption *, void **, unsigned library_options) {
+    return enter([&](driver &cu) {
+        require(handle && image);
+        require(jit_options == 0 && library_options == 0, CUDA_ERROR_NOT_SUPPORTED);
+        refuse_if_capture_forbids(cu);
+        const std::string_view contents = view_image(image);
+        auto made = std::make_unique<library>();
+        made->kernels.reserve(std::size(all));
+        for (const built_in_kernel &one : all)
+            if (contents.find(one.name) != contents.npos)
+                made->kernels.push_back(cu.kernels.add(std::make_unique<const built_in_kernel *>(&one)));
+        require(!made->kernels.empty(), CUDA_ERROR_NO_BINARY_FOR_GPU); // this one runs ferry's kernels alone
+        *handle = cu.libraries.add(std::move(made));
+    });
+}
+
+CUresult cuLibraryUnload(CUlibrary handle) {
+    return enter([&](driver &cu) {
+        const library *const gone = cu.libraries.find(handle);
+        require(gone, CUDA_ERROR_INVALID_HANDLE);
+        for (const CUkernel kernel : gone->kernels)
+            cu.kernels.remove(kernel);
+        cu.libraries.remove(handle);
+    });
+}
+
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *name) {
+    return enter([&](driver &cu) {
+        require(kernel && name);
+        const library *const from = cu.libraries.find(handle);
+        require(from, CUDA_ERROR_INVALID_HANDLE);
+        const auto found = std::find_if(from->kernels.begin(), from->kernels.end(), [&](CUkernel one) {
+            return !std::strcmp((*cu.kernels.find(one))->name, name);
+        });
+        require(found != from->kernels.end(), CUDA_ERROR_NOT_FOUND);
+        *kernel = *found;
+    });
+}
+
+// Of the two kinds of handles that this call takes there are only kernels here.
+CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream_handle,
+                        void **parameters, void **extra) {
+    return enter([&](driver &cu) {
+        const built_in_kernel *const *const kernel = cu.kernels.find(reinterpret_cast<CUkernel>(handle));
+        require(kernel, CUDA_ERROR_INVALID_HANDLE);
+        require_launchable({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes);
+        require(!extra, CUDA_ERROR_NOT_SUPPORTED);
+        require(parameters && parameters[0]);
+        stream &on = find_stream(cu, stream_handle);
+        const auto *const given = static_cast<const std::byte *>(parameters[0]);
+        auto asked = std::make_shared<const launch_request>(
+            launch_request{*kernel, on.owner->handle, grid_x, block_x, {given, given + (*kernel)->parameters_size}});
+
+        work what;
+        for (const CUcontext peer : on.owner->peers)
+            what.devices |= std::uint64_t{1} << cu.contexts.find(peer)->device;
+        what.prepare = [asked](driver &at_launch) -> std::function<void()> {
+            context *const in = at_launch.contexts.find(asked->context);
+            require(in, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+            in->require_sound();
+            auto reachable = std::make_shared<const memory_ranges>(memory_of(at_launch, *in));
+            return [asked, reachable, in] { run(*asked, *reachable, *in); };
+        };
+        enqueue(cu, on, std::move(what));
+    });
+}
+
+} // namespace ferry::softdriver

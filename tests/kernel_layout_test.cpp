@@ -1,0 +1,193 @@
+// What the host works out for kernels: divisions, words and windows of boxes, tables of pieces.
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/pieces.h"
+#include "kernels/strided.h"
+#include "plan/kernel_boxes.h"
+#include "plan/kernel_pieces.h"
+
+namespace ferry {
+namespace {
+
+using kernels::kernel;
+
+TEST(kernel_layout, a_division_by_multiplication_is_exact) {
+    std::mt19937_64 random(1);
+    std::vector<std::uint64_t> numbers = {1, 2, 3, 5, 6, 7, 10, 641, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
+    for (unsigned shift = 1; shift < 64; ++shift)
+        for (const std::uint64_t around : {0, 1, 2})
+            numbers.push_back((std::uint64_t{1} << shift) - 1 + around);
+    for (int i = 0; i < 200; ++i)
+        numbers.push_back((random() >> random() % 64) | 1);
+    for (const std::uint64_t by : numbers) {
+        const kernels::divisor divisor = divisor_of(by);
+        for (const std::uint64_t n : numbers)
+            for (const std::uint64_t near : {n - 1, n, n + 1, n / by * by, n / by * by - 1})
+                ASSERT_EQ(kernels::divide(near, divisor), near / by) << near << " / " << by;
+    }
+}
+
+struct box_row {
+    const char *name;
+    kernel_box box;
+    kernel expected;
+    std::uint64_t windows_per_row;
+};
+constexpr std::uint64_t base = 1 << 20;
+const box_row boxes[] = {
+    {"a line", {{base, 0, 0}, {base, 0, 0}, 4096, 1, 1}, kernel::strided_16_whole, 256},
+    {"a line of odd length", {{base, 0, 0}, {base, 0, 0}, 4097, 1, 1}, kernel::strided_16, 257},
+    {"a line that begins at an odd address",
+     {{base + 3, 0, 0}, {base + 19, 0, 0}, 4096, 1, 1},
+     kernel::strided_16,
+     257},
+    {"a line whose ends are 4 bytes apart",
+     {{base + 4, 0, 0}, {base, 0, 0}, 4096, 1, 1},
+     kernel::strided_4_whole,
+     1024},
+    {"a line whose ends are a byte apart", {{base + 1, 0, 0}, {base, 0, 0}, 4096, 1, 1}, kernel::strided_1_whole, 4096},
+    {"rows of 4 bytes", {{base, 4, 0}, {base, 8, 0}, 4, 1000, 1}, kernel::strided_4_whole, 1},
+    {"rows of 16 bytes", {{base, 32, 0}, {base, 16, 0}, 16, 1000, 1}, kernel::strided_16_whole, 1},
+    {"rows of 12 bytes", {{base, 24, 0}, {base, 12, 0}, 12, 1000, 1}, kernel::strided_4_whole, 3},
+    {"rows of one byte", {{base, 3, 0}, {base, 1, 0}, 1, 1000, 1}, kernel::strided_1_whole, 1},
+    {"wide rows of odd pitch", {{base, 1009, 0}, {base, 1009, 0}, 1000, 1000, 1}, kernel::strided_16, 64},
+    {"wide rows whose pitches differ by 2",
+     {{base, 1002, 0}, {base, 1000, 0}, 1000, 9, 1},
+     kernel::strided_2_whole,
+     500},
+    {"a pitch without rows does not count", {{base, 7, 0}, {base, 9, 0}, 64, 1, 1}, kernel::strided_16_whole, 4},
+    {"slices apart", {{base, 64, 6400}, {base, 64, 640}, 64, 10, 5}, kernel::strided_16_whole, 4},
+    {"slices 8 bytes off", {{base, 64, 648}, {base, 64, 640}, 64, 10, 5}, kernel::strided_8_whole, 8},
+};
+
+TEST(kernel_layout, words_are_as_wide_as_both_ends_allow) {
+    for (const box_row &row : boxes) {
+        const strided_launch launch = lay_out_strided(row.box, 8);
+        EXPECT_EQ(launch.kernel, row.expected) << row.name;
+        EXPECT_EQ(launch.parameters.over.per_row, row.windows_per_row) << row.name;
+        EXPECT_EQ(launch.parameters.over.count, row.windows_per_row * row.box.height * row.box.depth) << row.name;
+    }
+}
+
+TEST(kernel_layout, a_launch_takes_no_more_blocks_than_have_work) {
+    const kernel_box small = {{base, 0, 0}, {base, 0, 0}, 16 * 513, 1, 1};
+    EXPECT_EQ(lay_out_strided(small, 100).blocks, 2u);
+    EXPECT_EQ(lay_out_strided(small, 1).blocks, 1u);
+    EXPECT_EQ(lay_out_strided(small, 0).blocks, 1u);
+    const kernel_box huge = {{base, 0, 0}, {base, 0, 0}, std::uint64_t{1} << 45, 1, 1};
+    EXPECT_EQ(lay_out_strided(huge, 5000).blocks, 5000u);
+}
+
+// Also where windows are counted beyond 32 bits.
+TEST(kernel_layout, threads_visit_every_window_once_without_dividing) {
+    for (const kernel_box &box :
+         {kernel_box{{base, 48, 480}, {base, 64, 6400}, 48, 7, 5}, kernel_box{{base, 4, 0}, {base, 8, 0}, 4, 5000, 1},
+          kernel_box{{base, 17, 34}, {base, 1, 2}, 1, 2, 999},
+          kernel_box{{base, 0, 0}, {base, 0, 0}, std::uint64_t{3} << 40, 1, 1},
+          kernel_box{{base, 1 << 20, 0}, {base, 2 << 20, 0}, 1 << 20, 1 << 22, 1}}) {
+        const kernels::windows over = lay_out_strided(box, 3).parameters.over;
+        for (const std::uint64_t begin : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1535}, over.count / 2}) {
+            kernels::position at = kernels::find(over, begin);
+            std::uint64_t window = begin;
+            for (int i = 0; i < 100 && window < over.count; ++i) {
+                ASSERT_EQ((at.z * over.rows_per_slice + at.y) * over.per_row + at.x, window);
+                ASSERT_LT(at.x, over.per_row);
+                ASSERT_LT(at.y, over.rows_per_slice);
+                window += over.step;
+                kernels::advance(over, at);
+            }
+        }
+    }
+}
+
+// ---- Pieces ---------------------------------------------------------------------------------------------------
+
+TEST(kernel_layout, teams_grow_with_the_pieces) {
+    const auto team_of = [](std::uint64_t size) { return 1u << cut_pieces(4096, 4096 * size).team_shift; };
+    EXPECT_EQ(team_of(1), 4u);
+    EXPECT_EQ(team_of(256), 4u);
+    EXPECT_EQ(team_of(512), 8u);
+    EXPECT_EQ(team_of(1024), 16u);
+    EXPECT_EQ(team_of(4096), 32u);
+    EXPECT_EQ(team_of(64 << 20), 32u);
+}
+
+TEST(kernel_layout, units_are_counted_in_32_bits_however_much_there_is) {
+    std::vector<kernels::piece> table(1 << 16);
+    const std::uint64_t all = std::uint64_t{1} << 46;
+    piece_packer packer(table.data(), 1 << 16, cut_pieces(1, all));
+    EXPECT_TRUE(packer.add(base + 1, base + 1, all));
+    EXPECT_EQ(packer.count(), all / piece_packer::largest_record);
+    EXPECT_LT(packer.work_for(1).units, UINT32_MAX);
+}
+
+TEST(kernel_layout, a_piece_larger_than_a_record_takes_several_or_none) {
+    kernels::piece table[3];
+    const std::uint64_t size = 2 * piece_packer::largest_record + 5;
+    piece_packer packer(table, 3, cut_pieces(1, size));
+    ASSERT_TRUE(packer.add(base, base + 16, size));
+    ASSERT_EQ(packer.count(), 3u);
+    EXPECT_EQ(table[2].destination, base + 2 * piece_packer::largest_record);
+    EXPECT_EQ(table[2].source, base + 16 + 2 * piece_packer::largest_record);
+    EXPECT_EQ(table[2].size, 5u);
+    piece_packer short_of_room(table, 2, cut_pieces(1, size));
+    EXPECT_FALSE(short_of_room.add(base, base + 16, size));
+    EXPECT_EQ(short_of_room.count(), 0u);
+    EXPECT_EQ(short_of_room.work_for(1).units, 0u);
+}
+
+TEST(kernel_layout, pieces_of_no_bytes_take_no_room) {
+    kernels::piece table[1];
+    piece_packer packer(table, 1, cut_pieces(3, 1));
+    EXPECT_TRUE(packer.add(base, base, 0));
+    EXPECT_TRUE(packer.add(base, base, 1));
+    EXPECT_TRUE(packer.add(base, base, 0));
+    EXPECT_FALSE(packer.add(base, base, 1));
+    EXPECT_EQ(packer.count(), 1u);
+}
+
+TEST(kernel_layout, a_table_is_records_of_24_bytes) {
+    kernels::piece table[2];
+    piece_packer packer(table, 2, {8, 2});
+    ASSERT_TRUE(packer.add(0x1008, 0x2000, 250)); // 8 bytes behind where its first unit begins
+    ASSERT_TRUE(packer.add(0x3000, 0x4000, 1));
+    EXPECT_EQ(table[0].first_unit, 0u);
+    EXPECT_EQ(table[1].first_unit, 2u);
+    const kernels::piece_work work = packer.work_for(2);
+    EXPECT_EQ(work.count, 2u);
+    EXPECT_EQ(work.units, 3u);
+    EXPECT_EQ(work.units_per_team, 0u);
+    EXPECT_EQ(work.teams_with_one_more, 3u);
+}
+
+struct pieces_in_vector {
+    const std::vector<kernels::piece> &table;
+    std::uint32_t first_unit(std::uint32_t index) const { return table.at(index).first_unit; }
+};
+
+TEST(kernel_layout, every_unit_finds_its_piece) {
+    std::mt19937_64 random(2);
+    for (int round = 0; round < 60; ++round) {
+        const auto count = static_cast<std::uint32_t>(1 + random() % 400);
+        std::vector<kernels::piece> table(count);
+        const bool equal = round % 3 == 0;
+        const std::uint64_t largest = std::uint64_t{1} << random() % 22;
+        piece_packer packer(table.data(), count, cut_pieces(count, count * largest / 2));
+        for (std::uint32_t i = 0; i < count; ++i)
+            ASSERT_TRUE(packer.add(base + (equal ? 0 : random() % 16), base, equal ? largest : 1 + random() % largest));
+        const kernels::piece_work work = packer.work_for(1);
+        const pieces_in_vector pieces = {table};
+        std::uint32_t expected = 0;
+        for (std::uint32_t unit = 0; unit < work.units; unit += 1 + work.units / 5000) {
+            while (expected + 1 < count && table[expected + 1].first_unit <= unit)
+                ++expected;
+            ASSERT_EQ(kernels::find_piece(pieces, work, unit), expected);
+        }
+    }
+}
+
+} // namespace
+} // namespace ferry

@@ -1,0 +1,353 @@
+// ferry's own kernels, on whichever driver is under test, each against a plain copy on the CPU: every byte of it, and no
+// byte beside it.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "device/kernels.h"
+#include "route/kernel_route.h"
+#include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+
+namespace ferry::test {
+namespace {
+
+using kernels::box_end;
+
+enum class side { device, host };
+constexpr side sides[] = {side::device, side::host};
+
+// A synchronous copy from pageable memory may return before the bytes are there.
+void write_for_all_streams(CUdeviceptr address, const bytes &data) {
+    write(address, data);
+    EXPECT_OK(raw().cuCtxSynchronize());
+}
+
+// Memory that a kernel reaches, and a picture of it.
+class reachable {
+public:
+    reachable(side where, std::size_t size, std::uint64_t seed) : where_(where), picture(random_bytes(size, seed)) {
+        if (where == side::device) {
+            EXPECT_OK(raw().cuMemAlloc(&address, size));
+        } else {
+            EXPECT_OK(raw().cuMemHostAlloc(&host_, size, 0));
+            EXPECT_OK(raw().cuMemHostGetDevicePointer(&address, host_, 0));
+        }
+        write_picture();
+    }
+    ~reachable() {
+        if (where_ == side::device)
+            raw().cuMemFree(address);
+        else
+            raw().cuMemFreeHost(host_);
+    }
+    reachable(const reachable &) = delete;
+
+    void write_picture() const {
+        if (where_ == side::device)
+            write_for_all_streams(address, picture);
+        else
+            std::memcpy(host_, picture.data(), picture.size());
+    }
+    bytes read() const {
+        if (where_ == side::device) return read_back(address, picture.size());
+        const auto *const first = static_cast<const std::byte *>(host_);
+        return bytes(first, first + picture.size());
+    }
+
+private:
+    side where_;
+    void *host_ = nullptr;
+
+public:
+    CUdeviceptr address = 0;
+    bytes picture;
+};
+
+struct end_layout {
+    std::uint64_t lead, row_pitch, slice_pitch;
+    std::uint64_t size(std::uint64_t width, std::uint64_t height, std::uint64_t depth) const {
+        return lead + (depth - 1) * slice_pitch + (height - 1) * row_pitch + width;
+    }
+    std::uint64_t at(std::uint64_t y, std::uint64_t z) const { return lead + z * slice_pitch + y * row_pitch; }
+    box_end end_at(std::uint64_t address) const { return {address + lead, row_pitch, slice_pitch}; }
+};
+
+struct box_scene {
+    end_layout destination, source;
+    std::uint64_t width, height, depth;
+};
+
+constexpr std::uint64_t guard = 64;
+
+CUdeviceptr from_host(const pinned_memory &memory) {
+    CUdeviceptr address = 0;
+    EXPECT_OK(raw().cuMemHostGetDevicePointer(&address, memory.address, 0));
+    return address;
+}
+
+struct kernels_on : driver_test {
+    void SetUp() override {
+        driver_test::SetUp();
+        if (const char *const missing = loaded.missing_entry_point()) GTEST_SKIP() << "the driver has no " << missing;
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    }
+    void TearDown() override {
+        if (stream) {
+            EXPECT_OK(raw().cuStreamDestroy(stream));
+        }
+        driver_test::TearDown();
+    }
+
+    void copy_box(const box_scene &scene, side to, side from, std::uint32_t blocks) {
+        SCOPED_TRACE(testing::Message() << "width " << scene.width << " height " << scene.height << " depth "
+                                        << scene.depth << " destination " << scene.destination.lead << "+"
+                                        << scene.destination.row_pitch << "+" << scene.destination.slice_pitch
+                                        << " source " << scene.source.lead << "+" << scene.source.row_pitch << "+"
+                                        << scene.source.slice_pitch << " blocks " << blocks);
+        reachable destination(to, scene.destination.size(scene.width, scene.height, scene.depth) + guard, 1);
+        const reachable source(from, scene.source.size(scene.width, scene.height, scene.depth) + guard, 2);
+        const kernel_box box = {scene.destination.end_at(destination.address), scene.source.end_at(source.address),
+                                scene.width, scene.height, scene.depth};
+        ASSERT_OK(launch_strided(raw(), loaded, box, blocks, stream).status);
+        for (std::uint64_t z = 0; z < scene.depth; ++z)
+            for (std::uint64_t y = 0; y < scene.height; ++y)
+                std::copy_n(&source.picture[scene.source.at(y, z)], scene.width,
+                            &destination.picture[scene.destination.at(y, z)]);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ASSERT_TRUE(destination.read() == destination.picture);
+        ASSERT_TRUE(source.read() == source.picture);
+    }
+
+    kernel_set loaded{raw()};
+    CUstream stream = nullptr;
+};
+
+// ---- Boxes ----------------------------------------------------------------------------------------------------
+
+constexpr box_scene box_scenes[] = {
+    {{0, 0, 0}, {0, 0, 0}, 1, 1, 1},
+    {{0, 0, 0}, {0, 0, 0}, 65536, 1, 1},
+    {{1, 0, 0}, {1, 0, 0}, 65536, 1, 1},
+    {{15, 0, 0}, {31, 0, 0}, 2, 1, 1},
+    {{1, 0, 0}, {0, 0, 0}, 10007, 1, 1},
+    {{6, 0, 0}, {8, 0, 0}, 10007, 1, 1},
+    {{0, 4, 0}, {0, 8, 0}, 4, 5000, 1},
+    {{4, 8, 0}, {12, 4, 0}, 4, 5000, 1},
+    {{0, 16, 0}, {0, 32, 0}, 16, 3000, 1},
+    {{3, 7, 0}, {5, 9, 0}, 1, 3000, 1},
+    {{2, 101, 0}, {2, 101, 0}, 100, 300, 1},
+    {{0, 64, 0}, {9, 65, 0}, 64, 300, 1},
+    {{0, 128, 1280}, {0, 64, 6400}, 64, 10, 20},
+    {{7, 33, 1111}, {7, 33, 33 * 12}, 33, 12, 9},
+    {{0, 1, 3}, {0, 5, 2}, 1, 1, 4000},
+    {{0, 4096, 0}, {16, 5008, 0}, 4096, 64, 1},
+};
+
+TEST_F(kernels_on, boxes_of_every_form_arrive_whole_and_touch_nothing_else) {
+    for (const box_scene &scene : box_scenes)
+        for (const side to : sides)
+            for (const side from : sides)
+                for (const std::uint32_t blocks : {1u, 3u, 64u})
+                    copy_box(scene, to, from, blocks);
+}
+
+TEST_F(kernels_on, random_boxes_arrive_whole_and_touch_nothing_else) {
+    std::mt19937_64 random(3);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    for (int round = 0; round < 300 && !HasFatalFailure(); ++round) {
+        box_scene scene = {};
+        scene.width = 1 + up_to(std::uint64_t{1} << up_to(9));
+        scene.height = 1 + up_to(std::uint64_t{1} << up_to(6));
+        scene.depth = 1 + up_to(std::uint64_t{1} << up_to(3));
+        const std::uint64_t unit = std::uint64_t{1} << up_to(4); // of which the strides are multiples
+        for (end_layout *const end : {&scene.destination, &scene.source}) {
+            const auto rounded = [&](std::uint64_t size) { return (size + unit - 1) / unit * unit; };
+            end->lead = up_to(3) * unit % 32 + (up_to(2) == 0 ? up_to(15) : 0);
+            end->row_pitch = rounded(scene.width + up_to(40));
+            end->slice_pitch = rounded(end->row_pitch * scene.height + up_to(100));
+        }
+        copy_box(scene, sides[up_to(1)], sides[up_to(1)], static_cast<std::uint32_t>(1 + up_to(8)));
+    }
+}
+
+TEST_F(kernels_on, a_box_reaches_memory_of_a_peer) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    int can_reach = 0;
+    ASSERT_OK(raw().cuDeviceCanAccessPeer(&can_reach, 0, 1));
+    if (!can_reach) GTEST_SKIP() << "no peer access";
+    const other_device peer;
+    ASSERT_OK(raw().cuCtxEnablePeerAccess(peer, 0));
+    CUdeviceptr there = 0;
+    const bytes data = random_bytes(10000, 4);
+    {
+        const made_current scope(peer);
+        ASSERT_OK(raw().cuMemAlloc(&there, data.size()));
+        write_for_all_streams(there, bytes(data.size()));
+    }
+    const device_memory here(data.size()), back(data.size());
+    write_for_all_streams(here, data);
+    const kernel_box to_peer = {{there, 100, 0}, {here, 100, 0}, 100, 100, 1};
+    const kernel_box from_peer = {{back, 100, 0}, {there, 100, 0}, 100, 100, 1};
+    ASSERT_OK(launch_strided(raw(), loaded, to_peer, 8, stream).status);
+    ASSERT_OK(launch_strided(raw(), loaded, from_peer, 8, stream).status);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(read_back(back, data.size()), data);
+    EXPECT_OK(raw().cuMemFree(there));
+    EXPECT_OK(raw().cuCtxDisablePeerAccess(peer));
+}
+
+// ---- Pieces ---------------------------------------------------------------------------------------------------
+
+struct piece_scene {
+    std::uint64_t destination, source, size;
+};
+
+// Pieces side by side in the destination, in any order, with gaps between them and any alignment.
+std::vector<piece_scene> scatter(const std::vector<std::uint64_t> &sizes, std::uint64_t seed, std::uint64_t &extent) {
+    std::mt19937_64 random(seed);
+    std::vector<piece_scene> pieces;
+    std::uint64_t at = 0;
+    for (const std::uint64_t size : sizes) {
+        const std::uint64_t gap = 1 + random() % 33;
+        pieces.push_back({at + gap, at + (random() % 2 ? gap : random() % 34), size});
+        at += size + 34;
+    }
+    extent = at + guard;
+    std::shuffle(pieces.begin(), pieces.end(), random);
+    return pieces;
+}
+
+struct piece_case {
+    const char *name;
+    std::function<std::uint64_t(std::mt19937_64 &)> size;
+    std::uint32_t count;
+};
+
+struct pieces : kernels_on {
+    // In a table in memory of either kind, or where they fit within the kernel's parameters.
+    enum class form { parameters, device_table, host_table };
+
+    void copy(const std::vector<piece_scene> &all, std::uint64_t extent, side to, side from, form how,
+              std::uint32_t blocks) {
+        reachable destination(to, extent, 5);
+        const reachable source(from, extent, 6);
+        std::uint64_t sum = 0;
+        for (const piece_scene &one : all)
+            sum += one.size;
+        kernels::piece_parameters given = {};
+        std::vector<kernels::piece> table(all.size());
+        const bool has_table = how != form::parameters;
+        piece_packer packer(has_table ? table.data() : given.pieces,
+                            has_table ? static_cast<std::uint32_t>(table.size()) : kernels::most_pieces_in_parameters,
+                            cut_pieces(all.size(), sum));
+        for (const piece_scene &one : all)
+            ASSERT_TRUE(packer.add(destination.address + one.destination, source.address + one.source, one.size));
+        reachable memory(how == form::host_table ? side::host : side::device, table.size() * sizeof table[0] + 1, 7);
+        std::memcpy(memory.picture.data(), table.data(), table.size() * sizeof table[0]);
+        memory.write_picture();
+        ASSERT_OK(has_table ? launch_piece_table(raw(), loaded, packer, memory.address, blocks, stream).status
+                            : launch_pieces(raw(), loaded, packer, given, blocks, stream).status);
+        for (const piece_scene &one : all)
+            std::copy_n(source.picture.begin() + static_cast<std::ptrdiff_t>(one.source), one.size,
+                        destination.picture.begin() + static_cast<std::ptrdiff_t>(one.destination));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ASSERT_TRUE(destination.read() == destination.picture);
+    }
+};
+
+TEST_F(pieces, of_all_sizes_arrive_whole_and_touch_nothing_else) {
+    const piece_case cases[] = {
+        {"one byte", [](auto &) { return 1; }, 3000},
+        {"one piece", [](auto &) { return 100003; }, 1},
+        {"equal and small", [](auto &) { return 256; }, 4096},
+        {"equal and a unit", [](auto &) { return 2048; }, 300},
+        {"up to 40 bytes", [](auto &random) { return 1 + random() % 40; }, 2000},
+        {"a large one among small ones", [](auto &random) { return random() % 100 ? 5 : 400000; }, 300},
+        {"of all magnitudes", [](auto &random) { return 1 + (random() & ((1u << random() % 17) - 1)); }, 500},
+    };
+    for (const piece_case &one : cases)
+        for (const auto &[to, from] : {std::pair{side::device, side::device},
+                                       {side::device, side::host},
+                                       {side::host, side::device},
+                                       {side::host, side::host}})
+            for (const form how : {form::parameters, form::device_table, form::host_table}) {
+                SCOPED_TRACE(testing::Message() << one.name << ", form " << static_cast<int>(how));
+                std::mt19937_64 random(8);
+                const std::uint32_t most = kernels::most_pieces_in_parameters;
+                std::vector<std::uint64_t> sizes(how == form::parameters ? std::min(one.count, most) : one.count);
+                for (std::uint64_t &size : sizes)
+                    size = one.size(random);
+                std::uint64_t extent = 0;
+                const std::vector<piece_scene> all = scatter(sizes, 9, extent);
+                for (const std::uint32_t blocks : {1u, 5u, 200u}) {
+                    copy(all, extent, to, from, how, blocks);
+                    if (HasFatalFailure()) return;
+                }
+            }
+}
+
+TEST_F(pieces, none_at_all_is_a_success) {
+    kernels::piece_parameters given = {};
+    const piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut_pieces(0, 0));
+    EXPECT_OK(launch_pieces(raw(), loaded, packer, given, 8, stream).status);
+    EXPECT_OK(launch_piece_table(raw(), loaded, packer, 0, 8, stream).status);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
+// ---- Streams and graphs ---------------------------------------------------------------------------------------
+
+TEST_F(kernels_on, a_kernel_runs_in_the_order_of_its_stream) {
+    constexpr std::uint64_t size = 1 << 20;
+    const pinned_memory first(size), last(size);
+    const device_memory from(size), to(size);
+    const bytes data = random_bytes(size, 10);
+    std::copy(data.begin(), data.end(), first.data());
+    std::fill_n(last.data(), size, std::byte{0});
+    write_for_all_streams(from, bytes(size));
+    {
+        gate held(stream);
+        ASSERT_OK(raw().cuMemcpyHtoDAsync(from, first.data(), size, stream));
+        ASSERT_OK(launch_strided(raw(), loaded, {{to, 0, 0}, {from, 0, 0}, size, 1, 1}, 16, stream).status);
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(last.data(), to, size, stream));
+        EXPECT_EQ(last.copy(), bytes(size)) << "nothing runs before what is held";
+    }
+    EXPECT_EQ(last.copy(), data);
+}
+
+TEST_F(kernels_on, captured_kernels_run_at_every_launch_of_their_graph) {
+    constexpr std::uint64_t size = 3 << 10;
+    const pinned_memory from(size);
+    const device_memory to(2 * size);
+    write_for_all_streams(to, bytes(2 * size));
+    kernels::piece_parameters given = {};
+    piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut_pieces(1, size));
+    ASSERT_TRUE(packer.add(to + size, from_host(from), size));
+
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    // Loaded here, where loading by itself would break the capture.
+    EXPECT_OK(launch_strided(raw(), loaded, {{to, 0, 0}, {from_host(from), 0, 0}, size, 1, 1}, 2, stream).status);
+    EXPECT_OK(launch_pieces(raw(), loaded, packer, given, 2, stream).status);
+    given = {}; // parameters are read before the calls return
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_EQ(read_back(to, 2 * size), bytes(2 * size)) << "nothing may run before the launch";
+    CUgraphExec executable = nullptr;
+    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+    for (const std::uint64_t seed : {11, 12}) {
+        const bytes data = random_bytes(size, seed);
+        std::copy(data.begin(), data.end(), from.data());
+        ASSERT_OK(raw().cuGraphLaunch(executable, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        bytes twice = data;
+        twice.insert(twice.end(), data.begin(), data.end());
+        EXPECT_EQ(read_back(to, 2 * size), twice);
+    }
+    EXPECT_OK(raw().cuGraphExecDestroy(executable));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+} // namespace
+} // namespace ferry::test

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The GPU kernels as the library carries them.
+
+kernels.py ptx NVCC               makes src/kernels/ferry_kernels.ptx, which is kept in the tree
+kernels.py check NVCC             whether that is what the sources give; 77 (skipped) where another release made it
+kernels.py native PTXAS FATBINARY OUTPUT
+                                  native code for current GPUs, and the PTX for all others, as one image
+kernels.py embed IMAGE OUTPUT     an image as C++
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+PTX = SOURCE / "kernels" / "ferry_kernels.ptx"
+# A driver takes PTX up to its own CUDA's language version; nvcc writes its newest, whatever the code needs. This is
+# the oldest that knows sm_75, the oldest GPU that nvcc 13 compiles for, and the code needs no more.
+LANGUAGE = "6.3"
+# ptxas of 12.8 or newer knows all of them; one that it does not know is left to the PTX.
+NATIVE = ["80", "90", "100", "120"]
+SKIPPED = 77
+
+
+def generate(nvcc):
+    """(the release of nvcc, the PTX)"""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "kernels.ptx")
+        command = [nvcc, "-std=c++20", "-O3", "-arch=compute_75", "-ptx", f"-I{SOURCE}", "-o", str(output)]
+        subprocess.run(command + [str(SOURCE / "kernels" / "ferry_kernels.cu")], check=True)
+        text = output.read_text()
+    release = re.search(r"Cuda compilation tools, (release [^,]+, \S+)", text).group(1)
+    text = re.sub(r"//.*", "", text)
+    text = re.sub(r"^\.version .*$", f".version {LANGUAGE}", text, flags=re.M)
+    # A hint of newer languages about bytes that a load does not use.
+    text = re.sub(r'^\s*\.pragma "used_bytes_mask[^"]*";$', "", text, flags=re.M)
+    lines = [line.rstrip() for line in text.splitlines()]
+    body = "\n".join(line for line in lines if line)
+    return release, f"// Made by tools/dev kernels with nvcc, {release}.\n{body}\n"
+
+
+def check(nvcc):
+    release, text = generate(nvcc)
+    kept = PTX.read_text()
+    if kept == text:
+        print("current, made with", release)
+        return 0
+    if release not in kept.splitlines()[0]:
+        print("skipped: this is", release, "and the file says:", kept.splitlines()[0])
+        return SKIPPED
+    print(f"{PTX} is not what the sources give: tools/dev kernels")
+    return 1
+
+
+def native(ptxas, fatbinary, output):
+    with tempfile.TemporaryDirectory() as folder:
+        images = [f"--image3=kind=ptx,sm=75,file={PTX}"]
+        for architecture in NATIVE:
+            code = Path(folder, f"sm_{architecture}.cubin")
+            made = subprocess.run([ptxas, f"-arch=sm_{architecture}", "-O3", PTX, "-o", code], capture_output=True)
+            if made.returncode == 0:
+                images.append(f"--image3=kind=elf,sm={architecture},file={code}")
+            else:
+                print(f"no native code for sm_{architecture}:", made.stderr.decode().strip())
+        subprocess.run([fatbinary, "-64", f"--create={output}", *images], check=True)
+
+
+def embed(image, output):
+    data = Path(image).read_bytes()
+    rows = [data[at : at + 64] for at in range(0, len(data), 64)]
+    literals = "\n".join('    "' + "".join(f"\\{byte:03o}" for byte in row) + '"' for row in rows)
+    # The literal's own zero ends the image, which is how a driver finds the end of PTX.
+    Path(output).write_text(
+        "// Made by tools/kernels.py.\n"
+        '#include "device/kernel_image.h"\n'
+        "namespace ferry {\n"
+        f"alignas(16) const char kernel_image[] =\n{literals};\n"
+        "}\n"
+    )
+
+
+def main(mode, *arguments):
+    if mode == "ptx":
+        PTX.write_text(generate(*arguments)[1])
+        return 0
+    return {"check": check, "native": native, "embed": embed}[mode](*arguments)
+
+
+sys.exit(main(*sys.argv[1:]))
