@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/boxes.h"
 #include "kernels/pieces.h"
-#include "kernels/strided.h"
 #include "plan/kernel_boxes.h"
 #include "plan/kernel_pieces.h"
 
@@ -156,7 +156,7 @@ TEST(kernel_layout, a_table_is_records_of_24_bytes) {
     ASSERT_TRUE(packer.add(0x3000, 0x4000, 1));
     EXPECT_EQ(table[0].first_unit, 0u);
     EXPECT_EQ(table[1].first_unit, 2u);
-    const kernels::piece_work work = packer.work_for(2);
+    const kernels::team_work work = packer.work_for(2);
     EXPECT_EQ(work.count, 2u);
     EXPECT_EQ(work.units, 3u);
     EXPECT_EQ(work.units_per_team, 0u);
@@ -178,15 +178,50 @@ TEST(kernel_layout, every_unit_finds_its_piece) {
         piece_packer packer(table.data(), count, cut_pieces(count, count * largest / 2));
         for (std::uint32_t i = 0; i < count; ++i)
             ASSERT_TRUE(packer.add(base + (equal ? 0 : random() % 16), base, equal ? largest : 1 + random() % largest));
-        const kernels::piece_work work = packer.work_for(1);
+        const kernels::team_work work = packer.work_for(1);
         const pieces_in_vector pieces = {table};
         std::uint32_t expected = 0;
         for (std::uint32_t unit = 0; unit < work.units; unit += 1 + work.units / 5000) {
             while (expected + 1 < count && table[expected + 1].first_unit <= unit)
                 ++expected;
-            ASSERT_EQ(kernels::find_piece(pieces, work, unit), expected);
+            ASSERT_EQ(kernels::find_job(pieces, work, unit), expected);
         }
     }
+}
+
+// ---- Boxes in tables ------------------------------------------------------------------------------------------
+
+TEST(kernel_layout, a_short_division_is_exact) {
+    std::mt19937_64 random(3);
+    std::vector<std::uint32_t> numbers = {1, 2, 3, 5, 7, 641, UINT32_MAX, UINT32_MAX - 1, 1u << 31, (1u << 31) + 1};
+    for (int i = 0; i < 300; ++i)
+        numbers.push_back(static_cast<std::uint32_t>(random() >> (32 + random() % 31)) | 1);
+    for (const std::uint32_t by : numbers)
+        for (const std::uint32_t n : numbers)
+            for (const std::uint32_t near : {n - 1, n, n + 1, n / by * by, n / by * by - 1})
+                ASSERT_EQ(kernels::divide(near, short_divisor_of(by)), near / by) << near << " / " << by;
+}
+
+TEST(kernel_layout, a_box_that_a_record_cannot_hold_is_left_to_a_launch_of_its_own) {
+    kernels::box table[1];
+    box_packer packer(table, 1, cut_boxes(2, std::uint64_t{1} << 40));
+    const std::uint64_t wide = std::uint64_t{1} << 34;
+    EXPECT_EQ(packer.add({{base, wide, 0}, {base, wide, 0}, wide, 1, 1}), pack_result::too_large);
+    EXPECT_EQ(packer.add({{base, 1, 0}, {base, 3, 0}, 1, wide, 1}), pack_result::too_large);
+    EXPECT_EQ(packer.add({{base, 16, 0}, {base, 32, 0}, 16, 1 << 20, 1 << 20}), pack_result::too_large);
+    EXPECT_TRUE(packer.empty());
+    EXPECT_EQ(packer.add({{base, 16, 0}, {base, 32, 0}, 16, 10, 1}), pack_result::added);
+    EXPECT_EQ(packer.add({{base, 16, 0}, {base, 32, 0}, 16, 10, 1}), pack_result::no_room);
+    EXPECT_EQ(packer.count(), 1u);
+    EXPECT_EQ(table[0].windows, 10u);
+}
+
+TEST(kernel_layout, a_pattern_is_turned_to_where_the_destination_begins) {
+    const kernel_fill fill = {{base + 5, 0, 0}, 64, 1, 1, {1, 2, 3, 4}, 4};
+    const fill_launch launch = lay_out_fill_kernel(fill, 1);
+    EXPECT_EQ(launch.kernel, kernel::fill_16);
+    EXPECT_EQ(launch.parameters.pattern_low, 0x0302010403020104u);
+    EXPECT_EQ(launch.parameters.pattern_high, 0x0302010403020104u);
 }
 
 } // namespace

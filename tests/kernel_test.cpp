@@ -4,7 +4,9 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <thread>
 
+#include "device/kernel_image.h"
 #include "device/kernels.h"
 #include "route/kernel_route.h"
 #include "support/fault_driver.h"
@@ -82,6 +84,22 @@ struct box_scene {
 
 constexpr std::uint64_t guard = 64;
 
+// `up_to` draws a number from 0 to a largest one.
+template <class Draw> box_scene random_scene(const Draw &up_to) {
+    box_scene scene = {};
+    scene.width = 1 + up_to(std::uint64_t{1} << up_to(9));
+    scene.height = 1 + up_to(std::uint64_t{1} << up_to(6));
+    scene.depth = 1 + up_to(std::uint64_t{1} << up_to(3));
+    const std::uint64_t unit = std::uint64_t{1} << up_to(4); // of which the strides are multiples
+    for (end_layout *const end : {&scene.destination, &scene.source}) {
+        const auto rounded = [&](std::uint64_t size) { return (size + unit - 1) / unit * unit; };
+        end->lead = up_to(3) * unit % 32 + (up_to(2) == 0 ? up_to(15) : 0);
+        end->row_pitch = rounded(scene.width + up_to(40));
+        end->slice_pitch = rounded(end->row_pitch * scene.height + up_to(100));
+    }
+    return scene;
+}
+
 CUdeviceptr from_host(const pinned_memory &memory) {
     CUdeviceptr address = 0;
     EXPECT_OK(raw().cuMemHostGetDevicePointer(&address, memory.address, 0));
@@ -157,20 +175,8 @@ TEST_F(kernels_on, boxes_of_every_form_arrive_whole_and_touch_nothing_else) {
 TEST_F(kernels_on, random_boxes_arrive_whole_and_touch_nothing_else) {
     std::mt19937_64 random(3);
     const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
-    for (int round = 0; round < 300 && !HasFatalFailure(); ++round) {
-        box_scene scene = {};
-        scene.width = 1 + up_to(std::uint64_t{1} << up_to(9));
-        scene.height = 1 + up_to(std::uint64_t{1} << up_to(6));
-        scene.depth = 1 + up_to(std::uint64_t{1} << up_to(3));
-        const std::uint64_t unit = std::uint64_t{1} << up_to(4); // of which the strides are multiples
-        for (end_layout *const end : {&scene.destination, &scene.source}) {
-            const auto rounded = [&](std::uint64_t size) { return (size + unit - 1) / unit * unit; };
-            end->lead = up_to(3) * unit % 32 + (up_to(2) == 0 ? up_to(15) : 0);
-            end->row_pitch = rounded(scene.width + up_to(40));
-            end->slice_pitch = rounded(end->row_pitch * scene.height + up_to(100));
-        }
-        copy_box(scene, sides[up_to(1)], sides[up_to(1)], static_cast<std::uint32_t>(1 + up_to(8)));
-    }
+    for (int round = 0; round < 300 && !HasFatalFailure(); ++round)
+        copy_box(random_scene(up_to), sides[up_to(1)], sides[up_to(1)], static_cast<std::uint32_t>(1 + up_to(8)));
 }
 
 TEST_F(kernels_on, a_box_reaches_memory_of_a_peer) {
@@ -297,6 +303,104 @@ TEST_F(pieces, none_at_all_is_a_success) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
+// ---- Many boxes -----------------------------------------------------------------------------------------------
+
+struct placed_box {
+    box_scene scene;
+    std::uint64_t destination, source; // where its own layouts begin
+};
+
+struct many_boxes : kernels_on {
+    enum class form { parameters, device_table, host_table };
+
+    void copy(const std::vector<placed_box> &all, std::uint64_t extent, side to, side from, form how,
+              std::uint32_t blocks) {
+        reachable destination(to, extent, 13);
+        const reachable source(from, extent, 14);
+        kernels::box_parameters given = {};
+        std::vector<kernels::box> table(all.size());
+        const bool has_table = how != form::parameters;
+        std::uint64_t sum = 0;
+        for (const placed_box &one : all)
+            sum += one.scene.width * one.scene.height * one.scene.depth;
+        box_packer packer(has_table ? table.data() : given.boxes,
+                          has_table ? static_cast<std::uint32_t>(table.size()) : kernels::most_boxes_in_parameters,
+                          cut_boxes(all.size(), sum));
+        for (const placed_box &one : all) {
+            const box_scene &scene = one.scene;
+            ASSERT_EQ(
+                packer.add({scene.destination.end_at(destination.address + one.destination),
+                            scene.source.end_at(source.address + one.source), scene.width, scene.height, scene.depth}),
+                pack_result::added);
+        }
+        reachable memory(how == form::host_table ? side::host : side::device, table.size() * sizeof table[0] + 1, 15);
+        std::memcpy(memory.picture.data(), table.data(), table.size() * sizeof table[0]);
+        memory.write_picture();
+        ASSERT_OK(has_table ? launch_box_table(raw(), loaded, packer, memory.address, blocks, stream).status
+                            : launch_boxes(raw(), loaded, packer, given, blocks, stream).status);
+        for (const placed_box &one : all)
+            for (std::uint64_t z = 0; z < one.scene.depth; ++z)
+                for (std::uint64_t y = 0; y < one.scene.height; ++y)
+                    std::copy_n(&source.picture[one.source + one.scene.source.at(y, z)], one.scene.width,
+                                &destination.picture[one.destination + one.scene.destination.at(y, z)]);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ASSERT_TRUE(destination.read() == destination.picture);
+    }
+};
+
+TEST_F(many_boxes, of_all_forms_arrive_whole_and_touch_nothing_else) {
+    for (const std::uint32_t count : {1u, 30u, kernels::most_boxes_in_parameters, 1000u})
+        for (const form how : {form::parameters, form::device_table, form::host_table}) {
+            if (how == form::parameters && count > kernels::most_boxes_in_parameters) continue;
+            std::mt19937_64 random(count);
+            const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+            std::vector<placed_box> all;
+            std::uint64_t extent = 0;
+            for (std::uint32_t i = 0; i < count; ++i) {
+                placed_box one = {random_scene(up_to), extent, extent};
+                const box_scene &scene = one.scene;
+                extent += std::max(scene.destination.size(scene.width, scene.height, scene.depth),
+                                   scene.source.size(scene.width, scene.height, scene.depth)) +
+                          guard;
+                extent = extent / 16 * 16;
+                all.push_back(one);
+            }
+            for (const std::uint32_t blocks : {1u, 7u, 300u}) {
+                SCOPED_TRACE(testing::Message() << count << " boxes, form " << static_cast<int>(how));
+                copy(all, extent + guard, sides[up_to(1)], sides[up_to(1)], how, blocks);
+                if (HasFatalFailure()) return;
+            }
+        }
+}
+
+// ---- Fills ----------------------------------------------------------------------------------------------------
+
+TEST_F(kernels_on, fills_cover_the_box_with_every_pattern_and_touch_nothing_else) {
+    std::mt19937_64 random(16);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    for (int round = 0; round < 300 && !HasFatalFailure(); ++round) {
+        const std::uint32_t unit = 1u << up_to(4);
+        box_scene scene = random_scene(up_to);
+        end_layout &end = scene.destination;
+        scene.width = (scene.width + unit - 1) / unit * unit;
+        end.row_pitch = (scene.width + up_to(40) + unit - 1) / unit * unit;
+        end.slice_pitch = end.row_pitch * scene.height + up_to(9) * unit;
+        reachable memory(sides[up_to(1)], end.size(scene.width, scene.height, scene.depth) + guard, 17);
+        kernel_fill fill = {end.end_at(memory.address), scene.width, scene.height, scene.depth, {}, unit};
+        for (std::uint32_t i = 0; i < unit; ++i)
+            fill.pattern[i] = static_cast<std::uint8_t>(random());
+        ASSERT_OK(launch_fill(raw(), loaded, fill, static_cast<std::uint32_t>(1 + up_to(8)), stream).status);
+        for (std::uint64_t z = 0; z < scene.depth; ++z)
+            for (std::uint64_t y = 0; y < scene.height; ++y)
+                for (std::uint64_t x = 0; x < scene.width; ++x)
+                    memory.picture[end.at(y, z) + x] = std::byte{fill.pattern[x % unit]};
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ASSERT_TRUE(memory.read() == memory.picture)
+            << "unit " << unit << " width " << scene.width << " height " << scene.height << " depth " << scene.depth
+            << " lead " << end.lead << " pitches " << end.row_pitch << " " << end.slice_pitch;
+    }
+}
+
 // ---- Streams and graphs ---------------------------------------------------------------------------------------
 
 TEST_F(kernels_on, a_kernel_runs_in_the_order_of_its_stream) {
@@ -347,6 +451,162 @@ TEST_F(kernels_on, captured_kernels_run_at_every_launch_of_their_graph) {
     }
     EXPECT_OK(raw().cuGraphExecDestroy(executable));
     EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+// ---- Loading --------------------------------------------------------------------------------------------------
+
+// The table of a driver that is wrapped, as an instance would have it.
+driver_table table_of(const fault_driver &wrapped) {
+    const ferry_options options = wrapped.options();
+    driver_table table;
+    bool found[driver_symbol_count];
+    resolve_table({options.get_proc, options.get_proc_user}, table, found);
+    return table;
+}
+
+struct loading : kernels_on {
+    fault_driver wrapped{raw_entry_points()};
+    CUresult launched = CUDA_SUCCESS;
+};
+
+TEST_F(loading, happens_once_however_many_threads_come_first_and_ends_with_the_instance) {
+    const driver_table cu = table_of(wrapped);
+    {
+        kernel_set kernels(cu);
+        EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 0) << "not before it is needed";
+        EXPECT_TRUE(kernels.may_serve());
+        EXPECT_FALSE(kernels.is_loaded());
+        EXPECT_EQ(kernels.load_time_ns(), 0u);
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 8; ++i)
+            threads.emplace_back([&] { EXPECT_OK(kernels.load().status); });
+        for (std::thread &one : threads)
+            one.join();
+        EXPECT_TRUE(kernels.is_loaded());
+        EXPECT_GT(kernels.load_time_ns(), 0u);
+        RecordProperty("load_time_us", static_cast<int>(kernels.load_time_ns() / 1000));
+        EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 1);
+        EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 0);
+    }
+    EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 1);
+}
+
+TEST_F(loading, that_failed_is_told_and_not_tried_again) {
+    const driver_table cu = table_of(wrapped);
+    for (const char *const entry : {"cuLibraryLoadData", "cuLibraryGetKernel"}) {
+        wrapped.reset_counts();
+        wrapped.fail(entry, CUDA_ERROR_OUT_OF_MEMORY);
+        kernel_set kernels(cu);
+        for (int i = 0; i < 3; ++i) {
+            const failure failed = launch_strided(cu, kernels, {{256, 0, 0}, {512, 0, 0}, 16, 1, 1}, 1, stream);
+            EXPECT_EQ(failed.status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        EXPECT_FALSE(kernels.may_serve());
+        EXPECT_EQ(kernels.missing_entry_point(), nullptr);
+        EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 1);
+        EXPECT_EQ(wrapped.calls("cuLaunchKernel"), 0);
+    }
+    EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 1) << "of what was loaded, and lacked a kernel";
+}
+
+TEST_F(loading, without_an_entry_point_names_it) {
+    for (const char *const entry : {"cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel", "cuLaunchKernel"}) {
+        wrapped.hide(entry);
+        const driver_table cu = table_of(wrapped);
+        wrapped.heal();
+        kernel_set kernels(cu);
+        EXPECT_STREQ(kernels.missing_entry_point(), entry);
+        EXPECT_FALSE(kernels.may_serve());
+        EXPECT_EQ(kernels.load().status, FERRY_ERROR_UNSUPPORTED);
+        EXPECT_FALSE(kernels.is_loaded());
+    }
+}
+
+TEST_F(loading, does_not_break_the_capture_of_another_thread) {
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    std::thread([&] {
+        const made_current scope(context);
+        kernel_set kernels(raw());
+        EXPECT_OK(kernels.load().status);
+    }).join();
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(loading, is_for_every_context) {
+    const device_memory memory(64);
+    ASSERT_OK(loaded.load().status);
+    CUcontext another = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&another, 0, 0));
+    {
+        const device_memory from(64), to(64);
+        const bytes data = random_bytes(64, 18);
+        write_for_all_streams(from, data);
+        EXPECT_OK(launch_strided(raw(), loaded, {{to, 0, 0}, {from, 0, 0}, 64, 1, 1}, 1, nullptr).status);
+        EXPECT_EQ(read_back(to, 64), data);
+    }
+    EXPECT_OK(raw().cuCtxDestroy(another));
+}
+
+TEST_F(loading, of_what_is_no_image_is_refused) {
+    CUlibrary library = nullptr;
+    for (const char *const image : {"", "garbage", "this is no program, however long the text may be that says so"})
+        EXPECT_RESULT(CUDA_ERROR_INVALID_IMAGE,
+                      raw().cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                  raw().cuLibraryLoadData(&library, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0));
+}
+
+TEST_F(loading, finds_only_kernels_that_there_are) {
+    CUlibrary library = nullptr;
+    ASSERT_OK(raw().cuLibraryLoadData(&library, kernel_image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    CUkernel kernel = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_NOT_FOUND, raw().cuLibraryGetKernel(&kernel, library, "ferry_nothing"));
+    for (const char *const name : kernels::entry_names)
+        EXPECT_OK(raw().cuLibraryGetKernel(&kernel, library, name)) << name;
+    const auto launch = [&](unsigned blocks, unsigned threads) {
+        kernels::fill_parameters nothing = {};
+        nothing.over.per_row = nothing.over.rows_per_slice = 1;
+        void *parameters[] = {&nothing};
+        ASSERT_OK(raw().cuLibraryGetKernel(&kernel, library, "ferry_fill_1"));
+        launched = raw().cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream,
+                                        parameters, nullptr);
+    };
+    launch(1, 32);
+    EXPECT_OK(launched);
+    launch(0, 32);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, launched);
+    launch(1, 0);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, launched);
+    launch(1, 2048);
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, launched);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE,
+                  raw().cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
+    EXPECT_OK(raw().cuLibraryUnload(library));
+}
+
+// A context that a kernel has broken stays so, and a GPU that has seen it may hold more surprises: on the software one.
+TEST_F(kernels_on, memory_that_is_not_there_breaks_the_context_and_no_other) {
+    if (!on_software_driver()) GTEST_SKIP() << "not on a GPU";
+    ASSERT_OK(loaded.load().status);
+    const device_memory elsewhere(64);
+    for (const CUdeviceptr address : {elsewhere.address + 64, elsewhere.address - 16, CUdeviceptr{4096}}) {
+        CUcontext broken = nullptr;
+        ASSERT_OK(raw().cuCtxCreate(&broken, 0, 0));
+        CUstream on = nullptr;
+        ASSERT_OK(raw().cuStreamCreate(&on, CU_STREAM_NON_BLOCKING));
+        EXPECT_OK(launch_strided(raw(), loaded, {{address, 0, 0}, {elsewhere, 0, 0}, 16, 1, 1}, 1, on).status);
+        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuStreamSynchronize(on));
+        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuCtxSynchronize());
+        CUdeviceptr memory = 0;
+        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuMemAlloc(&memory, 64));
+        EXPECT_EQ(launch_strided(raw(), loaded, {{elsewhere, 0, 0}, {elsewhere, 0, 0}, 16, 1, 1}, 1, on).status,
+                  FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
+        EXPECT_OK(raw().cuCtxDestroy(broken));
+        EXPECT_OK(raw().cuCtxSynchronize()) << "the one before is as it was";
+    }
 }
 
 } // namespace

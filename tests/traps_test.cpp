@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device/kernels.h"
 #include "support/fault_driver.h"
 #include "support/second_process.h"
 #include "support/test_place.h"
@@ -617,6 +618,22 @@ TEST_F(pool_trap, trap_20_a_device_that_is_no_peer_gets_no_access_to_a_pool) {
     EXPECT_OK(ferry_device_free_async(faulty.get(), address, nullptr));
     driver->fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED);
     EXPECT_EQ(give_access(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
+}
+
+// 20: drivers refuse PTX of a newer CUDA. The kernels are then a feature that is missing, and asked for once.
+TEST_F(trap, trap_20_kernels_that_the_driver_does_not_take_are_told_as_missing) {
+    fault_driver driver(raw_entry_points());
+    driver.fail("cuLibraryLoadData", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1, true);
+    const ferry_options options = driver.options();
+    driver_table cu;
+    bool found[driver_symbol_count];
+    resolve_table({options.get_proc, options.get_proc_user}, cu, found);
+    kernel_set kernels(cu);
+    EXPECT_TRUE(kernels.may_serve());
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(kernels.load().status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    EXPECT_FALSE(kernels.may_serve());
+    EXPECT_EQ(driver.calls("cuLibraryLoadData"), 1);
 }
 
 // 22: a sticky error kills the context: reported as that, the number unchanged, no retry behind the caller's back.

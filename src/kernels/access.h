@@ -92,4 +92,9 @@ FERRY_KERNEL_CODE u64 divide(u64 n, const divisor &by) {
     return (high + ((n - high) >> by.shift_before)) >> by.shift_after;
 }
 
+// The same for n and divisor below 2^32, by floor((2^64 - 1) / divisor).
+FERRY_KERNEL_CODE u32 divide(u32 n, u64 multiplier) {
+    return static_cast<u32>(high_half_of_product(u64{n} + 1, multiplier));
+}
+
 } // namespace ferry::kernels

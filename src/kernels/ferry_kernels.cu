@@ -1,6 +1,7 @@
 // The kernels as the GPU has them. `tools/dev kernels` makes ferry_kernels.ptx of this file.
+#include "kernels/boxes.h"
+#include "kernels/fills.h"
 #include "kernels/pieces.h"
-#include "kernels/strided.h"
 
 using namespace ferry::kernels;
 

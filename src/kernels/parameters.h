@@ -1,5 +1,5 @@
 // What the host hands to the kernels: plain structs of fixed size, the same for the compilers of both sides.
-// src/plan/kernel_boxes.h and src/plan/kernel_pieces.h fill them.
+// What fills them is in src/plan.
 #pragma once
 
 #include <stdint.h>
@@ -40,8 +40,16 @@ struct strided_parameters {
     windows over;
 };
 
-// A piece is cut into units, of a fixed number of bytes as its destination lies, and a team of threads takes some
-// that follow each other, of one piece or of many. All pieces' units are counted through.
+// Many jobs of one launch: each is cut into units of a fixed size, and a team of threads takes some that follow each
+// other, of one job or of many. The units of all jobs are counted through.
+struct team_work {
+    u32 count, units;
+    u32 units_per_team, teams_with_one_more;
+    u32 unit_shift, team_shift; // bytes or windows of a unit, threads of a team
+    u64 jobs_per_unit;          // fixed point, 32 bits behind it: where to begin looking for a unit's job
+};
+
+// Its units are bytes, as its destination lies.
 struct piece {
     u64 destination, source;
     u32 size; // bytes, not 0
@@ -49,24 +57,48 @@ struct piece {
 };
 static_assert(sizeof(piece) == 24, "tables lie in memory in this form");
 
-struct piece_work {
-    u32 count, units;
-    u32 units_per_team, teams_with_one_more;
-    u32 unit_shift, team_shift; // bytes of a unit, threads of a team
-    u64 pieces_per_unit;        // fixed point, 32 bits behind it: where to begin looking for a unit's piece
-};
-
-// All that a kernel has for parameters on every driver and GPU is 4 KiB; 40 bytes go to piece_work.
+// All that a kernel has for parameters on every driver and GPU is 4 KiB; 40 bytes go to team_work.
 constexpr u32 most_pieces_in_parameters = 169;
 struct piece_parameters {
-    piece_work work;
+    team_work work;
     piece pieces[most_pieces_in_parameters];
 };
 static_assert(sizeof(piece_parameters) <= 4096, "the parameters of a kernel");
 
 struct piece_table_parameters {
-    piece_work work;
+    team_work work;
     u64 table; // the address of `count` pieces
+};
+
+// A box among many. Its units are windows, fewer than 2^32 of them.
+struct box {
+    box_end destination, source;
+    u64 by_row, by_slice; // multipliers of short divisions: by per_row and by rows_per_slice
+    u32 width;            // bytes
+    u32 per_row, rows_per_slice, windows;
+    u32 word_shift; // bytes of a word
+    u32 first_unit;
+};
+static_assert(sizeof(box) == 88, "tables lie in memory in this form");
+
+constexpr u32 most_boxes_in_parameters = 46;
+struct box_parameters {
+    team_work work;
+    box boxes[most_boxes_in_parameters];
+};
+static_assert(sizeof(box_parameters) <= 4096, "the parameters of a kernel");
+
+struct box_table_parameters {
+    team_work work;
+    u64 table; // the address of `count` boxes
+};
+
+// The pattern as it lies in 16 bytes of the destination that are aligned to 16.
+struct fill_parameters {
+    box_end destination;
+    u64 width; // bytes
+    u64 pattern_low, pattern_high;
+    windows over;
 };
 
 } // namespace ferry::kernels

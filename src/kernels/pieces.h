@@ -1,59 +1,9 @@
 // Many runs of bytes, small and large, in one launch.
 #pragma once
 
-#include "kernels/access.h"
+#include "kernels/teams.h"
 
 namespace ferry::kernels {
-
-struct pieces_in_parameters {
-    const piece_parameters &of;
-
-    FERRY_KERNEL_CODE piece operator[](u32 index) const { return of.pieces[index]; }
-    FERRY_KERNEL_CODE u32 first_unit(u32 index) const { return of.pieces[index].first_unit; }
-};
-
-struct pieces_in_table {
-    u64 table;
-
-    FERRY_KERNEL_CODE piece operator[](u32 index) const { return read_table<piece>(table, index); }
-    FERRY_KERNEL_CODE u32 first_unit(u32 index) const {
-        return read_table<u32>(table, u64{index} * (sizeof(piece) / sizeof(u32)) + sizeof(piece) / sizeof(u32) - 1);
-    }
-};
-
-// Which piece a unit is of. Where all pieces are of one size the first guess is right; else the steps away from it
-// double until the unit is between two, and are halved again.
-template <class Pieces> FERRY_KERNEL_CODE u32 find_piece(const Pieces &pieces, const piece_work &work, u32 unit) {
-    u32 low = static_cast<u32>(unit * work.pieces_per_unit >> 32);
-    if (low >= work.count) low = work.count - 1;
-    u32 high = low + 1;
-    u32 step = 1;
-    if (pieces.first_unit(low) <= unit) {
-        while (high < work.count && pieces.first_unit(high) <= unit) {
-            low = high;
-            high = work.count - high > step ? high + step : work.count;
-            step *= 2;
-        }
-    } else {
-        do {
-            high = low;
-            low = low > step ? low - step : 0;
-            step *= 2;
-        } while (pieces.first_unit(low) > unit);
-    }
-    while (high - low > 1) {
-        const u32 middle = low + (high - low) / 2;
-        if (pieces.first_unit(middle) <= unit)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-struct team_member {
-    u32 thread, threads;
-};
 
 // The bytes at an end, fewer than a word: one for each thread.
 FERRY_KERNEL_CODE void copy_bytes(u64 destination, u64 source, u32 size, const team_member &me) {
@@ -90,7 +40,7 @@ template <class Word> FERRY_KERNEL_CODE void copy_run(u64 destination, u64 sourc
 
 // A unit begins where the destination is aligned to 16 bytes, so the ends of units within a piece are whole words.
 FERRY_KERNEL_CODE void copy_unit(const piece &of, u32 unit, u32 unit_shift, const team_member &me) {
-    const u64 begin = (of.destination & ~u64{15}) + (u64{unit - of.first_unit} << unit_shift);
+    const u64 begin = (of.destination & ~u64{15}) + (u64{unit} << unit_shift);
     const u64 last = of.destination + of.size;
     const u64 first = begin < of.destination ? of.destination : begin;
     const u64 end = last - begin > u64{1} << unit_shift ? begin + (u64{1} << unit_shift) : last;
@@ -110,36 +60,18 @@ FERRY_KERNEL_CODE void copy_unit(const piece &of, u32 unit, u32 unit_shift, cons
 }
 
 template <class Pieces>
-FERRY_KERNEL_CODE void copy_pieces(const piece_work &work, const Pieces &pieces, const thread_index &me) {
-    const u64 team = me.in_grid() >> work.team_shift;
-    const team_member member = {me.thread & ((1u << work.team_shift) - 1), 1u << work.team_shift};
-    const u64 with_one_more = team < work.teams_with_one_more ? team : work.teams_with_one_more;
-    u64 unit = team * work.units_per_team + with_one_more;
-    const u64 end = unit + work.units_per_team + (team < work.teams_with_one_more);
-    if (unit >= end || unit >= work.units) return;
-
-    u32 index = find_piece(pieces, work, static_cast<u32>(unit));
-    piece current = pieces[index];
-    for (;;) {
-        // The next piece is on its way while this one is copied.
-        const bool has_next = index + 1 < work.count;
-        const piece next = has_next ? pieces[index + 1] : piece{0, 0, 0, work.units};
-        for (; unit < next.first_unit; ++unit) {
-            if (unit == end) return;
-            copy_unit(current, static_cast<u32>(unit), work.unit_shift, member);
-        }
-        if (unit == end || !has_next) return;
-        current = next;
-        ++index;
-    }
+FERRY_KERNEL_CODE void copy_pieces(const team_work &work, const Pieces &pieces, const thread_index &me) {
+    do_jobs<piece>(work, pieces, me, [&](const piece &of, u32 unit, const team_member &member) {
+        copy_unit(of, unit, work.unit_shift, member);
+    });
 }
 
 FERRY_KERNEL_CODE void copy_pieces_in_parameters(const piece_parameters &given, const thread_index &me) {
-    copy_pieces(given.work, pieces_in_parameters{given}, me);
+    copy_pieces(given.work, jobs_in_parameters<piece>{given.pieces}, me);
 }
 
 FERRY_KERNEL_CODE void copy_pieces_in_table(const piece_table_parameters &given, const thread_index &me) {
-    copy_pieces(given.work, pieces_in_table{given.table}, me);
+    copy_pieces(given.work, jobs_in_table<piece>{given.table}, me);
 }
 
 } // namespace ferry::kernels

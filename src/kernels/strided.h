@@ -39,13 +39,13 @@ FERRY_KERNEL_CODE void copy_part(span part) {
 }
 
 // Those that are whole words. All loads come before the first store, so that they are under way together.
-template <class Word> FERRY_KERNEL_CODE void copy_whole(const span (&spans)[in_flight]) {
-    Word words[in_flight];
+template <class Word, u32 count> FERRY_KERNEL_CODE void copy_whole(const span (&spans)[count]) {
+    Word words[count];
     FERRY_UNROLLED
-    for (u32 i = 0; i < in_flight; ++i)
+    for (u32 i = 0; i < count; ++i)
         if (spans[i].size == sizeof(Word)) words[i] = load<Word>(spans[i].source);
     FERRY_UNROLLED
-    for (u32 i = 0; i < in_flight; ++i)
+    for (u32 i = 0; i < count; ++i)
         if (spans[i].size == sizeof(Word)) store(spans[i].destination, words[i]);
 }
 
@@ -72,13 +72,17 @@ FERRY_KERNEL_CODE u64 row_at(const box_end &end, const position &at) {
     return end.address + at.z * end.slice_pitch + at.y * end.row_pitch;
 }
 
+// Window x of a row of `width` bytes, whose ends are these.
+template <class Word> FERRY_KERNEL_CODE span span_of_row(u64 destination, u64 source, u64 width, u64 x) {
+    const u64 aligned = destination & ~u64{sizeof(Word) - 1};
+    return clip<Word>(aligned + x * sizeof(Word), destination, destination + width, source);
+}
+
 // whole: every window lies in its row with all its bytes.
 template <class Word, bool whole> FERRY_KERNEL_CODE span span_at(const strided_parameters &box, const position &at) {
     const u64 destination = row_at(box.destination, at), source = row_at(box.source, at);
-    const u64 offset = at.x * sizeof(Word);
-    if (whole) return {destination + offset, source + offset, sizeof(Word)};
-    const u64 aligned = destination & ~u64{sizeof(Word) - 1};
-    return clip<Word>(aligned + offset, destination, destination + box.width, source);
+    if (!whole) return span_of_row<Word>(destination, source, box.width, at.x);
+    return {destination + at.x * sizeof(Word), source + at.x * sizeof(Word), sizeof(Word)};
 }
 
 // Of the same windows again, those that are no whole words: few, so they are found anew rather than kept.
@@ -108,7 +112,7 @@ FERRY_KERNEL_CODE void copy_strided(const strided_parameters &box, const thread_
             window += box.over.step;
             advance(box.over, at);
         }
-        copy_whole<Word>(spans);
+        copy_whole<Word, in_flight>(spans);
         if (!whole && has_parts) copy_parts<Word>(box, begun, begun_at);
     }
 }

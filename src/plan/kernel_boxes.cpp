@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace ferry {
 
@@ -14,6 +15,7 @@ constexpr kernel whole_kernels[] = {kernel::strided_1_whole, kernel::strided_2_w
                                     kernel::strided_8_whole, kernel::strided_16_whole};
 constexpr kernel part_kernels[] = {kernel::strided_1_whole, kernel::strided_2, kernel::strided_4, kernel::strided_8,
                                    kernel::strided_16};
+constexpr kernel fill_kernels[] = {kernel::fill_1, kernel::fill_2, kernel::fill_4, kernel::fill_8, kernel::fill_16};
 
 // The largest power of two up to 16 that divides all of what was or-ed together.
 std::uint64_t common_alignment(std::uint64_t numbers) noexcept {
@@ -41,16 +43,12 @@ struct word_choice {
 // whole words.
 constexpr std::uint64_t cost_of_parts = 4;
 
-word_choice choose_word(const kernel_box &box) noexcept {
-    const kernels::box_end &to = box.destination, &from = box.source;
-    const bool has_rows = box.height > 1, has_slices = box.depth > 1;
-    const std::uint64_t apart = (to.address - from.address) | (has_rows ? to.row_pitch - from.row_pitch : 0) |
-                                (has_slices ? to.slice_pitch - from.slice_pitch : 0);
-    const std::uint64_t strides = (has_rows ? to.row_pitch : 0) | (has_slices ? to.slice_pitch : 0);
+// What has to agree with a word: `apart`, the differences of both ends, or-ed together.
+word_choice choose_word(std::uint64_t apart, std::uint64_t first, std::uint64_t strides, std::uint64_t width) noexcept {
     word_choice best = {};
     std::uint64_t least = UINT64_MAX;
     for (std::uint64_t word = common_alignment(apart); word != 0; word /= 2) {
-        const cut rows = cut_rows(to.address, strides, box.width, word);
+        const cut rows = cut_rows(first, strides, width, word);
         const std::uint64_t cost = rows.windows + (rows.is_whole ? 0 : cost_of_parts);
         if (cost < least) {
             least = cost;
@@ -61,8 +59,26 @@ word_choice choose_word(const kernel_box &box) noexcept {
     return best;
 }
 
-kernels::windows walk(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
-                      std::uint64_t threads) noexcept {
+// Pitches count where there is more than one row, or slice.
+std::uint64_t strides_of(const kernels::box_end &end, std::uint64_t height, std::uint64_t depth) noexcept {
+    return (height > 1 ? end.row_pitch : 0) | (depth > 1 ? end.slice_pitch : 0);
+}
+
+word_choice choose_word(const kernel_box &box) noexcept {
+    const kernels::box_end &to = box.destination, &from = box.source;
+    const kernels::box_end apart = {to.address - from.address, to.row_pitch - from.row_pitch,
+                                    to.slice_pitch - from.slice_pitch};
+    return choose_word(apart.address | strides_of(apart, box.height, box.depth), to.address,
+                       strides_of(to, box.height, box.depth), box.width);
+}
+
+std::uint32_t blocks_with_work(std::uint32_t blocks, std::uint64_t threads) noexcept {
+    const std::uint64_t needed = (threads - 1) / kernels::threads_per_block + 1;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, needed));
+}
+
+kernels::windows walk(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth, std::uint32_t blocks) noexcept {
+    const std::uint64_t threads = std::uint64_t{blocks} * kernels::threads_per_block;
     const std::uint64_t step_rows = threads / per_row;
     return {.per_row = per_row,
             .rows_per_slice = height,
@@ -94,18 +110,65 @@ kernel_box box_of(const shape &shape, std::uint64_t destination, std::uint64_t s
 }
 
 strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noexcept {
-    const word_choice choice = choose_word(box);
-    const std::uint64_t count = choice.rows.windows * box.height * box.depth;
-    const std::uint64_t blocks_with_work = (count - 1) / kernels::threads_per_block + 1;
-    const auto used = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, blocks_with_work));
-    const auto *const kernels_by_word = choice.rows.is_whole ? whole_kernels : part_kernels;
-    return {.kernel = kernels_by_word[std::countr_zero(choice.word)],
+    const auto [word, rows] = choose_word(box);
+    const std::uint32_t used = blocks_with_work(blocks, rows.windows * box.height * box.depth);
+    const auto *const kernels_by_word = rows.is_whole ? whole_kernels : part_kernels;
+    return {.kernel = kernels_by_word[std::countr_zero(word)],
             .blocks = used,
             .parameters = {.destination = box.destination,
                            .source = box.source,
                            .width = box.width,
-                           .over = walk(choice.rows.windows, box.height, box.depth,
-                                        std::uint64_t{used} * kernels::threads_per_block)}};
+                           .over = walk(rows.windows, box.height, box.depth, used)}};
+}
+
+fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) noexcept {
+    const kernels::box_end &to = fill.destination;
+    const auto [word, rows] = choose_word(0, to.address, strides_of(to, fill.height, fill.depth), fill.width);
+    const std::uint32_t used = blocks_with_work(blocks, rows.windows * fill.height * fill.depth);
+    std::uint8_t aligned[16];
+    for (std::uint64_t i = 0; i < sizeof aligned; ++i)
+        aligned[i] = fill.pattern[(i - to.address) % fill.pattern_size];
+    fill_launch launch = {.kernel = fill_kernels[std::countr_zero(word)],
+                          .blocks = used,
+                          .parameters = {.destination = to,
+                                         .width = fill.width,
+                                         .pattern_low = 0,
+                                         .pattern_high = 0,
+                                         .over = walk(rows.windows, fill.height, fill.depth, used)}};
+    std::memcpy(&launch.parameters.pattern_low, aligned, 8);
+    std::memcpy(&launch.parameters.pattern_high, aligned + 8, 8);
+    return launch;
+}
+
+team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept {
+    // Units are windows, of which a thread has fewer under way than of those of a piece.
+    constexpr std::uint32_t word_shift = 4, in_flight_shift = 1, largest_unit_shift = 10;
+    return cut_for(count, bytes >> word_shift, in_flight_shift, largest_unit_shift);
+}
+
+pack_result box_packer::add(const kernel_box &box) noexcept {
+    const auto [word, rows] = choose_word(box);
+    std::uint64_t windows = 0;
+    if (box.width > UINT32_MAX || box.height > UINT32_MAX || box.depth > UINT32_MAX ||
+        __builtin_mul_overflow(rows.windows, box.height, &windows) ||
+        __builtin_mul_overflow(windows, box.depth, &windows) || windows > UINT32_MAX)
+        return pack_result::too_large;
+    if (count() == room_) return pack_result::no_room;
+    kernels::box &record = table_[count()];
+    std::uint32_t first_unit = 0;
+    if (!note(windows, first_unit)) return pack_result::no_room;
+    const auto per_row = static_cast<std::uint32_t>(rows.windows), height = static_cast<std::uint32_t>(box.height);
+    record = {.destination = box.destination,
+              .source = box.source,
+              .by_row = short_divisor_of(per_row),
+              .by_slice = short_divisor_of(height),
+              .width = static_cast<std::uint32_t>(box.width),
+              .per_row = per_row,
+              .rows_per_slice = height,
+              .windows = static_cast<std::uint32_t>(windows),
+              .word_shift = static_cast<std::uint32_t>(std::countr_zero(word)),
+              .first_unit = first_unit};
+    return pack_result::added;
 }
 
 } // namespace ferry

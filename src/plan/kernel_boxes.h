@@ -1,12 +1,12 @@
-// From a box to the parameters of the kernel that copies it: how wide the words are, how a row is cut into them, and how
-// threads walk over it.
+// From boxes to the parameters of the kernels that copy or fill them: how wide the words are, how a row is cut into them,
+// and how threads walk over it.
 #pragma once
 
 #include <cstdint>
 
 #include "copy/shape.h"
 #include "kernels/names.h"
-#include "kernels/parameters.h"
+#include "plan/kernel_teams.h"
 
 namespace ferry {
 
@@ -28,7 +28,47 @@ struct strided_launch {
 // With at most `blocks` blocks, and not more than there is work for.
 strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noexcept;
 
+// A pattern of 1, 2, 4, 8 or 16 bytes, which begins anew in every row. The pitches are multiples of its size; the address
+// need be none.
+struct kernel_fill {
+    kernels::box_end destination;
+    std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
+    std::uint8_t pattern[16];
+    std::uint32_t pattern_size;
+};
+
+struct fill_launch {
+    kernels::kernel kernel;
+    std::uint32_t blocks;
+    kernels::fill_parameters parameters;
+};
+
+fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) noexcept;
+
+// For `count` boxes of `bytes` together.
+team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;
+
+enum class pack_result { added, no_room, too_large };
+
+// Writes a table of kernels::box, 88 bytes each, for one launch. A box of 2^32 words or more is too large for that: it
+// is worth a launch of its own.
+class box_packer : public job_counter {
+public:
+    // `table` has room for `room` records.
+    box_packer(kernels::box *table, std::uint32_t room, const team_cut &cut) noexcept
+        : job_counter(cut), table_(table), room_(room) {}
+
+    [[nodiscard]] pack_result add(const kernel_box &box) noexcept;
+
+private:
+    kernels::box *table_;
+    std::uint32_t room_;
+};
+
 // Divides any number by `by`, which is not 0.
 kernels::divisor divisor_of(std::uint64_t by) noexcept;
+
+// As much for numbers below 2^32, and found faster.
+constexpr std::uint64_t short_divisor_of(std::uint32_t by) noexcept { return UINT64_MAX / by; }
 
 } // namespace ferry

@@ -18,6 +18,15 @@ failure launch(const driver_table &cu, kernel_set &kernels, kernel which, std::u
         cu.cuLaunchKernel(function, blocks, 1, 1, kernels::threads_per_block, 1, 1, 0, stream, given, nullptr));
 }
 
+template <class Parameters>
+failure launch_jobs(const driver_table &cu, kernel_set &kernels, kernel which, const job_counter &jobs,
+                    Parameters &parameters, std::uint32_t blocks, CUstream stream) noexcept {
+    if (jobs.empty()) return {};
+    blocks = jobs.blocks_with_work(blocks);
+    parameters.work = jobs.work_for(blocks);
+    return launch(cu, kernels, which, blocks, parameters, stream);
+}
+
 } // namespace
 
 failure launch_strided(const driver_table &cu, kernel_set &kernels, const kernel_box &box, std::uint32_t blocks,
@@ -28,18 +37,30 @@ failure launch_strided(const driver_table &cu, kernel_set &kernels, const kernel
 
 failure launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_packer &packed,
                       kernels::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
-    if (packed.empty()) return {};
-    blocks = packed.blocks_with_work(blocks);
-    given.work = packed.work_for(blocks);
-    return launch(cu, kernels, kernel::pieces, blocks, given, stream);
+    return launch_jobs(cu, kernels, kernel::pieces, packed, given, blocks, stream);
 }
 
 failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
                            std::uint32_t blocks, CUstream stream) noexcept {
-    if (packed.empty()) return {};
-    blocks = packed.blocks_with_work(blocks);
-    const kernels::piece_table_parameters given = {packed.work_for(blocks), table};
-    return launch(cu, kernels, kernel::piece_table, blocks, given, stream);
+    kernels::piece_table_parameters given = {.work = {}, .table = table};
+    return launch_jobs(cu, kernels, kernel::piece_table, packed, given, blocks, stream);
+}
+
+failure launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
+                     kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+    return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
+}
+
+failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
+                         std::uint32_t blocks, CUstream stream) noexcept {
+    kernels::box_table_parameters given = {.work = {}, .table = table};
+    return launch_jobs(cu, kernels, kernel::box_table, packed, given, blocks, stream);
+}
+
+failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
+                    CUstream stream) noexcept {
+    const fill_launch laid_out = lay_out_fill_kernel(fill, blocks);
+    return launch(cu, kernels, laid_out.kernel, laid_out.blocks, laid_out.parameters, stream);
 }
 
 } // namespace ferry

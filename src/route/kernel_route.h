@@ -22,4 +22,13 @@ failure launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_p
 failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
                            std::uint32_t blocks, CUstream stream) noexcept;
 
+// The same for boxes: `packed` has written to `given.boxes`, or what lies in the table.
+failure launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
+                     kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
+                         std::uint32_t blocks, CUstream stream) noexcept;
+
+failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
+                    CUstream stream) noexcept;
+
 } // namespace ferry

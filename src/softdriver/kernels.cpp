@@ -3,8 +3,9 @@
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
+#include "kernels/boxes.h"
+#include "kernels/fills.h"
 #include "kernels/pieces.h"
-#include "kernels/strided.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,0 +1,89 @@
+// Many jobs in one launch: which of them a team of threads does, one after the other.
+#pragma once
+
+#include "kernels/access.h"
+
+namespace ferry::kernels {
+
+// Jobs with a number of units before each, in the kernel's parameters or in a table.
+template <class Job> struct jobs_in_parameters {
+    const Job *jobs;
+
+    FERRY_KERNEL_CODE Job operator[](u32 index) const { return jobs[index]; }
+    FERRY_KERNEL_CODE u32 first_unit(u32 index) const { return jobs[index].first_unit; }
+};
+template <class Job> struct jobs_in_table {
+    u64 table;
+
+    FERRY_KERNEL_CODE Job operator[](u32 index) const { return read_table<Job>(table, index); }
+    // The last word of a job.
+    FERRY_KERNEL_CODE u32 first_unit(u32 index) const {
+        constexpr u32 words = sizeof(Job) / sizeof(u32);
+        return read_table<u32>(table, u64{index} * words + words - 1);
+    }
+};
+
+// Which job a unit is of. Where all jobs are of one size the first guess is right; else the steps away from it
+// double until the unit is between two, and are halved again.
+template <class Jobs> FERRY_KERNEL_CODE u32 find_job(const Jobs &jobs, const team_work &work, u32 unit) {
+    u32 low = static_cast<u32>(unit * work.jobs_per_unit >> 32);
+    if (low >= work.count) low = work.count - 1;
+    u32 high = low + 1;
+    u32 step = 1;
+    if (jobs.first_unit(low) <= unit) {
+        while (high < work.count && jobs.first_unit(high) <= unit) {
+            low = high;
+            high = work.count - high > step ? high + step : work.count;
+            step *= 2;
+        }
+    } else {
+        do {
+            high = low;
+            low = low > step ? low - step : 0;
+            step *= 2;
+        } while (jobs.first_unit(low) > unit);
+    }
+    while (high - low > 1) {
+        const u32 middle = low + (high - low) / 2;
+        if (jobs.first_unit(middle) <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct team_member {
+    u32 thread, threads;
+};
+
+// Calls do_unit(job, unit of the job, member) for the units of this thread's team.
+template <class Job, class Jobs, class DoUnit>
+FERRY_KERNEL_CODE void do_jobs(const team_work &work, const Jobs &jobs, const thread_index &me, const DoUnit &do_unit) {
+    const u64 team = me.in_grid() >> work.team_shift;
+    const team_member member = {me.thread & ((1u << work.team_shift) - 1), 1u << work.team_shift};
+    const u64 with_one_more = team < work.teams_with_one_more ? team : work.teams_with_one_more;
+    u64 unit = team * work.units_per_team + with_one_more;
+    const u64 end = unit + work.units_per_team + (team < work.teams_with_one_more);
+    if (unit >= end || unit >= work.units) return;
+
+    u32 index = find_job(jobs, work, static_cast<u32>(unit));
+    Job current = jobs[index];
+    for (;;) {
+        // The next job is on its way while this one is done.
+        const bool has_next = index + 1 < work.count;
+        Job next = {};
+        if (has_next) next = jobs[index + 1];
+        const u64 units_end = has_next ? next.first_unit : work.units;
+        FERRY_NOT_UNROLLED
+        for (; unit < units_end; ++unit) {
+            if (unit == end) return;
+            do_unit(current, static_cast<u32>(unit) - current.first_unit, member);
+        }
+        if (unit == end || !has_next) return;
+        current = next;
+        ++index;
+    }
+}
+
+} // namespace ferry::kernels

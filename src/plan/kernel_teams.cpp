@@ -1,0 +1,49 @@
+#include "plan/kernel_teams.h"
+
+#include <algorithm>
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint32_t fewest_threads = 2, most_threads = 5; // of a team, as logarithms: a warp has 32
+// So many units occupy every team of a large GPU several times over (132 multiprocessors of 32 warps).
+constexpr std::uint64_t enough_units = std::uint64_t{1} << 16;
+
+} // namespace
+
+team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t per_thread_shift,
+                 std::uint32_t largest_unit_shift) noexcept {
+    const std::uint64_t average = count ? size_of_all / count : 0;
+    // The smallest team that does an average job at once.
+    std::uint32_t team = fewest_threads;
+    while (team < most_threads && std::uint64_t{1} << (team + per_thread_shift) < average)
+        ++team;
+    // Larger units where there are many, so that large jobs do not cost many of them.
+    std::uint32_t unit = team + per_thread_shift;
+    while (unit < largest_unit_shift && (average >> unit) > 1 && (size_of_all >> unit) > enough_units)
+        ++unit;
+    while ((size_of_all >> unit) > UINT32_MAX / 4) // however much it is, units are counted in 32 bits
+        ++unit;
+    return {unit, team};
+}
+
+std::uint32_t job_counter::blocks_with_work(std::uint32_t blocks) const noexcept {
+    const std::uint64_t threads = units_ << cut_.team_shift;
+    const std::uint64_t needed = (threads + kernels::threads_per_block - 1) / kernels::threads_per_block;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, std::max<std::uint64_t>(needed, 1)));
+}
+
+kernels::team_work job_counter::work_for(std::uint32_t blocks) const noexcept {
+    const std::uint64_t teams = (std::uint64_t{blocks} * kernels::threads_per_block) >> cut_.team_shift;
+    return {.count = count_,
+            .units = static_cast<std::uint32_t>(units_),
+            .units_per_team = static_cast<std::uint32_t>(units_ / teams),
+            .teams_with_one_more = static_cast<std::uint32_t>(units_ % teams),
+            .unit_shift = cut_.unit_shift,
+            .team_shift = cut_.team_shift,
+            // Rounded up, so that the first unit of the last of many equal jobs is not taken for one before.
+            .jobs_per_unit = units_ ? ((std::uint64_t{count_} << 32) + units_ - 1) / units_ : 0};
+}
+
+} // namespace ferry
