@@ -2,17 +2,62 @@
 #pragma once
 
 #include "copy/shape.h"
+#include "plan/profile.h"
 
 namespace ferry {
 
-enum class copy_form { synchronous, asynchronous };
+enum class copy_form : std::uint8_t { synchronous, asynchronous };
 
-enum class route_kind { driver = FERRY_ROUTE_DRIVER };
+enum class route_kind : std::uint8_t {
+    none = FERRY_ROUTE_NONE, // as a wish: any
+    driver = FERRY_ROUTE_DRIVER,
+    kernel, // ferry's own kernels, on the caller's stream
+};
+
+// Why a route does not serve.
+#define FERRY_OBSTACLES(OBSTACLE)                                                                                      \
+    OBSTACLE(none, "none")                                                                                             \
+    OBSTACLE(not_asked, "not known")                                                                                   \
+    OBSTACLE(no_route, "no such route")                                                                                \
+    OBSTACLE(forbidden, "forbidden by the caller")                                                                     \
+    OBSTACLE(not_loaded, "kernels not loaded")                                                                         \
+    OBSTACLE(host_to_host, "host memory alone")                                                                        \
+    OBSTACLE(pageable, "pageable memory")                                                                              \
+    OBSTACLE(managed, "managed memory, which may be anywhere")                                                         \
+    OBSTACLE(array, "array")                                                                                           \
+    OBSTACLE(no_peer_access, "no access to the peer's memory")                                                         \
+    OBSTACLE(not_measured, "device without a profile")                                                                 \
+    OBSTACLE(captured, "captured")                                                                                     \
+    OBSTACLE(default_stream, "default stream")                                                                         \
+    OBSTACLE(no_entry_point, "missing in the driver")
+
+enum class obstacle : std::uint8_t {
+#define FERRY_OBSTACLE(name, text) name,
+    FERRY_OBSTACLES(FERRY_OBSTACLE)
+#undef FERRY_OBSTACLE
+};
+const char *text_of(obstacle why) noexcept;
+
+// What the caller asks of the choice.
+struct copy_wishes {
+    route_kind forced = route_kind::none;
+    bool no_multiprocessors = false; // no kernels
+    bool is_urgent = false;          // not behind other copies in an engine's queue
+    std::uint16_t most_blocks = 0;   // blocks, each of which takes a multiprocessor at most; 0: as many as pay
+
+    bool any() const noexcept { return forced != route_kind::none || no_multiprocessors || is_urgent || most_blocks; }
+};
 
 struct plan_facts {
     int context_device = -1; // the device of the context the copy runs in
     copy_form form = copy_form::synchronous;
     bool is_captured = false; // it becomes part of a graph
+    // The rest need not be filled for what needs_no_choice.
+    obstacle kernels = obstacle::not_loaded;
+    obstacle source_reach = obstacle::not_asked; // of kernels in that context; managed if they do, and it is that
+    obstacle destination_reach = obstacle::not_asked;
+    copy_wishes wishes = {};
+    const device_profile *profile = nullptr; // of the context's device
 };
 
 struct copy_plan {
@@ -20,9 +65,13 @@ struct copy_plan {
     // Some end lies on another device than the context's: the driver checks addresses against the current context, so
     // the call must be the one that names each end's own (NVIDIA/cccl pull request 9997). Graphs do not take that call.
     bool names_contexts = false;
-    // The driver's synchronous call returns before the bytes are there: after device to device, and after pageable host
-    // to device, whose last piece may still be on its way (CUDA driver API, "API synchronization behavior").
+    // The call returns before the bytes are there, and the copy must not: kernels always; the driver's synchronous call
+    // after device to device, and after pageable host to device, whose last piece may still be on its way (CUDA driver
+    // API, "API synchronization behavior").
     bool synchronise_after = false;
+    // The route that the caller forces cannot serve, and the copy must be refused.
+    obstacle refused = obstacle::none;
+    std::uint16_t blocks = 0; // of a kernel
 };
 
 // What the caller of the driver route waits for: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0
@@ -30,6 +79,42 @@ struct copy_plan {
 enum class blocking { no, until_staged, until_done };
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept;
 
-copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept;
+inline bool is_elsewhere(const shape_end &end, int context_device) noexcept {
+    return end.device >= 0 && end.device != context_device;
+}
+
+// The driver route, as it serves all shapes.
+inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) noexcept {
+    const bool returns_early = !is_host(shape.destination.kind) && (shape.source.kind != memory_kind::pinned ||
+                                                                    shape.destination.kind == memory_kind::managed);
+    copy_plan plan;
+    plan.names_contexts = !facts.is_captured && (is_elsewhere(shape.source, facts.context_device) ||
+                                                 is_elsewhere(shape.destination, facts.context_device));
+    plan.synchronise_after = facts.form == copy_form::synchronous && returns_early;
+    return plan;
+}
+
+// Lines go fastest by the copy engines, whatever their ends and their size.
+inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexcept {
+    return shape.is_line() && !wishes.any();
+}
+
+[[gnu::noinline]] copy_plan choose_route(const shape &shape, const plan_facts &facts) noexcept;
+
+inline copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {
+    return needs_no_choice(shape, facts.wishes) ? plan_for_driver(shape, facts) : choose_route(shape, facts);
+}
+
+// One route beside the others, for those who ask why.
+struct route_forecast {
+    route_kind route = route_kind::none;
+    obstacle why_not = obstacle::none;
+    std::uint16_t blocks = 0;
+    std::uint64_t predicted_ns = 0; // from the call until the bytes are there; 0: not known
+};
+struct copy_forecast {
+    route_forecast driver, kernel;
+};
+copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept;
 
 } // namespace ferry

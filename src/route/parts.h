@@ -25,7 +25,7 @@ failure for_each_planned_part(const driver_table &cu, const host_ranges &ranges,
         for (shape_end *const end : {&part.source, &part.destination})
             if (is_host(end->kind))
                 if (failure failed = look_up_kind(cu, end->span.first, end->kind)) return failed;
-        return then(part, plan_copy(part, facts));
+        return then(part, plan_for_driver(part, facts));
     });
 }
 

@@ -1,0 +1,105 @@
+#include "plan/batch_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "plan/predict.h"
+
+namespace ferry {
+
+namespace {
+
+obstacle kernel_obstacle(const batch_facts &facts) noexcept {
+    if (facts.wishes.no_multiprocessors) return obstacle::forbidden;
+    if (facts.kernels == obstacle::none && facts.are_pageable) return obstacle::pageable;
+    return facts.kernels;
+}
+
+obstacle batch_call_obstacle(const batch_facts &facts) noexcept {
+    // The copies would vanish (rapidsai/rmm issue 2518).
+    return facts.is_captured ? obstacle::captured : facts.batch_call;
+}
+
+struct prediction {
+    double ns[batch_ways]; // only of the ways that serve
+    std::uint16_t blocks;
+};
+
+prediction predict(const batch_facts &facts) noexcept {
+    const device_profile &profile = *facts.profile;
+    const direction_profile &of_direction = profile[facts.direction];
+    const auto count = static_cast<double>(facts.count), bytes = static_cast<double>(facts.bytes);
+    double by_driver = of_direction.driver_line_rate;
+    if (facts.are_pageable) by_driver = std::min<double>(by_driver, of_direction.driver_pageable_rate);
+    const double driver_ns = bytes * 1000 / by_driver;
+
+    // One large piece among small ones goes as fast as ever; the small ones as fast as their average.
+    const unsigned blocks = blocks_for(of_direction, facts.direction, bytes, facts.access, facts.wishes.most_blocks);
+    const std::uint64_t largest = std::min(facts.largest, facts.bytes);
+    const std::uint64_t others = facts.count > 1 ? (facts.bytes - largest) / (facts.count - 1) : 0;
+    const auto kernel_ns = [&](std::uint64_t width, double size) noexcept {
+        row_profile rows = {};
+        rows.bytes = size;
+        rows.width = std::max<std::uint64_t>(width, 1);
+        rows.pitch = UINT64_MAX; // each lies somewhere else
+        rows.side = gaps::both;
+        rows.access = std::bit_floor(std::clamp(facts.access, 1u, 16u));
+        return size * 1000 / kernel_rate(of_direction, rows, blocks);
+    };
+    prediction predicted = {};
+    predicted.ns[static_cast<int>(batch_way::calls)] =
+        of_direction.driver_fixed_ns + (count - 1) * of_direction.call_ns + driver_ns;
+    predicted.ns[static_cast<int>(batch_way::batch_call)] =
+        profile.batch_fixed_ns + count * (facts.are_boxes ? of_direction.batch_box_ns : of_direction.batch_piece_ns) +
+        driver_ns;
+    predicted.ns[static_cast<int>(batch_way::kernel)] = of_direction.kernel_fixed_ns +
+                                                        count * of_direction.kernel_piece_ns +
+                                                        kernel_ns(largest, static_cast<double>(largest)) +
+                                                        kernel_ns(others, static_cast<double>(facts.bytes - largest));
+    predicted.blocks = static_cast<std::uint16_t>(blocks);
+    return predicted;
+}
+
+} // namespace
+
+batch_plan plan_batch(const batch_facts &facts) noexcept {
+    const copy_wishes &wishes = facts.wishes;
+    const bool is_kernel_forced = wishes.forced == route_kind::kernel;
+    const obstacle no_kernel = kernel_obstacle(facts);
+    if (is_kernel_forced && no_kernel != obstacle::none) return {.refused = no_kernel};
+    if (wishes.forced != route_kind::none && wishes.forced != route_kind::driver && !is_kernel_forced)
+        return {.refused = obstacle::no_route};
+    const bool kernel_serves = no_kernel == obstacle::none && wishes.forced != route_kind::driver;
+    const bool batch_call_serves = batch_call_obstacle(facts) == obstacle::none;
+    const bool is_kernel_wanted = is_kernel_forced || (wishes.is_urgent && kernel_serves);
+    if (!facts.profile) {
+        constexpr std::uint16_t few = 8;
+        const std::uint16_t blocks = wishes.most_blocks ? std::min(wishes.most_blocks, few) : few;
+        if (is_kernel_wanted) return {.way = batch_way::kernel, .blocks = blocks};
+        return {.way = batch_call_serves && facts.count > 1 ? batch_way::batch_call : batch_way::calls};
+    }
+    const prediction predicted = predict(facts);
+    const auto ns = [&](batch_way way) noexcept { return predicted.ns[static_cast<int>(way)]; };
+    const batch_way by_driver = batch_call_serves && ns(batch_way::batch_call) < ns(batch_way::calls)
+                                    ? batch_way::batch_call
+                                    : batch_way::calls;
+    const bool kernel_wins = kernel_serves && ns(batch_way::kernel) * kernel_margin < ns(by_driver);
+    if (is_kernel_wanted || kernel_wins) return {.way = batch_way::kernel, .blocks = predicted.blocks};
+    return {.way = by_driver};
+}
+
+batch_forecasts predict_batch(const batch_facts &facts) noexcept {
+    batch_forecasts forecasts = {};
+    const prediction predicted = facts.profile ? predict(facts) : prediction{};
+    const obstacle why_not[batch_ways] = {obstacle::none, batch_call_obstacle(facts), kernel_obstacle(facts)};
+    for (int way = 0; way < batch_ways; ++way) {
+        forecasts.ways[way].why_not = why_not[way];
+        if (why_not[way] == obstacle::none)
+            forecasts.ways[way].predicted_ns = static_cast<std::uint64_t>(predicted.ns[way]);
+    }
+    batch_forecast &kernel = forecasts.ways[static_cast<int>(batch_way::kernel)];
+    if (kernel.why_not == obstacle::none) kernel.blocks = predicted.blocks;
+    return forecasts;
+}
+
+} // namespace ferry

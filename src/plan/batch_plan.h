@@ -1,0 +1,50 @@
+// How a group of pieces that could all go the same ways is copied: by one kernel launch, by one of the driver's batch
+// calls, or by a call for each. Pure, as plan.h.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace ferry {
+
+enum class batch_way : std::uint8_t {
+    calls,      // one for each piece
+    batch_call, // cuMemcpyBatchAsync, or cuMemcpy3DBatchAsync for boxes
+    kernel,
+};
+constexpr int batch_ways = 3;
+
+struct batch_facts {
+    copy_direction direction = copy_direction::host_to_device;
+    bool are_boxes = false;    // of two or three dimensions
+    bool are_pageable = false; // some host memory among them is
+    bool is_captured = false;  // which the driver's batch calls do not survive
+    std::uint64_t count = 0;   // of pieces, neighbours merged
+    std::uint64_t bytes = 0;   // of all
+    std::uint64_t largest = 0; // bytes of the largest piece
+    unsigned access = 16;      // bytes: the widest access that both ends of every piece share; a power of two
+    obstacle kernels = obstacle::not_loaded; // why kernels cannot serve this group: pageable, array …
+    obstacle batch_call = obstacle::no_entry_point;
+    copy_wishes wishes = {};
+    const device_profile *profile = nullptr;
+};
+
+struct batch_plan {
+    batch_way way = batch_way::calls;
+    obstacle refused = obstacle::none; // as of copy_plan
+    std::uint16_t blocks = 0;          // of the kernel
+};
+batch_plan plan_batch(const batch_facts &facts) noexcept;
+
+struct batch_forecast {
+    obstacle why_not = obstacle::none;
+    std::uint16_t blocks = 0;
+    std::uint64_t predicted_ns = 0; // from the call until the bytes are there; 0: not known
+};
+// One for each batch_way.
+struct batch_forecasts {
+    batch_forecast ways[batch_ways];
+    const batch_forecast &operator[](batch_way way) const noexcept { return ways[static_cast<int>(way)]; }
+};
+batch_forecasts predict_batch(const batch_facts &facts) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,732 @@
+// The planner: which route each shape takes on an H200 as measured, what the caller's wishes change, what is predicted;
+// and profiles, as text and damaged.
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/hash.h"
+#include "plan/batch_plan.h"
+#include "plan/plan.h"
+#include "plan/profile.h"
+
+namespace ferry::test {
+namespace {
+
+ferry_device_info h200() {
+    ferry_device_info info = {};
+    std::strcpy(info.name, "NVIDIA H200");
+    info.compute_major = 9;
+    info.multiprocessor_count = 132;
+    return info;
+}
+
+ferry_device_info unknown_device() {
+    ferry_device_info info = h200();
+    std::strcpy(info.name, "NVIDIA A100");
+    info.compute_major = 8;
+    info.multiprocessor_count = 108;
+    return info;
+}
+
+const device_profile &h200_profile() { return built_in_profile(h200()); }
+const device_profile &unknown_profile() { return built_in_profile(unknown_device()); }
+
+constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
+
+enum class ends { h2d, d2h, d2d, peer };
+enum class gapped { none, source, destination, both };
+
+// `bytes` in rows of `width`; sides with gaps have the pitch, 0: twice the width.
+shape shape_of(ends way, gapped gap, std::uint64_t width, std::uint64_t bytes, std::uint64_t pitch = 0) {
+    shape shape = {};
+    shape.width = gap == gapped::none ? bytes : width;
+    shape.height = bytes / shape.width;
+    shape.depth = 1;
+    const auto end = [&](memory_kind kind, int device, bool has_gaps, std::uint64_t address) {
+        const std::uint64_t row_pitch = !has_gaps ? shape.width : pitch ? pitch : 2 * shape.width;
+        return shape_end{kind,      device,      nullptr, 0, 0, 0, {address, address + row_pitch * shape.height - 1},
+                         row_pitch, shape.height};
+    };
+    const bool from_host = way == ends::h2d, to_host = way == ends::d2h;
+    shape.source = end(from_host ? memory_kind::pinned : memory_kind::device, from_host ? -1 : 0,
+                       gap == gapped::source || gap == gapped::both, 1ull << 40);
+    shape.destination = end(to_host ? memory_kind::pinned : memory_kind::device,
+                            to_host             ? -1
+                            : way == ends::peer ? 1
+                                                : 0,
+                            gap == gapped::destination || gap == gapped::both, 1ull << 41);
+    return shape;
+}
+
+// All that kernels need is there.
+plan_facts facts_with(const device_profile *profile, const copy_wishes &wishes = {}) {
+    plan_facts facts;
+    facts.context_device = 0;
+    facts.form = copy_form::asynchronous;
+    facts.kernels = facts.source_reach = facts.destination_reach = obstacle::none;
+    facts.wishes = wishes;
+    facts.profile = profile;
+    return facts;
+}
+
+route_kind route_of(const shape &shape, const device_profile &profile) {
+    return plan_copy(shape, facts_with(&profile)).route;
+}
+
+// ---- Shape to route --------------------------------------------------------------------------------------------
+
+struct row {
+    ends way;
+    gapped gap;
+    std::uint64_t width, bytes;
+    const char *route; // on an H200
+    const char *route_unknown = "driver";
+};
+
+TEST(plan, each_shape_takes_the_route_that_was_measured_to_be_faster) {
+    const row rows[] = {
+        // Lines: the copy engines, whatever their size.
+        {ends::h2d, gapped::none, 0, 4, "driver"},
+        {ends::h2d, gapped::none, 0, 1024 * MiB, "driver"},
+        {ends::d2h, gapped::none, 0, 64 * KiB, "driver"},
+        {ends::d2d, gapped::none, 0, 1024 * MiB, "driver"},
+        {ends::peer, gapped::none, 0, 64 * MiB, "driver"},
+        // Rows from the host: its memory read by kernels while they are narrower than the link's packets.
+        {ends::h2d, gapped::source, 1, 8 * MiB, "kernel"},
+        {ends::h2d, gapped::source, 4, 8 * MiB, "kernel"},
+        {ends::h2d, gapped::source, 16, 8 * MiB, "kernel"},
+        {ends::h2d, gapped::source, 64, 32 * MiB, "driver"},
+        {ends::h2d, gapped::source, 256, 32 * MiB, "driver"},
+        {ends::h2d, gapped::source, 64 * KiB, 32 * MiB, "driver"},
+        // Rows on the device, filled from the host.
+        {ends::h2d, gapped::destination, 1, 8 * MiB, "kernel", "kernel"},
+        {ends::h2d, gapped::destination, 4, 8 * MiB, "kernel", "kernel"},
+        {ends::h2d, gapped::destination, 16, 8 * MiB, "kernel"},
+        {ends::h2d, gapped::destination, 64, 32 * MiB, "kernel"},
+        {ends::h2d, gapped::destination, 256, 32 * MiB, "driver"},
+        {ends::h2d, gapped::destination, 64 * KiB, 32 * MiB, "driver"},
+        // Rows of the host, filled from the device: kernels write them slower than the copy engines.
+        {ends::d2h, gapped::destination, 4, 8 * MiB, "driver"},
+        {ends::d2h, gapped::destination, 16, 8 * MiB, "driver"},
+        {ends::d2h, gapped::destination, 256, 32 * MiB, "driver"},
+        {ends::d2h, gapped::destination, 4 * KiB, 32 * MiB, "driver"},
+        // Rows on the device, packed into the host's memory.
+        {ends::d2h, gapped::source, 4, 8 * MiB, "kernel"},
+        {ends::d2h, gapped::source, 16, 8 * MiB, "kernel"},
+        {ends::d2h, gapped::source, 256, 32 * MiB, "driver"},
+        // Within the device.
+        {ends::d2d, gapped::source, 4, 8 * MiB, "kernel"},
+        {ends::d2d, gapped::source, 16, 8 * MiB, "kernel"},
+        {ends::d2d, gapped::source, 64, 256 * MiB, "kernel"},
+        {ends::d2d, gapped::source, 256, 256 * MiB, "kernel"},
+        {ends::d2d, gapped::source, 1 * KiB, 256 * MiB, "kernel"},
+        {ends::d2d, gapped::source, 4 * KiB, 256 * MiB, "kernel"},
+        {ends::d2d, gapped::source, 64 * KiB, 256 * MiB, "kernel"},
+        {ends::d2d, gapped::source, 1 * MiB, 256 * MiB, "driver"},
+        {ends::d2d, gapped::source, 4 * MiB, 256 * MiB, "driver"},
+        {ends::d2d, gapped::destination, 4, 8 * MiB, "kernel"},
+        {ends::d2d, gapped::both, 4 * KiB, 256 * MiB, "kernel"},
+        // Small ones: a launch costs more than the driver's call.
+        {ends::d2d, gapped::source, 4, 64, "driver"},
+        {ends::d2d, gapped::source, 4 * KiB, 64 * KiB, "driver"},
+        {ends::h2d, gapped::source, 4, 256, "driver"},
+        {ends::h2d, gapped::source, 4, 64 * KiB, "kernel"},
+        // To a peer, over NVLink.
+        {ends::peer, gapped::source, 4, 8 * MiB, "kernel"},
+        {ends::peer, gapped::source, 256, 64 * MiB, "driver"},
+    };
+    const auto name_of = [](route_kind route) {
+        return route == route_kind::kernel ? "kernel" : route == route_kind::driver ? "driver" : "none";
+    };
+    for (const row &row : rows) {
+        SCOPED_TRACE(testing::Message() << "way " << static_cast<int>(row.way) << " gap " << static_cast<int>(row.gap)
+                                        << " width " << row.width << " bytes " << row.bytes);
+        const shape shape = shape_of(row.way, row.gap, row.width, row.bytes);
+        EXPECT_STREQ(name_of(route_of(shape, h200_profile())), row.route);
+        EXPECT_STREQ(name_of(route_of(shape, unknown_profile())), row.route_unknown) << "on a device never measured";
+    }
+}
+
+TEST(plan, a_kernel_is_taken_only_where_it_is_predicted_faster_by_the_margin) {
+    device_profile profile = h200_profile();
+    direction_profile &to_device = profile[copy_direction::host_to_device];
+    to_device.driver_fixed_ns = to_device.kernel_fixed_ns = 10000;
+    auto &driver = to_device.driver_rates[static_cast<int>(gaps::source)],
+         &kernel = to_device.kernel_rates[static_cast<int>(gaps::source)];
+    std::fill(std::begin(driver), std::end(driver), 10000);
+    for (const auto &[rate, expected] : {std::pair{5000u, route_kind::driver},
+                                         {10000u, route_kind::driver},
+                                         {10400u, route_kind::driver},
+                                         {10700u, route_kind::kernel}}) {
+        std::fill(std::begin(kernel), std::end(kernel), rate);
+        EXPECT_EQ(route_of(shape_of(ends::h2d, gapped::source, 32, 256 * MiB), profile), expected) << rate;
+    }
+}
+
+TEST(plan, alignment_and_distance_of_rows_count) {
+    shape shape = shape_of(ends::d2d, gapped::source, 256, 256 * MiB);
+    ASSERT_EQ(route_of(shape, h200_profile()), route_kind::kernel);
+    shape.source.span.first += 1; // single bytes are all that both ends share
+    EXPECT_EQ(route_of(shape, h200_profile()), route_kind::driver);
+    shape.destination.span.first += 1; // the same offset: wide again after a narrow beginning
+    EXPECT_EQ(route_of(shape, h200_profile()), route_kind::kernel);
+
+    const auto kernel_ns = [&](std::uint64_t pitch) {
+        const auto facts = facts_with(&h200_profile());
+        return predict_copy(shape_of(ends::h2d, gapped::source, 4, 8 * MiB, pitch), facts).kernel.predicted_ns;
+    };
+    EXPECT_GT(kernel_ns(16), kernel_ns(8) * 3 / 2) << "the gaps travel too, up to a sector";
+    EXPECT_EQ(kernel_ns(32), kernel_ns(4096));
+}
+
+TEST(plan, slices_apart_without_gaps_in_them_are_rows) {
+    shape volume = shape_of(ends::d2d, gapped::none, 0, 4);
+    volume.width = 4, volume.height = 256, volume.depth = 65536;
+    volume.source.row_pitch = volume.destination.row_pitch = 4;
+    volume.source.slice_height = 512, volume.destination.slice_height = 256;
+    const auto facts = facts_with(&h200_profile());
+    const copy_forecast as_volume = predict_copy(volume, facts),
+                        as_rows = predict_copy(shape_of(ends::d2d, gapped::source, KiB, 64 * MiB), facts);
+    EXPECT_EQ(as_volume.driver.predicted_ns, as_rows.driver.predicted_ns);
+}
+
+// ---- What serves, and wishes -----------------------------------------------------------------------------------
+
+TEST(plan, without_the_facts_no_kernel_is_chosen) {
+    const shape shape = shape_of(ends::d2d, gapped::source, 4, 8 * MiB);
+    EXPECT_EQ(plan_copy(shape, {}).route, route_kind::driver);
+    EXPECT_EQ(plan_copy(shape, facts_with(nullptr)).route, route_kind::driver);
+    EXPECT_EQ(predict_copy(shape, facts_with(nullptr)).kernel.why_not, obstacle::not_measured);
+}
+
+struct obstructed {
+    obstacle expected;
+    shape copy;
+    plan_facts facts;
+};
+
+std::vector<obstructed> obstructed_copies() {
+    const shape narrow = shape_of(ends::h2d, gapped::source, 4, 8 * MiB);
+    const plan_facts facts = facts_with(&h200_profile());
+    std::vector<obstructed> all;
+    const auto add = [&](obstacle expected, auto change) {
+        obstructed one = {expected, narrow, facts};
+        change(one.copy, one.facts);
+        all.push_back(one);
+    };
+    add(obstacle::not_loaded, [](shape &, plan_facts &facts) { facts.kernels = obstacle::not_loaded; });
+    add(obstacle::pageable, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::pageable; });
+    add(obstacle::not_asked, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::not_asked; });
+    add(obstacle::no_peer_access,
+        [](shape &, plan_facts &facts) { facts.destination_reach = obstacle::no_peer_access; });
+    add(obstacle::forbidden, [](shape &, plan_facts &facts) { facts.wishes.no_multiprocessors = true; });
+    add(obstacle::host_to_host, [](shape &copy, plan_facts &) {
+        copy.destination.kind = memory_kind::pinned;
+        copy.destination.device = -1;
+    });
+    add(obstacle::array, [](shape &copy, plan_facts &) {
+        copy.destination.kind = memory_kind::array;
+        copy.destination.array = reinterpret_cast<CUarray>(8);
+    });
+    return all;
+}
+
+TEST(plan, what_kernels_cannot_serve_goes_by_the_driver_and_forecasts_say_why) {
+    for (const auto &[expected, copy, facts] : obstructed_copies()) {
+        SCOPED_TRACE(text_of(expected));
+        const copy_plan plan = plan_copy(copy, facts);
+        EXPECT_EQ(plan.route, route_kind::driver);
+        EXPECT_EQ(plan.refused, obstacle::none);
+        EXPECT_EQ(predict_copy(copy, facts).kernel.why_not, expected);
+        EXPECT_EQ(predict_copy(copy, facts).kernel.predicted_ns, 0u);
+        EXPECT_EQ(predict_copy(copy, facts).driver.why_not, obstacle::none);
+    }
+}
+
+TEST(plan, a_forced_route_that_cannot_serve_is_refused_with_its_reason) {
+    for (auto [expected, copy, facts] : obstructed_copies()) {
+        SCOPED_TRACE(text_of(expected));
+        facts.wishes.forced = route_kind::kernel;
+        const copy_plan plan = plan_copy(copy, facts);
+        EXPECT_EQ(plan.route, route_kind::none);
+        EXPECT_EQ(plan.refused, expected);
+    }
+    const auto facts = facts_with(&h200_profile(), {.forced = static_cast<route_kind>(99)});
+    EXPECT_EQ(plan_copy(shape_of(ends::d2d, gapped::none, 0, MiB), facts).refused, obstacle::no_route);
+}
+
+TEST(plan, a_forced_route_is_taken_whatever_is_predicted) {
+    const shape line = shape_of(ends::h2d, gapped::none, 0, 64 * MiB),
+                narrow = shape_of(ends::h2d, gapped::source, 4, 8 * MiB);
+    for (const device_profile *const profile : {&h200_profile(), static_cast<const device_profile *>(nullptr)}) {
+        EXPECT_EQ(plan_copy(line, facts_with(profile, {.forced = route_kind::kernel})).route, route_kind::kernel);
+        EXPECT_GT(plan_copy(line, facts_with(profile, {.forced = route_kind::kernel})).blocks, 0);
+        EXPECT_EQ(plan_copy(narrow, facts_with(profile, {.forced = route_kind::driver})).route, route_kind::driver);
+    }
+    // Managed memory too: kernels reach it, only how fast is not known.
+    plan_facts managed = facts_with(&h200_profile());
+    managed.source_reach = obstacle::managed;
+    EXPECT_EQ(plan_copy(narrow, managed).route, route_kind::driver);
+    EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::managed);
+    managed.wishes.forced = route_kind::kernel;
+    EXPECT_EQ(plan_copy(narrow, managed).route, route_kind::kernel);
+    EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::none);
+}
+
+TEST(plan, urgent_copies_take_a_kernel_where_one_serves) {
+    const copy_wishes urgent = {.is_urgent = true};
+    for (const ends way : {ends::h2d, ends::d2h, ends::d2d})
+        EXPECT_EQ(plan_copy(shape_of(way, gapped::none, 0, 64 * KiB), facts_with(&h200_profile(), urgent)).route,
+                  route_kind::kernel);
+    for (auto [expected, copy, facts] : obstructed_copies()) {
+        SCOPED_TRACE(text_of(expected));
+        facts.wishes.is_urgent = true;
+        EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver);
+        EXPECT_EQ(plan_copy(copy, facts).refused, obstacle::none);
+    }
+}
+
+TEST(plan, kernels_take_few_multiprocessors_on_the_host_link_and_no_more_than_allowed) {
+    const auto blocks = [](const shape &shape, const copy_wishes &wishes) {
+        return plan_copy(shape, facts_with(&h200_profile(), wishes)).blocks;
+    };
+    const copy_wishes kernel = {.forced = route_kind::kernel};
+    EXPECT_EQ(blocks(shape_of(ends::h2d, gapped::none, 0, 256 * MiB), kernel), 8);
+    EXPECT_EQ(blocks(shape_of(ends::d2h, gapped::none, 0, 256 * MiB), kernel), 4);
+    EXPECT_EQ(blocks(shape_of(ends::h2d, gapped::source, 4, 64 * MiB), kernel), 16);
+    EXPECT_GE(blocks(shape_of(ends::d2d, gapped::source, 256, 256 * MiB), kernel), 264);
+    EXPECT_EQ(blocks(shape_of(ends::d2d, gapped::none, 0, 64), kernel), 1);
+    EXPECT_EQ(blocks(shape_of(ends::h2d, gapped::none, 0, 64 * KiB), kernel), 5);
+    for (const std::uint16_t most : {1, 2, 16, 100}) {
+        const copy_wishes limited = {.forced = route_kind::kernel, .most_blocks = most};
+        EXPECT_EQ(blocks(shape_of(ends::d2d, gapped::source, 256, 256 * MiB), limited), most);
+        EXPECT_LE(blocks(shape_of(ends::h2d, gapped::none, 0, 256 * MiB), limited), std::min<int>(most, 8));
+    }
+}
+
+TEST(plan, a_limit_that_makes_kernels_slower_than_the_driver_makes_the_driver_the_route) {
+    const shape rows = shape_of(ends::d2d, gapped::source, 256, 256 * MiB);
+    const auto route = [&](std::uint16_t most) {
+        return plan_copy(rows, facts_with(&h200_profile(), {.most_blocks = most})).route;
+    };
+    EXPECT_EQ(route(1), route_kind::driver);
+    EXPECT_EQ(route(8), route_kind::driver);
+    EXPECT_EQ(route(132), route_kind::kernel);
+    EXPECT_EQ(route(0), route_kind::kernel);
+}
+
+TEST(plan, the_synchronous_form_waits_for_kernels_and_they_name_no_contexts) {
+    shape shape = shape_of(ends::peer, gapped::source, 4, 8 * MiB);
+    plan_facts facts = facts_with(&h200_profile());
+    EXPECT_FALSE(plan_copy(shape, facts).synchronise_after);
+    EXPECT_FALSE(plan_copy(shape, facts).names_contexts);
+    facts.form = copy_form::synchronous;
+    EXPECT_TRUE(plan_copy(shape, facts).synchronise_after);
+    facts.wishes.forced = route_kind::driver;
+    EXPECT_TRUE(plan_copy(shape, facts).names_contexts);
+}
+
+TEST(plan, every_obstacle_has_a_text_of_its_own) {
+    std::vector<std::string> texts;
+    for (int why = 0; why <= static_cast<int>(obstacle::no_entry_point); ++why)
+        texts.emplace_back(text_of(static_cast<obstacle>(why)));
+    std::sort(texts.begin(), texts.end());
+    EXPECT_EQ(std::adjacent_find(texts.begin(), texts.end()), texts.end());
+    EXPECT_FALSE(texts.front().empty());
+}
+
+// ---- Predictions -----------------------------------------------------------------------------------------------
+
+TEST(plan, predictions_come_near_what_was_measured) {
+    struct {
+        ends way;
+        gapped gap;
+        std::uint64_t width, bytes;
+        double driver_us, kernel_us;
+    } const measured[] = {
+        {ends::h2d, gapped::none, 0, 1 * MiB, 26.85, 0},
+        {ends::d2h, gapped::none, 0, 64 * MiB, 1223.6, 0},
+        {ends::h2d, gapped::source, 4, 8 * MiB, 4854, 342},
+        {ends::h2d, gapped::destination, 4, 8 * MiB, 7523, 178},
+        {ends::h2d, gapped::source, 16, 8 * MiB, 802, 340},
+        {ends::d2d, gapped::source, 64, 256 * MiB, 516, 144.8},
+        {ends::d2d, gapped::source, 16, 8 * MiB, 77.1, 0},
+        {ends::d2d, gapped::source, 4 * KiB, 256 * MiB, 182.7, 140.7},
+        {ends::d2d, gapped::none, 0, 1024 * MiB, 510.3, 0},
+    };
+    for (const auto &row : measured) {
+        SCOPED_TRACE(testing::Message() << "width " << row.width << " bytes " << row.bytes);
+        const copy_forecast forecast =
+            predict_copy(shape_of(row.way, row.gap, row.width, row.bytes), facts_with(&h200_profile()));
+        EXPECT_NEAR(static_cast<double>(forecast.driver.predicted_ns) / 1000, row.driver_us, row.driver_us * 0.15);
+        if (row.kernel_us > 0) {
+            EXPECT_NEAR(static_cast<double>(forecast.kernel.predicted_ns) / 1000, row.kernel_us, row.kernel_us * 0.15);
+        }
+    }
+}
+
+TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_more) {
+    for (const device_profile *const profile : {&h200_profile(), &unknown_profile()})
+        for (const ends way : {ends::h2d, ends::d2h, ends::d2d, ends::peer})
+            for (const gapped gap : {gapped::source, gapped::destination, gapped::both})
+                for (std::uint64_t width = 1; width <= 4 * MiB; width = width * 5 / 4 + 1) {
+                    SCOPED_TRACE(testing::Message()
+                                 << static_cast<int>(way) << ' ' << static_cast<int>(gap) << ' ' << width);
+                    copy_forecast before = {};
+                    for (std::uint64_t rows = 2; rows <= 1 << 20; rows *= 2) {
+                        const shape shape = shape_of(way, gap, width, width * rows);
+                        const copy_forecast forecast = predict_copy(shape, facts_with(profile));
+                        ASSERT_GE(forecast.driver.predicted_ns, before.driver.predicted_ns);
+                        ASSERT_GE(forecast.kernel.predicted_ns + 1, before.kernel.predicted_ns);
+                        before = forecast;
+                        std::uint64_t slower = UINT64_MAX;
+                        for (const std::uint16_t most : {1, 4, 32, 2000}) {
+                            const auto limited = predict_copy(shape, facts_with(profile, {.most_blocks = most}));
+                            ASSERT_LE(limited.kernel.predicted_ns, slower);
+                            slower = limited.kernel.predicted_ns;
+                        }
+                    }
+                }
+}
+
+TEST(plan, the_plan_is_what_the_forecast_says) {
+    std::random_device device;
+    const std::uint64_t seed = device();
+    std::mt19937_64 random(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    int kernels = 0;
+    for (int round = 0; round < 20000; ++round) {
+        const auto way = static_cast<ends>(random() % 4);
+        const auto gap = static_cast<gapped>(1 + random() % 3);
+        const std::uint64_t width = 1 + random() % (1ull << (random() % 22)), rows = 2 + random() % 100000;
+        const shape shape = shape_of(way, gap, width, width * rows);
+        const plan_facts facts = facts_with(random() % 2 ? &h200_profile() : &unknown_profile(),
+                                            {.most_blocks = static_cast<std::uint16_t>(random() % 3 * 16)});
+        const copy_forecast forecast = predict_copy(shape, facts);
+        const copy_plan plan = plan_copy(shape, facts);
+        const auto driver = static_cast<double>(forecast.driver.predicted_ns),
+                   kernel = static_cast<double>(forecast.kernel.predicted_ns);
+        if (plan.route == route_kind::kernel) {
+            ++kernels;
+            EXPECT_LT(kernel * 1.04, driver);
+            EXPECT_EQ(plan.blocks, forecast.kernel.blocks);
+        } else {
+            EXPECT_GT(kernel * 1.06, driver);
+        }
+    }
+    EXPECT_GT(kernels, 1000);
+}
+
+// ---- Batches ---------------------------------------------------------------------------------------------------
+
+batch_facts pieces(copy_direction direction, std::uint64_t count, std::uint64_t size) {
+    batch_facts facts;
+    facts.direction = direction;
+    facts.count = count;
+    facts.bytes = count * size;
+    facts.largest = size;
+    facts.kernels = facts.batch_call = obstacle::none;
+    facts.profile = &h200_profile();
+    return facts;
+}
+
+TEST(batch_plan, each_group_takes_the_way_that_was_measured_to_be_faster) {
+    using d = copy_direction;
+    using w = batch_way;
+    struct {
+        d direction;
+        std::uint64_t count, size;
+        w way, without_kernels, in_a_graph_without_kernels;
+    } const rows[] = {
+        {d::host_to_device, 1, 64 * MiB, w::calls, w::calls, w::calls},
+        {d::host_to_device, 1, 256, w::calls, w::calls, w::calls},
+        {d::host_to_device, 4096, 256, w::kernel, w::batch_call, w::calls},
+        {d::host_to_device, 4096, 4 * KiB, w::kernel, w::batch_call, w::calls},
+        {d::host_to_device, 4096, 64 * KiB, w::kernel, w::batch_call, w::calls},
+        {d::host_to_device, 64, 4 * MiB, w::batch_call, w::batch_call, w::calls},
+        {d::device_to_host, 4096, 256, w::kernel, w::batch_call, w::calls},
+        {d::device_to_host, 4096, 64 * KiB, w::kernel, w::batch_call, w::calls},
+        {d::device_to_host, 64, 4 * MiB, w::batch_call, w::batch_call, w::calls},
+        {d::within_device, 4096, 256, w::kernel, w::batch_call, w::calls},
+        {d::within_device, 4096, 64 * KiB, w::kernel, w::batch_call, w::calls},
+        {d::within_device, 2, 256 * MiB, w::calls, w::calls, w::calls},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(testing::Message() << static_cast<int>(row.direction) << ": " << row.count << " x " << row.size);
+        batch_facts facts = pieces(row.direction, row.count, row.size);
+        EXPECT_EQ(plan_batch(facts).way, row.way);
+        facts.kernels = obstacle::not_loaded;
+        EXPECT_EQ(plan_batch(facts).way, row.without_kernels);
+        facts.is_captured = true;
+        EXPECT_EQ(plan_batch(facts).way, row.in_a_graph_without_kernels);
+        EXPECT_EQ(predict_batch(facts)[w::batch_call].why_not, obstacle::captured);
+    }
+}
+
+TEST(batch_plan, pageable_pieces_never_go_by_a_kernel) {
+    batch_facts facts = pieces(copy_direction::host_to_device, 4096, 256);
+    facts.are_pageable = true;
+    EXPECT_EQ(plan_batch(facts).way, batch_way::batch_call);
+    EXPECT_EQ(predict_batch(facts)[batch_way::kernel].why_not, obstacle::pageable);
+    facts.wishes.forced = route_kind::kernel;
+    EXPECT_EQ(plan_batch(facts).refused, obstacle::pageable);
+}
+
+TEST(batch_plan, wishes_hold_for_batches) {
+    batch_facts facts = pieces(copy_direction::device_to_host, 4096, 256);
+    facts.wishes.no_multiprocessors = true;
+    EXPECT_EQ(plan_batch(facts).way, batch_way::batch_call);
+    EXPECT_EQ(predict_batch(facts)[batch_way::kernel].why_not, obstacle::forbidden);
+    facts.wishes = {.forced = route_kind::driver};
+    EXPECT_EQ(plan_batch(facts).way, batch_way::batch_call);
+    facts.wishes = {.most_blocks = 2};
+    EXPECT_EQ(plan_batch(facts).way, batch_way::kernel);
+    EXPECT_EQ(plan_batch(facts).blocks, 2);
+    facts.wishes = {.forced = static_cast<route_kind>(99)};
+    EXPECT_EQ(plan_batch(facts).refused, obstacle::no_route);
+    for (const device_profile *const profile : {&h200_profile(), static_cast<const device_profile *>(nullptr)}) {
+        batch_facts large = pieces(copy_direction::host_to_device, 2, 64 * MiB);
+        large.profile = profile;
+        EXPECT_NE(plan_batch(large).way, batch_way::kernel);
+        large.wishes = {.is_urgent = true};
+        EXPECT_EQ(plan_batch(large).way, batch_way::kernel);
+        EXPECT_GT(plan_batch(large).blocks, 0);
+        large.wishes = {.forced = route_kind::kernel};
+        EXPECT_EQ(plan_batch(large).way, batch_way::kernel);
+        large.kernels = obstacle::not_loaded;
+        EXPECT_EQ(plan_batch(large).refused, obstacle::not_loaded);
+    }
+}
+
+TEST(batch_plan, more_pieces_or_more_bytes_never_take_less_time) {
+    for (const bool are_boxes : {false, true})
+        for (int direction = 0; direction < copy_directions; ++direction)
+            for (std::uint64_t size = 1; size <= 64 * MiB; size *= 4) {
+                batch_forecasts before = {};
+                for (std::uint64_t count = 1; count <= 65536; count *= 2) {
+                    batch_facts facts = pieces(static_cast<copy_direction>(direction), count, size);
+                    facts.are_boxes = are_boxes;
+                    const batch_forecasts forecasts = predict_batch(facts);
+                    for (int way = 0; way < batch_ways; ++way)
+                        ASSERT_GE(forecasts.ways[way].predicted_ns, before.ways[way].predicted_ns);
+                    before = forecasts;
+                }
+            }
+}
+
+TEST(batch_plan, one_large_piece_does_not_hide_the_small_ones) {
+    batch_facts small = pieces(copy_direction::within_device, 100000, 4), mixed = small;
+    mixed.count += 1;
+    mixed.bytes += 512 * MiB;
+    mixed.largest = 512 * MiB;
+    EXPECT_GE(predict_batch(mixed)[batch_way::kernel].predicted_ns,
+              predict_batch(small)[batch_way::kernel].predicted_ns);
+}
+
+// ---- Profiles as text ------------------------------------------------------------------------------------------
+
+constexpr int driver_version = 13000;
+
+std::string text_of_profile(const device_profile &profile, const ferry_device_info &device = h200(),
+                            int version = driver_version) {
+    const std::uint64_t length = write_profile(profile, {device, version}, nullptr, 0);
+    std::string text(length + 1, 'x');
+    EXPECT_EQ(write_profile(profile, {device, version}, text.data(), text.size()), length);
+    EXPECT_EQ(text.back(), '\0');
+    text.pop_back();
+    return text;
+}
+
+profile_problem read(const std::string &text, device_profile &profile, const ferry_device_info &device = h200(),
+                     int version = driver_version) {
+    const std::vector<char> exact(text.begin(), text.end()); // where sanitizers see what is read beyond
+    return read_profile(exact.data(), exact.size(), {device, version}, profile);
+}
+
+bool is_same(const device_profile &left, const device_profile &right) {
+    return std::memcmp(&left, &right, sizeof left) == 0;
+}
+
+// As if a damaged text had been written so.
+std::string with_checksum(std::string body) {
+    char line[32];
+    std::snprintf(line, sizeof line, "checksum %016llx\n",
+                  static_cast<unsigned long long>(hash_of(body.data(), body.size())));
+    return body + line;
+}
+std::string body_of(const std::string &text) { return text.substr(0, text.rfind("checksum ")); }
+
+std::string replaced(std::string text, const std::string &what, const std::string &by) {
+    const std::size_t at = text.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return text.replace(at, what.size(), by);
+}
+
+TEST(profile, what_was_written_is_read_back) {
+    std::random_device device;
+    const std::uint64_t seed = device();
+    std::mt19937_64 random(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    static_assert(sizeof(device_profile) % sizeof(std::uint32_t) == 0);
+    for (int round = 0; round < 50; ++round) {
+        std::uint32_t numbers[sizeof(device_profile) / sizeof(std::uint32_t)];
+        for (std::uint32_t &number : numbers) // within the bounds of each kind of number
+            number = static_cast<std::uint32_t>(1 + random() % (round % 2 ? 9 : 65535));
+        device_profile written, found = {};
+        std::memcpy(&written, numbers, sizeof written);
+        const std::string text = text_of_profile(written);
+        ASSERT_EQ(read(text, found).fault, profile_fault::none);
+        EXPECT_TRUE(is_same(written, found)) << "every number has its line";
+        EXPECT_TRUE(text_of_profile(found) == text);
+    }
+    device_profile found = {};
+    EXPECT_EQ(read(text_of_profile(h200_profile()), found).fault, profile_fault::none);
+    EXPECT_TRUE(is_same(h200_profile(), found));
+    EXPECT_EQ(read(text_of_profile(unknown_profile()), found).fault, profile_fault::none);
+}
+
+TEST(profile, a_reader_sees_what_it_says) {
+    const std::string text = text_of_profile(h200_profile());
+    EXPECT_EQ(text.rfind("ferry-profile 1\n"
+                         "device NVIDIA H200, compute 9.0, multiprocessors 132\n"
+                         "driver 13000\n"
+                         "host_to_device.driver_fixed_ns 5700\n",
+                         0),
+              0u);
+    EXPECT_NE(text.find("\nwithin_device.driver_line_rate 2104000\n"), std::string::npos);
+    EXPECT_NE(text.find("\nhost_to_device.driver_rates.source_gaps 432 864 1728 "), std::string::npos);
+    EXPECT_NE(text.find("\narray_call_ns 5460\n"), std::string::npos);
+}
+
+TEST(profile, a_text_that_does_not_fit_is_not_written_at_all) {
+    const std::uint64_t length = text_of_profile(h200_profile()).size();
+    for (const std::uint64_t room : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{100}, length}) {
+        std::vector<char> buffer(room + 8, '#');
+        EXPECT_EQ(write_profile(h200_profile(), {h200(), driver_version}, buffer.data(), room), length);
+        EXPECT_EQ(static_cast<std::size_t>(std::count(buffer.begin(), buffer.end(), '#')), buffer.size());
+    }
+}
+
+TEST(profile, every_kind_of_damage_is_refused_and_named) {
+    const std::string text = text_of_profile(h200_profile()), body = body_of(text);
+    const auto lines = static_cast<std::uint32_t>(std::count(text.begin(), text.end(), '\n'));
+    const std::string first_fact = "host_to_device.driver_fixed_ns 5700";
+    struct {
+        const char *what;
+        std::string text;
+        profile_fault fault;
+        std::uint32_t line;
+    } const damaged[] = {
+        {"nothing", "", profile_fault::damage, 1},
+        {"something else", "hello\n", profile_fault::damage, 1},
+        {"another version", with_checksum(replaced(body, "profile 1", "profile 2")), profile_fault::version, 1},
+        {"a longer version", with_checksum(replaced(body, "profile 1", "profile 11")), profile_fault::version, 1},
+        {"the last byte lost", text.substr(0, text.size() - 1), profile_fault::damage, lines},
+        {"the checksum lost", body, profile_fault::damage, lines - 1},
+        {"half of it lost", text.substr(0, text.size() / 2), profile_fault::damage, 0},
+        {"bytes behind", text + "\n", profile_fault::damage, lines + 1},
+        {"a changed number", replaced(text, "5700", "5701"), profile_fault::damage, lines},
+        {"other line ends", replaced(text, "5700\n", "5700\r\n"), profile_fault::damage, lines},
+        {"a line missing", with_checksum(replaced(body, first_fact + "\n", "")), profile_fault::damage, 4},
+        {"a line twice", with_checksum(replaced(body, first_fact, first_fact + "\n" + first_fact)),
+         profile_fault::damage, 5},
+        {"an unknown name", with_checksum(replaced(body, "driver_fixed_ns", "driver_fixed_us")), profile_fault::damage,
+         4},
+        {"a line more", with_checksum(body + "more 1\n"), profile_fault::damage, lines},
+        {"a number missing", with_checksum(replaced(body, first_fact, "host_to_device.driver_fixed_ns")),
+         profile_fault::damage, 4},
+        {"a number more", with_checksum(replaced(body, first_fact, first_fact + " 1")), profile_fault::damage, 4},
+        {"zero", with_checksum(replaced(body, "5700", "0")), profile_fault::value, 4},
+        {"negative", with_checksum(replaced(body, "5700", "-5700")), profile_fault::damage, 4},
+        {"no number", with_checksum(replaced(body, "5700", "nan")), profile_fault::damage, 4},
+        {"a fraction", with_checksum(replaced(body, "5700", "5700.5")), profile_fault::damage, 4},
+        {"a leading zero", with_checksum(replaced(body, "5700", "05700")), profile_fault::damage, 4},
+        {"absurd", with_checksum(replaced(body, "5700", "1000000001")), profile_fault::value, 4},
+        {"beyond 64 bits", with_checksum(replaced(body, "5700", "99999999999999999999999")), profile_fault::value, 4},
+        {"another device", with_checksum(replaced(body, "H200", "H100")), profile_fault::other_device, 2},
+        {"another size", with_checksum(replaced(body, "multiprocessors 132", "multiprocessors 13")),
+         profile_fault::other_device, 2},
+        {"another driver", with_checksum(replaced(body, "driver 13000", "driver 12080")), profile_fault::other_driver,
+         3},
+    };
+    for (const auto &row : damaged) {
+        SCOPED_TRACE(row.what);
+        device_profile found = unknown_profile();
+        const profile_problem problem = read(row.text, found);
+        EXPECT_EQ(static_cast<int>(problem.fault), static_cast<int>(row.fault));
+        if (row.line) {
+            EXPECT_EQ(problem.line, row.line);
+        }
+        EXPECT_TRUE(is_same(found, unknown_profile())) << "nothing was taken";
+    }
+}
+
+TEST(profile, it_is_of_its_device_and_its_driver) {
+    const std::string text = text_of_profile(h200_profile());
+    device_profile found = {};
+    EXPECT_EQ(read(text, found, unknown_device()).fault, profile_fault::other_device);
+    EXPECT_EQ(read(text, found, h200(), 12090).fault, profile_fault::other_driver);
+    ferry_device_info odd = h200();
+    std::strcpy(odd.name, "two\nlines");
+    EXPECT_EQ(read(text_of_profile(h200_profile(), odd), found, odd).fault, profile_fault::none);
+}
+
+TEST(profile, any_mutation_is_refused) {
+    std::random_device device;
+    const std::uint64_t seed = device();
+    std::mt19937_64 random(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const std::string text = text_of_profile(h200_profile());
+    const std::string alphabet = "0123456789 .\n-abcdef\r\t\xff";
+    int taken_with_new_checksum = 0;
+    for (int round = 0; round < 20000; ++round) {
+        std::string mutated = text;
+        for (std::uint64_t changes = 1 + random() % 3; changes; --changes) {
+            const std::size_t at = random() % mutated.size();
+            switch (random() % 4) {
+            case 0:
+                mutated[at] = static_cast<char>(random());
+                break;
+            case 1:
+                mutated[at] = alphabet[random() % alphabet.size()];
+                break;
+            case 2:
+                mutated.erase(at, 1 + random() % 20);
+                break;
+            default:
+                mutated.insert(at, 1 + random() % 3, alphabet[random() % alphabet.size()]);
+            }
+        }
+        device_profile found = unknown_profile();
+        const bool is_taken = read(mutated, found).fault == profile_fault::none;
+        ASSERT_EQ(is_taken, mutated == text);
+        ASSERT_TRUE(is_taken || is_same(found, unknown_profile()));
+        // With a checksum over the mutation, what is taken is exactly what it says.
+        const std::string signed_mutation = with_checksum(body_of(mutated));
+        if (read(signed_mutation, found).fault == profile_fault::none) {
+            ASSERT_TRUE(text_of_profile(found) == signed_mutation);
+            ++taken_with_new_checksum;
+        }
+    }
+    EXPECT_GT(taken_with_new_checksum, 100);
+}
+
+TEST(profile, built_in_ones_are_of_the_generation_and_the_link) {
+    EXPECT_NE(&h200_profile(), &unknown_profile());
+    for (auto change :
+         {+[](ferry_device_info &info) { info.pageable_uses_host_page_tables = 1; },
+          +[](ferry_device_info &info) { info.integrated = 1; }, +[](ferry_device_info &info) { info.is_software = 1; },
+          +[](ferry_device_info &info) { info.compute_major = 10; },
+          +[](ferry_device_info &info) { info.compute_minor = 1; }}) {
+        ferry_device_info other = h200();
+        change(other);
+        EXPECT_EQ(&built_in_profile(other), &unknown_profile());
+    }
+}
+
+} // namespace
+} // namespace ferry::test
