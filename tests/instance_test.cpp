@@ -159,7 +159,7 @@ TEST_F(instance, device_facts_are_the_drivers) {
 }
 
 TEST_F(instance, every_status_has_a_name_and_a_text) {
-    for (std::int32_t status = 0; status >= FERRY_ERROR_NOT_SHAREABLE; --status) {
+    for (std::int32_t status = 0; status >= FERRY_ERROR_PROFILE; --status) {
         EXPECT_EQ(std::strncmp(ferry_status_name(status), "FERRY_", 6), 0) << status;
         EXPECT_GT(std::strlen(ferry_status_text(status)), 0u);
     }

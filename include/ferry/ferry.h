@@ -118,6 +118,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_POOL (-27)            /* the pool of this memory has not been imported; no imported pool */
 #define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, destroyed or allocated from */
 #define FERRY_ERROR_NOT_SHAREABLE (-29)   /* such memory, such a pool or such an event cannot be shared */
+#define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -201,6 +202,8 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_POOL 30
 #define FERRY_FIELD_EVENT 31
 #define FERRY_FIELD_REGISTER_CHUNK 32
+#define FERRY_FIELD_VERSION 33 /* of a profile */
+#define FERRY_FIELD_LINE 34    /* of a profile: its number is the value */
 
 /*
  * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
@@ -2069,6 +2072,65 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
  */
 FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
                                    ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Profiles
+ *
+ * Which route a copy takes is decided by predicted times, and these come from a profile of the device: what each kind of
+ * copy was measured to do. One is built in. Another can be measured on this very machine and kept as text, for the next
+ * start of the program. A profile changes which way bytes take and how fast, never which bytes arrive.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Measures `device`, and makes plans from what was found as long as the instance is open, or until the next calibration or
+ * ferry_profile_load. Peers are not measured. Other work on the device or on its link falsifies the numbers: it is for
+ * the set-up of a machine or the start of a program, and runs only when called.
+ *
+ * Thread-safety: safe; two at once on one machine disturb each other.
+ * Blocking:      for two seconds at most on a GPU that is otherwise idle.
+ * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, with an array as large
+ *                as half of that, 64 MiB of pinned and 8 MiB of other host memory, and a stream; all of it is given
+ *                back. The profile is the instance's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and late errors
+ *                of earlier work. The profile is then what it was.
+ * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
+ *                cuMemHostAlloc, cuArray3DCreate, many times cuMemcpy3DAsync and cuStreamSynchronize, and what gives
+ *                back.
+ */
+FERRY_API int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
+
+/*
+ * Writes the profile of `device`, the built-in one too, as text of a few kilobytes: ASCII, lines ended by '\n', with an
+ * ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also where the text does not fit; a
+ * NULL `buffer` of size 0 asks for nothing else. It can be loaded wherever a device of the same name, size and compute
+ * capability runs on the same version of the driver: also for the equal devices of one machine. A device that has moved
+ * to another link is not told apart: calibrate it again.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's buffer.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (also a buffer that is too small, in which nothing has been written),
+ *                _DEVICE.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
+                                     uint64_t *needed);
+
+/*
+ * Makes plans for each device that the profile is of from this text, as ferry_calibrate does. `size` is that of the text in
+ * bytes, with or without an ending zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     `text` is read before return.
+ * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version,
+ *                FERRY_FIELD_DEVICE or _DRIVER if it is of no device here or of another version of the driver, else
+ *                FERRY_FIELD_LINE: the line with the number `value`, of `limit` lines, is not what was written or cannot
+ *                be true. _INVALID_ARGUMENT, _OUT_OF_MEMORY. Profiles are then what they were.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
+                                     ferry_error_info *error);
 
 #ifdef __cplusplus
 }

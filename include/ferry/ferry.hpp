@@ -665,6 +665,19 @@ public:
     status disable_peer(std::int32_t device, std::int32_t peer) const noexcept {
         return status(ferry_peer_disable(handle_, device, peer));
     }
+    // Measures the device; plans are made from what was found.
+    status calibrate(std::int32_t device) const noexcept { return detail::told_by(ferry_calibrate, handle_, device); }
+    // The size of the profile as text, with its ending zero.
+    result<std::uint64_t> profile_size(std::int32_t device) const noexcept {
+        char *const nowhere = nullptr;
+        return detail::fetch(std::uint64_t{0}, ferry_profile_save, handle_, device, nowhere, std::uint64_t{0});
+    }
+    status save_profile(std::int32_t device, char *buffer, std::uint64_t size) const noexcept {
+        return status(ferry_profile_save(handle_, device, buffer, size, nullptr));
+    }
+    status load_profile(const char *text, std::uint64_t size) const noexcept {
+        return detail::told_by(ferry_profile_load, handle_, text, size);
+    }
     // Waits for all work in the context that ferry uses for `device`.
     status synchronize(std::int32_t device) const noexcept {
         return status(ferry_context_synchronize(handle_, device, nullptr));

@@ -9,6 +9,7 @@
 #include "memory/ipc.h"
 #include "memory/pinned.h"
 #include "memory/pools.h"
+#include "plan/profiles.h"
 #include "route/peers.h"
 
 struct ferry_instance {
@@ -25,6 +26,7 @@ struct ferry_instance {
     ferry::device_facts devices[ferry::device_contexts::most_devices];
     ferry::device_contexts contexts{cu, devices};
     ferry::peer_access peers{cu, devices, contexts};
+    ferry::device_profiles profiles{allocator};
     ferry::pinned_memory pinned{cu, allocator};
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};

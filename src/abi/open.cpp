@@ -87,6 +87,7 @@ failure query_devices(ferry_instance &instance) noexcept {
     instance.limits.device_count = count;
     instance.report.device_count = count;
     instance.contexts.set_count(count);
+    instance.profiles.set_up(instance.devices, count);
     return {};
 }
 

@@ -64,19 +64,20 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_POOL", "the pool of this memory has not been imported, or this is no imported pool"},
     {"FERRY_ERROR_IMPORTED", "it is another process's: not to be freed, allocated from or exported"},
     {"FERRY_ERROR_NOT_SHAREABLE", "such memory, such a pool or such an event cannot be shared"},
+    {"FERRY_ERROR_PROFILE", "the profile is damaged, of another version, or of another device or driver"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_NOT_SHAREABLE);
+static_assert(own_status_count == 1 - FERRY_ERROR_PROFILE);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
 constexpr const char *field_names[] = {
-    "",         "kind",        "device",  "address", "array",         "row_pitch", "slice_height",
-    "x",        "y",           "z",       "width",   "height",        "depth",     "flags",
-    "reserved", "struct_size", "driver",  "checks",  "callbacks",     "software",  "pattern",
-    "numa",     "numa_node",   "threads", "size",    "location",      "index",     "handle_types",
-    "handle",   "os_handle",   "pool",    "event",   "register_chunk"};
+    "",         "kind",        "device",  "address", "array",          "row_pitch", "slice_height",
+    "x",        "y",           "z",       "width",   "height",         "depth",     "flags",
+    "reserved", "struct_size", "driver",  "checks",  "callbacks",      "software",  "pattern",
+    "numa",     "numa_node",   "threads", "size",    "location",       "index",     "handle_types",
+    "handle",   "os_handle",   "pool",    "event",   "register_chunk", "version",   "line"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_REGISTER_CHUNK + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_LINE + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
@@ -97,6 +98,8 @@ const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t lim
         return "at least";
     case FERRY_ERROR_HANDLE:
         return "not version";
+    case FERRY_ERROR_PROFILE:
+        return "of";
     default:
         return nullptr;
     }

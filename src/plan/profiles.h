@@ -1,0 +1,43 @@
+// The profiles that plans are made from, one per device: built in until a calibration or the program brings another.
+#pragma once
+
+#include <atomic>
+
+#include "base/host.h"
+#include "device/contexts.h"
+#include "plan/profile.h"
+
+namespace ferry {
+
+class device_profiles {
+public:
+    explicit device_profiles(const allocator &memory) noexcept : memory_(memory) {}
+    ~device_profiles();
+    device_profiles(const device_profiles &) = delete;
+    device_profiles &operator=(const device_profiles &) = delete;
+
+    // Before anything else, once the devices are known.
+    void set_up(const device_facts *devices, int count) noexcept;
+
+    // Stays valid as long as the instance, even when another takes its place.
+    const device_profile *of(int device) const noexcept { return in_use_[device].load(std::memory_order_acquire); }
+
+    // A copy of it, to be used for any number of devices; null without memory.
+    const device_profile *keep(const device_profile &profile) noexcept;
+    void use(int device, const device_profile *kept) noexcept {
+        in_use_[device].store(kept, std::memory_order_release);
+    }
+
+private:
+    // Plans that are being made may read one that was replaced: all are kept, few as they are.
+    struct kept_profile {
+        device_profile profile;
+        kept_profile *next;
+    };
+
+    const allocator &memory_;
+    std::atomic<const device_profile *> in_use_[device_contexts::most_devices] = {};
+    std::atomic<kept_profile *> kept_ = nullptr;
+};
+
+} // namespace ferry

@@ -1,0 +1,407 @@
+#include "route/calibrate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "plan/plan.h"
+#include "plan/predict.h"
+#include "route/driver_route.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
+
+// Large enough that what a copy moves does not stay in a cache of the device, twice as large as a copy for its gaps.
+constexpr std::uint64_t most_device_bytes = 256 * MiB, least_device_bytes = 8 * MiB;
+constexpr std::uint64_t most_host_bytes = 64 * MiB, least_host_bytes = 8 * MiB;
+constexpr std::uint64_t pageable_bytes = 8 * MiB;
+constexpr std::uint64_t most_rows = 8 << 20;
+
+// A row of the array that reads are measured with, and its slices: 4-byte elements.
+constexpr std::uint64_t array_side = 256, array_element = 4;
+constexpr std::uint64_t array_slice = array_side * array_side * array_element;
+
+std::uint64_t now_ns() noexcept {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+std::uint32_t fit(std::uint64_t number) noexcept {
+    constexpr std::uint64_t most = 100'000'000; // of what a profile takes
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(number, 1, most));
+}
+
+std::uint32_t rate_in(std::uint64_t bytes, std::uint64_t ns, std::uint64_t fixed_ns) noexcept {
+    // A copy that was over as soon as an empty one says nothing of its bytes: at least a quarter of its time is theirs.
+    const std::uint64_t of_bytes = std::max(ns - std::min(ns, fixed_ns), std::max<std::uint64_t>(ns / 4, 1));
+    return fit(bytes * 1000 / of_bytes);
+}
+
+// Ends of a copy: where it begins on each side, what memory that is, and what each row is apart.
+struct ends {
+    memory_kind source_kind, destination_kind;
+    std::uint64_t source, destination;
+    bool source_gaps, destination_gaps;
+};
+
+shape shape_of(const ends &ends, std::uint64_t width, std::uint64_t rows) noexcept {
+    shape shape = {};
+    shape.width = width;
+    shape.height = rows;
+    shape.depth = 1;
+    const auto fill = [&](shape_end &end, memory_kind kind, std::uint64_t address, bool has_gaps) noexcept {
+        end.kind = kind;
+        end.device = -1;
+        end.row_pitch = has_gaps ? 2 * width : width;
+        end.slice_height = rows;
+        end.span = {address, address + (rows - 1) * end.row_pitch + width - 1};
+    };
+    fill(shape.source, ends.source_kind, ends.source, ends.source_gaps);
+    fill(shape.destination, ends.destination_kind, ends.destination, ends.destination_gaps);
+    return shape;
+}
+
+class calibration {
+public:
+    calibration(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept
+        : cu_(cu), options_(options), profile_(profile) {}
+    ~calibration() {
+        if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may be under way when another fails
+        if (array_) cu_.cuArrayDestroy(array_);
+        for (const CUdeviceptr memory : device_)
+            if (memory) cu_.cuMemFree(memory);
+        if (pinned_) cu_.cuMemFreeHost(pinned_);
+        if (pageable_) options_.memory.deallocate(pageable_, pageable_bytes);
+        if (stream_) cu_.cuStreamDestroy(stream_);
+    }
+    calibration(const calibration &) = delete;
+    calibration &operator=(const calibration &) = delete;
+
+    failure run() noexcept {
+        if (failure failed = prepare()) return failed;
+        deadline_ns_ = now_ns() + options_.budget_ns;
+        const int routes = options_.kernels.launch ? 2 : 1;
+        cells_left_ = 3 * gap_sides * width_classes * routes + 3 * (2 + (routes - 1) * 16) + 4;
+        for (const copy_direction direction :
+             {copy_direction::host_to_device, copy_direction::device_to_host, copy_direction::within_device})
+            if (failure failed = measure_direction(direction)) return failed;
+        return measure_array();
+    }
+
+private:
+    // Of two, or half as much each, and so on, where there is too little.
+    template <class Allocate>
+    failure allocate_most(std::uint64_t &size, std::uint64_t least, const Allocate &allocate) {
+        for (;; size /= 2) {
+            const CUresult result = allocate(size);
+            if (result != CUDA_ERROR_OUT_OF_MEMORY || size / 2 < least) return to_failure(result);
+        }
+    }
+
+    failure prepare() noexcept {
+        if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
+        if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
+            return to_failure(result);
+        // Others go on allocating beside this.
+        std::size_t free_bytes = most_device_bytes * 8, total = 0;
+        if (cu_.cuMemGetInfo)
+            if (CUresult result = cu_.cuMemGetInfo(&free_bytes, &total)) return to_failure(result);
+        device_bytes_ = most_device_bytes;
+        while (device_bytes_ > least_device_bytes && device_bytes_ > free_bytes / 8)
+            device_bytes_ /= 2;
+        const auto allocate_two = [&](std::uint64_t size) noexcept {
+            for (CUdeviceptr &memory : device_)
+                if (CUresult result = cu_.cuMemAlloc(&memory, size)) {
+                    memory = 0;
+                    if (device_[0]) cu_.cuMemFree(device_[0]);
+                    device_[0] = 0;
+                    return result;
+                }
+            return CUDA_SUCCESS;
+        };
+        if (failure failed = allocate_most(device_bytes_, least_device_bytes, allocate_two)) return failed;
+        host_bytes_ = most_host_bytes;
+        const auto allocate_host = [&](std::uint64_t size) noexcept {
+            const CUresult result = cu_.cuMemHostAlloc(&pinned_, size, 0);
+            if (result) pinned_ = nullptr;
+            return result;
+        };
+        if (failure failed = allocate_most(host_bytes_, least_host_bytes, allocate_host)) return failed;
+        pageable_ = options_.memory.allocate(pageable_bytes, alignof(std::max_align_t));
+        if (!pageable_) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        std::memset(pageable_, 1, pageable_bytes);
+        CUDA_ARRAY3D_DESCRIPTOR array = {};
+        array.Width = array.Height = array_side;
+        array.Depth = std::min<std::uint64_t>(device_bytes_ / array_slice, array_side);
+        array.Format = CU_AD_FORMAT_FLOAT;
+        array.NumChannels = 1;
+        const CUresult result = cu_.cuArray3DCreate(&array_, &array);
+        if (result) array_ = nullptr;
+        return to_failure(result);
+    }
+
+    // The time of `run` and of what it enqueues.
+    template <class Run> failure time_once(const Run &run, std::uint64_t &ns) noexcept {
+        const std::uint64_t begin = now_ns();
+        if (failure failed = run()) return failed;
+        if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_failure(result);
+        ns = now_ns() - begin;
+        return {};
+    }
+
+    static constexpr int most_runs = 15;
+    // The median of an odd number of runs, after one for warmth.
+    template <class Run> failure median_of(int runs, const Run &run, std::uint64_t &ns) noexcept {
+        std::uint64_t times[most_runs];
+        if (failure failed = time_once(run, times[0])) return failed;
+        for (int i = 0; i < runs; ++i)
+            if (failure failed = time_once(run, times[i])) return failed;
+        std::nth_element(times, times + runs / 2, times + runs);
+        ns = times[runs / 2];
+        return {};
+    }
+
+    // Payload bytes per microsecond of `run(bytes)`, with as many bytes, in multiples of `unit`, as its share of the time
+    // allows.
+    template <class Run>
+    failure rate_of_run(std::uint64_t unit, std::uint64_t most, std::uint64_t fixed_ns, const Run &run,
+                        std::uint32_t &rate) noexcept {
+        constexpr int runs = 3;
+        const std::uint64_t now = now_ns(), left = deadline_ns_ - std::min(now, deadline_ns_);
+        const std::uint64_t share = left / static_cast<std::uint64_t>(std::max(cells_left_--, 1)) / (runs + 2);
+        const std::uint64_t target_ns = std::clamp<std::uint64_t>(share, 10'000, 500'000);
+        const std::uint64_t least = std::min(most, std::max<std::uint64_t>(unit, 16 * KiB / unit * unit));
+        std::uint64_t bytes = least, ns = 0;
+        if (failure failed = median_of(
+                1, [&]() noexcept { return run(bytes); }, ns))
+            return failed;
+        const std::uint64_t wanted = rate_in(bytes, ns, fixed_ns) * target_ns / 1000;
+        bytes = std::clamp(wanted / unit * unit, least, most / unit * unit);
+        if (failure failed = median_of(
+                runs, [&]() noexcept { return run(bytes); }, ns))
+            return failed;
+        rate = rate_in(bytes, ns, fixed_ns);
+        return {};
+    }
+
+    failure copy_by_driver(const shape &shape) noexcept {
+        return run_driver_route(cu_, shape, {}, copy_form::asynchronous, {}, stream_);
+    }
+    failure copy_by_kernel(const shape &shape, unsigned blocks) noexcept {
+        return options_.kernels.launch(options_.kernels.user, shape, blocks, stream_);
+    }
+
+    ends ends_of(copy_direction direction) const noexcept {
+        const auto host = reinterpret_cast<std::uintptr_t>(pinned_);
+        switch (direction) {
+        case copy_direction::host_to_device:
+            return {memory_kind::pinned, memory_kind::device, host, device_[0], false, false};
+        case copy_direction::device_to_host:
+            return {memory_kind::device, memory_kind::pinned, device_[0], host, false, false};
+        default:
+            return {memory_kind::device, memory_kind::device, device_[0], device_[1], false, false};
+        }
+    }
+    std::uint64_t room_of(copy_direction direction) const noexcept {
+        return direction == copy_direction::within_device ? device_bytes_ : std::min(device_bytes_, host_bytes_);
+    }
+
+    failure measure_direction(copy_direction direction) noexcept {
+        direction_profile &found = profile_[direction];
+        const ends line = ends_of(direction);
+        const std::uint64_t room = room_of(direction);
+        const auto line_of = [&](std::uint64_t bytes) noexcept { return shape_of(line, bytes, 1); };
+
+        std::uint64_t ns = 0;
+        constexpr int small_runs = 9;
+        constexpr std::uint64_t small = 4;
+        if (failure failed = median_of(
+                small_runs, [&]() noexcept { return copy_by_driver(line_of(small)); }, ns))
+            return failed;
+        found.driver_fixed_ns = fit(ns);
+        if (failure failed = rate_of_run(
+                64 * KiB, room, found.driver_fixed_ns,
+                [&](std::uint64_t bytes) noexcept { return copy_by_driver(line_of(bytes)); }, found.driver_line_rate))
+            return failed;
+        if (failure failed = measure_pageable(direction)) return failed;
+        if (failure failed = measure_calls(direction)) return failed;
+        if (options_.kernels.launch)
+            if (failure failed = measure_kernel_lines(direction)) return failed;
+        return measure_rows(direction);
+    }
+
+    failure measure_pageable(copy_direction direction) noexcept {
+        direction_profile &found = profile_[direction];
+        if (direction == copy_direction::within_device) {
+            found.driver_pageable_rate = found.driver_line_rate; // no end is a host's
+            return {};
+        }
+        ends ends = ends_of(direction);
+        const bool to_device = direction == copy_direction::host_to_device;
+        (to_device ? ends.source : ends.destination) = reinterpret_cast<std::uintptr_t>(pageable_);
+        (to_device ? ends.source_kind : ends.destination_kind) = memory_kind::pageable;
+        return rate_of_run(
+            64 * KiB, std::min(pageable_bytes, device_bytes_), found.driver_fixed_ns,
+            [&](std::uint64_t bytes) noexcept { return copy_by_driver(shape_of(ends, bytes, 1)); },
+            found.driver_pageable_rate);
+    }
+
+    // Many small pieces, each by a call of its own.
+    failure measure_calls(copy_direction direction) noexcept {
+        constexpr std::uint64_t count = 64, size = 256, apart = 4 * KiB;
+        const auto copy_all = [&]() noexcept -> failure {
+            for (std::uint64_t i = 0; i < count; ++i) {
+                ends piece = ends_of(direction);
+                piece.source += i * apart;
+                piece.destination += i * 7 % count * apart;
+                if (failure failed = copy_by_driver(shape_of(piece, size, 1))) return failed;
+            }
+            return {};
+        };
+        std::uint64_t ns = 0;
+        if (failure failed = median_of(5, copy_all, ns)) return failed;
+        direction_profile &found = profile_[direction];
+        found.call_ns = fit((ns - std::min<std::uint64_t>(ns, found.driver_fixed_ns)) / (count - 1));
+        return {};
+    }
+
+    failure measure_kernel_lines(copy_direction direction) noexcept {
+        direction_profile &found = profile_[direction];
+        const std::uint64_t room = room_of(direction);
+        const auto rate_with = [&](unsigned blocks, std::uint64_t offset, std::uint32_t &rate) noexcept {
+            ends line = ends_of(direction);
+            line.source += offset;
+            return rate_of_run(
+                64 * KiB, room - 64 * KiB, found.kernel_fixed_ns,
+                [&](std::uint64_t bytes) noexcept { return copy_by_kernel(shape_of(line, bytes, 1), blocks); }, rate);
+        };
+        std::uint64_t ns = 0;
+        if (failure failed = median_of(
+                9, [&]() noexcept { return copy_by_kernel(shape_of(ends_of(direction), 4, 1), 1); }, ns))
+            return failed;
+        found.kernel_fixed_ns = fit(ns);
+        // As few blocks as reach what many do: links need few, the device's memory many on each multiprocessor.
+        const bool is_within = direction == copy_direction::within_device;
+        const unsigned first = is_within ? static_cast<unsigned>(std::max(options_.multiprocessors, 1)) : 1;
+        constexpr int steps = 6;
+        std::uint32_t rates[steps];
+        for (int step = 0; step < steps; ++step)
+            if (failure failed = rate_with(std::min(first << step, 0xffffu), 0, rates[step])) return failed;
+        const std::uint32_t best = *std::max_element(rates, rates + steps);
+        int enough = 0;
+        while (rates[enough] < best / 100 * 97)
+            ++enough;
+        found.kernel_blocks = std::min(first << enough, 0xffffu);
+        found.kernel_line_rate = rates[enough];
+        found.kernel_block_rate = rates[0];
+        if (is_within)
+            if (failure failed = rate_with(1, 0, found.kernel_block_rate)) return failed;
+        // Ends that share no more than an access of that size.
+        constexpr unsigned widest = 1 << (access_classes - 1);
+        for (int access = 0; access < access_classes; ++access) {
+            const unsigned size = 1u << access;
+            const unsigned blocks = blocks_for(found, direction, static_cast<double>(room), size, 0);
+            if (failure failed = rate_with(blocks, size % widest, found.kernel_access_rates[access])) return failed;
+        }
+        return {};
+    }
+
+    failure measure_rows(copy_direction direction) noexcept {
+        direction_profile &found = profile_[direction];
+        for (int side = 0; side < gap_sides; ++side) {
+            ends ends = ends_of(direction);
+            ends.source_gaps = side != static_cast<int>(gaps::destination);
+            ends.destination_gaps = side != static_cast<int>(gaps::source);
+            for (int at = 0; at < width_classes; ++at) {
+                const std::uint64_t width = 1ull << at, unit = 2 * width; // of two rows or more
+                const std::uint64_t most = std::min(room_of(direction) / 2, most_rows * width);
+                const auto by_driver = [&](std::uint64_t bytes) noexcept {
+                    return copy_by_driver(shape_of(ends, width, bytes / width));
+                };
+                if (failure failed =
+                        rate_of_run(unit, most, found.driver_fixed_ns, by_driver, found.driver_rates[side][at]))
+                    return failed;
+                if (!options_.kernels.launch) continue;
+                const auto by_kernel = [&](std::uint64_t bytes) noexcept {
+                    const auto access = static_cast<unsigned>(std::min<std::uint64_t>(width, 16));
+                    const unsigned blocks = blocks_for(found, direction, static_cast<double>(bytes), access, 0);
+                    return copy_by_kernel(shape_of(ends, width, bytes / width), blocks);
+                };
+                if (failure failed =
+                        rate_of_run(unit, most, found.kernel_fixed_ns, by_kernel, found.kernel_rates[side][at]))
+                    return failed;
+            }
+        }
+        return {};
+    }
+
+    // Boxes of the array into linear memory of the device.
+    failure measure_array() noexcept {
+        const std::uint64_t fixed_ns = profile_[copy_direction::within_device].driver_fixed_ns;
+        const auto copy_box = [&](std::uint64_t x, std::uint64_t side, std::uint64_t depth) noexcept {
+            shape box = shape_of({memory_kind::array, memory_kind::device, 0, device_[0], false, false},
+                                 side * array_element, side);
+            box.depth = depth;
+            box.source.array = array_;
+            box.source.x = x * array_element;
+            return copy_by_driver(box);
+        };
+        const std::uint64_t most = std::min(device_bytes_, array_side * array_slice);
+        if (failure failed = rate_of_run(
+                array_slice, most, fixed_ns,
+                [&](std::uint64_t bytes) noexcept { return copy_box(0, array_side, bytes / array_slice); },
+                profile_.array_driver_rate))
+            return failed;
+        return measure_boxes(copy_box);
+    }
+
+    // Many small boxes, each by a call of its own.
+    template <class Copy> failure measure_boxes(const Copy &copy_box) noexcept {
+        constexpr std::uint64_t count = 32, side = 16;
+        const auto copy_all = [&]() noexcept -> failure {
+            for (std::uint64_t i = 0; i < count; ++i)
+                if (failure failed = copy_box(i * side % array_side, side, side)) return failed;
+            return {};
+        };
+        std::uint64_t ns = 0;
+        if (failure failed = median_of(5, copy_all, ns)) return failed;
+        const std::uint64_t fixed_ns = profile_[copy_direction::within_device].driver_fixed_ns;
+        profile_.array_call_ns = fit((ns - std::min(ns, fixed_ns)) / (count - 1));
+        return {};
+    }
+
+    const driver_table &cu_;
+    const calibration_options &options_;
+    device_profile &profile_;
+    CUstream stream_ = nullptr;
+    CUdeviceptr device_[2] = {};
+    void *pinned_ = nullptr, *pageable_ = nullptr;
+    CUarray array_ = nullptr;
+    std::uint64_t device_bytes_ = 0, host_bytes_ = 0;
+    std::uint64_t deadline_ns_ = 0;
+    int cells_left_ = 0;
+};
+
+} // namespace
+
+failure calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept {
+    const relaxed_capture_mode relaxed(cu); // it allocates, which a capture on another thread forbids
+    if (!relaxed.entered()) return relaxed.why();
+    device_profile found = profile;
+    failure failed;
+    {
+        calibration measuring(cu, options, found);
+        failed = measuring.run();
+    }
+    if (!failed) profile = found;
+    return failed;
+}
+
+} // namespace ferry

@@ -1,0 +1,340 @@
+// Calibration and profiles through the interface: what is measured is sane, takes its time and leaves nothing behind; what
+// is loaded is what was saved, and nothing else is taken.
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/driver_under_test.h"
+#include "support/fault_driver.h"
+
+namespace ferry::test {
+namespace {
+
+struct profiles : driver_test {};
+
+std::string saved(ferry_instance *instance, std::int32_t device = 0) {
+    std::uint64_t needed = 0;
+    EXPECT_OK(ferry_profile_save(instance, device, nullptr, 0, &needed));
+    std::string text(needed, 'x');
+    EXPECT_OK(ferry_profile_save(instance, device, text.data(), text.size(), nullptr));
+    EXPECT_EQ(text.back(), '\0');
+    text.pop_back();
+    return text;
+}
+
+// The numbers after the name at the beginning of a line.
+std::vector<std::uint64_t> numbers(const std::string &text, const std::string &name) {
+    const std::size_t at = text.find('\n' + name + ' ');
+    EXPECT_NE(at, std::string::npos) << name;
+    std::istringstream line(text.substr(at + name.size() + 2, text.find('\n', at + 1) - at - name.size() - 2));
+    return {std::istream_iterator<std::uint64_t>(line), std::istream_iterator<std::uint64_t>()};
+}
+
+std::uint64_t free_memory() {
+    std::size_t free = 0, total = 0;
+    EXPECT_OK(raw().cuMemGetInfo(&free, &total));
+    return free;
+}
+
+// A real driver keeps some for itself, and other processes come and go.
+void expect_memory_is_back(std::uint64_t free_before) {
+    const std::uint64_t kept = on_software_driver() ? 0 : 96 << 20;
+    EXPECT_GE(free_memory() + kept, free_before);
+}
+
+TEST_F(profiles, calibration_measures_within_its_time_and_what_it_finds_is_sane) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const std::string before = saved(ferry.get());
+    const std::uint64_t free_before = free_memory();
+    const auto begin = std::chrono::steady_clock::now();
+    ferry_error_info error = new_error();
+    ASSERT_OK(ferry_calibrate(ferry.get(), 0, &error)) << describe(error);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    RecordProperty("milliseconds",
+                   static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()));
+    if (!on_software_driver()) {
+        EXPECT_LT(took, std::chrono::seconds(2));
+    } else {
+        EXPECT_LT(took, std::chrono::seconds(30)) << "however slow the machine";
+    }
+    expect_memory_is_back(free_before);
+
+    const std::string found = saved(ferry.get());
+    EXPECT_NE(found, before);
+    for (const std::string direction : {"host_to_device", "device_to_host", "within_device"}) {
+        SCOPED_TRACE(direction);
+        const std::uint64_t line = numbers(found, direction + ".driver_line_rate").at(0);
+        EXPECT_GT(line, 10u) << "10 MB/s";
+        EXPECT_LT(line, 20'000'000u) << "20 TB/s";
+        EXPECT_LT(numbers(found, direction + ".driver_fixed_ns").at(0), 100'000'000u);
+        for (const std::string side : {"source_gaps", "destination_gaps", "both_gaps"}) {
+            const auto rates = numbers(found, direction + ".driver_rates." + side);
+            ASSERT_EQ(rates.size(), 21u);
+            EXPECT_GT(rates.back(), rates.front()) << "rows of a mebibyte against rows of a byte";
+        }
+    }
+    // Nobody measured these.
+    EXPECT_EQ(numbers(found, "between_devices.driver_line_rate"), numbers(before, "between_devices.driver_line_rate"));
+    if (!on_software_driver()) {
+        EXPECT_GT(numbers(found, "host_to_device.driver_line_rate").at(0), 2'000u);
+        EXPECT_GT(numbers(found, "within_device.driver_line_rate").at(0),
+                  numbers(found, "host_to_device.driver_line_rate").at(0));
+    }
+}
+
+TEST_F(profiles, what_was_saved_is_loaded_by_another_instance) {
+    const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
+    ASSERT_OK(ferry_calibrate(first.get(), 0, nullptr));
+    const std::string text = saved(first.get());
+    ASSERT_NE(saved(second.get()), text);
+    ASSERT_OK(ferry_profile_load(second.get(), text.data(), text.size(), nullptr));
+    EXPECT_EQ(saved(second.get()), text);
+    ASSERT_OK(ferry_profile_load(second.get(), text.c_str(), text.size() + 1, nullptr)) << "with its ending zero";
+    ferry_device_info info = {}, other = {};
+    info.struct_size = other.struct_size = sizeof info;
+    ASSERT_OK(ferry_get_device_info(first.get(), 0, &info));
+    for (int device = 1; device < device_count(); ++device) {
+        ASSERT_OK(ferry_get_device_info(first.get(), device, &other));
+        const bool is_equal = std::strcmp(info.name, other.name) == 0;
+        EXPECT_EQ(saved(second.get(), device) == text, is_equal) << "equal devices share";
+        EXPECT_NE(saved(first.get(), device), text) << "a calibration is of one device";
+    }
+}
+
+TEST_F(profiles, saving_says_how_much_room_it_needs) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    std::uint64_t needed = 0;
+    ASSERT_OK(ferry_profile_save(ferry.get(), 0, nullptr, 0, &needed));
+    std::string buffer(needed, '#');
+    std::uint64_t again = 0;
+    EXPECT_EQ(ferry_profile_save(ferry.get(), 0, buffer.data(), needed - 1, &again), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(again, needed);
+    EXPECT_EQ(buffer, std::string(needed, '#')) << "nothing was written";
+    EXPECT_OK(ferry_profile_save(ferry.get(), 0, buffer.data(), needed, nullptr));
+    EXPECT_EQ(buffer.rfind("ferry-profile 1\n", 0), 0u);
+    EXPECT_EQ(ferry_profile_save(nullptr, 0, nullptr, 0, &needed), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_profile_save(ferry.get(), 0, nullptr, 1, &needed), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_profile_save(ferry.get(), device_count(), nullptr, 0, &needed), FERRY_ERROR_DEVICE);
+}
+
+TEST_F(profiles, a_profile_that_is_damaged_old_or_of_another_device_is_refused) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const std::string text = saved(ferry.get());
+    const auto refused = [&](const std::string &text, std::int32_t field) {
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_profile_load(ferry.get(), text.data(), text.size(), &error);
+        expect_refusal(status, error, FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, field);
+        return error;
+    };
+    std::string damaged = text;
+    damaged[damaged.size() / 2] ^= 1;
+    refused(damaged, FERRY_FIELD_LINE);
+    const ferry_error_info cut = refused(text.substr(0, text.size() / 2), FERRY_FIELD_LINE);
+    EXPECT_LE(cut.limit, cut.value);
+    EXPECT_NE(describe(cut).find("line: "), std::string::npos) << describe(cut);
+    refused("", FERRY_FIELD_LINE);
+    std::string old = text;
+    refused(old.replace(old.find("profile 1"), 9, "profile 0"), FERRY_FIELD_VERSION);
+    EXPECT_EQ(saved(ferry.get()), text) << "nothing was taken";
+
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_profile_load(ferry.get(), nullptr, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_profile_load(nullptr, text.data(), text.size(), &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_calibrate(nullptr, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_calibrate(ferry.get(), -1, &error), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_calibrate(ferry.get(), device_count(), &error), FERRY_ERROR_DEVICE);
+}
+
+// Another machine, as far as a profile can tell: the entry points that name it answer otherwise.
+struct renamed_driver {
+    static inline const char *name = nullptr;
+    static inline int version = 0;
+    static CUresult CUDAAPI device_name(char *text, int length, CUdevice device) {
+        const CUresult result = raw().cuDeviceGetName(text, length, device);
+        if (result == CUDA_SUCCESS && name) std::snprintf(text, static_cast<std::size_t>(length), "%s", name);
+        return result;
+    }
+    static CUresult CUDAAPI driver_version(int *found) {
+        const CUresult result = raw().cuDriverGetVersion(found);
+        if (result == CUDA_SUCCESS && version) *found = version;
+        return result;
+    }
+    static ferry_options options() {
+        ferry_options options = options_under_test();
+        options.driver = FERRY_DRIVER_CUDA;
+        options.get_proc = [](void *, const char *wanted, int version) -> void * {
+            if (std::strcmp(wanted, "cuDeviceGetName") == 0) return reinterpret_cast<void *>(device_name);
+            if (std::strcmp(wanted, "cuDriverGetVersion") == 0) return reinterpret_cast<void *>(driver_version);
+            const resolver inner = raw_entry_points();
+            return inner.get_proc(inner.user, wanted, version);
+        };
+        return options;
+    }
+};
+
+TEST_F(profiles, another_device_or_another_driver_refuses_it) {
+    const instance_owner here = open_or_fail(options_under_test());
+    const std::string text = saved(here.get());
+    ferry_error_info error = new_error();
+    renamed_driver::name = "Some other GPU";
+    {
+        const instance_owner other = open_or_fail(renamed_driver::options());
+        const std::int32_t status = ferry_profile_load(other.get(), text.data(), text.size(), &error);
+        expect_refusal(status, error, FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
+    }
+    renamed_driver::name = nullptr;
+    renamed_driver::version = 12999;
+    {
+        const instance_owner other = open_or_fail(renamed_driver::options());
+        const std::int32_t status = ferry_profile_load(other.get(), text.data(), text.size(), &error);
+        expect_refusal(status, error, FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, FERRY_FIELD_DRIVER);
+    }
+    renamed_driver::version = 0;
+}
+
+TEST_F(profiles, a_calibration_that_fails_leaves_all_as_it_was) {
+    fault_driver faults(raw_entry_points());
+    const instance_owner ferry = open_or_fail(faults.options());
+    const std::string before = saved(ferry.get());
+    CUcontext current = nullptr;
+    ASSERT_OK(raw().cuCtxGetCurrent(&current));
+    const std::uint64_t free_before = free_memory();
+    const struct {
+        const char *entry;
+        int nth;
+        std::int32_t status;
+    } steps[] = {
+        {"cuThreadExchangeStreamCaptureMode", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuStreamCreateWithPriority", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuMemGetInfo", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuMemAlloc", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuMemAlloc", 2, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuMemHostAlloc", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuArray3DCreate", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuMemcpy3DAsync", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuMemcpy3DAsync", 40, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuMemcpy3DAsync", 300, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuStreamSynchronize", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuStreamSynchronize", 100, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+    };
+    for (const auto &step : steps) {
+        SCOPED_TRACE(testing::Message() << step.entry << ", call " << step.nth);
+        faults.reset_counts();
+        faults.fail(step.entry, CUDA_ERROR_UNKNOWN, step.nth);
+        EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), step.status);
+        faults.heal();
+        EXPECT_EQ(faults.calls("cuMemFree"), faults.calls("cuMemAlloc") - (std::strcmp(step.entry, "cuMemAlloc") == 0));
+        EXPECT_EQ(faults.calls("cuMemFreeHost"),
+                  faults.calls("cuMemHostAlloc") - (std::strcmp(step.entry, "cuMemHostAlloc") == 0));
+        EXPECT_EQ(faults.calls("cuArrayDestroy"),
+                  faults.calls("cuArray3DCreate") - (std::strcmp(step.entry, "cuArray3DCreate") == 0));
+        EXPECT_EQ(faults.calls("cuStreamDestroy"), faults.calls("cuStreamCreateWithPriority") -
+                                                       (std::strcmp(step.entry, "cuStreamCreateWithPriority") == 0));
+        expect_memory_is_back(free_before);
+        EXPECT_EQ(saved(ferry.get()), before);
+        CUcontext now = nullptr;
+        ASSERT_OK(raw().cuCtxGetCurrent(&now));
+        EXPECT_EQ(now, current);
+    }
+}
+
+TEST_F(profiles, a_calibration_makes_do_with_less_memory) {
+    fault_driver faults(raw_entry_points());
+    const instance_owner ferry = open_or_fail(faults.options());
+    faults.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 2);
+    faults.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    faults.reset_counts();
+    EXPECT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    EXPECT_EQ(faults.calls("cuMemHostAlloc"), 2);
+    EXPECT_EQ(faults.calls("cuMemAlloc"), 4);
+    EXPECT_EQ(faults.calls("cuMemFree"), 3) << "of those that were given";
+    faults.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    faults.heal();
+    faults.hide("cuStreamCreateWithPriority");
+    const instance_owner without_streams = open_or_fail(faults.options());
+    EXPECT_EQ(ferry_calibrate(without_streams.get(), 0, nullptr), FERRY_ERROR_UNSUPPORTED);
+}
+
+TEST_F(profiles, a_calibration_needs_no_current_context_and_leaves_captures_alone) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    CUstream stream = nullptr;
+    CUdeviceptr memory = 0;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuMemAlloc(&memory, 64));
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    std::thread([&] {
+        CUcontext current = nullptr;
+        EXPECT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+        EXPECT_OK(raw().cuCtxGetCurrent(&current));
+        EXPECT_EQ(current, nullptr);
+    }).join();
+    EXPECT_OK(raw().cuMemsetD8Async(memory, 1, 64, stream));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph)) << "the capture is whole";
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuMemFree(memory));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(profiles, copies_go_on_while_profiles_change) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const std::string text = saved(ferry.get());
+    std::uint64_t memory = 0;
+    ASSERT_OK(ferry_device_alloc(ferry.get(), 0, 4096, &memory));
+    std::atomic<bool> is_over = false;
+    std::thread loader([&] {
+        for (int round = 0; round < 200; ++round)
+            EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
+        is_over = true;
+    });
+    std::vector<std::byte> rows(4096);
+    ferry_place source, destination;
+    ferry_place_host_pitched(&source, rows.data(), 8, 0);
+    ferry_place_device_pitched(&destination, 0, memory, 4, 0);
+    ferry_copy_desc copy;
+    ferry_copy_desc_init(&copy, &destination, &source, 4, 512, 1);
+    do
+        ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr));
+    while (!is_over);
+    loader.join();
+    EXPECT_OK(ferry_device_free(ferry.get(), memory));
+}
+
+TEST_F(profiles, memory_for_them_comes_from_the_host_program_and_goes_back) {
+    struct counted {
+        std::int64_t held = 0;
+        bool is_empty = false;
+    } counted;
+    ferry_options options = options_under_test();
+    options.allocate_user = &counted;
+    options.allocate = [](void *self, std::uint64_t size, std::uint64_t alignment) -> void * {
+        auto &counted = *static_cast<struct counted *>(self);
+        if (counted.is_empty) return nullptr;
+        counted.held += static_cast<std::int64_t>(size);
+        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    };
+    options.deallocate = [](void *self, void *memory, std::uint64_t size) {
+        if (memory) static_cast<struct counted *>(self)->held -= static_cast<std::int64_t>(size);
+        std::free(memory);
+    };
+    {
+        const instance_owner ferry = open_or_fail(options);
+        const std::string text = saved(ferry.get());
+        for (int round = 0; round < 3; ++round)
+            EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
+        counted.is_empty = true;
+        EXPECT_EQ(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+        counted.is_empty = false;
+    }
+    EXPECT_EQ(counted.held, 0);
+}
+
+} // namespace
+} // namespace ferry::test
