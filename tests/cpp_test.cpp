@@ -468,6 +468,23 @@ TEST_F(cpp, peers_are_asked_probed_enabled_and_disabled) {
     EXPECT_EQ(opened.peer_info(0, 0).why().code(), FERRY_ERROR_DEVICE);
 }
 
+TEST_F(cpp, a_device_is_calibrated_and_its_profile_kept) {
+    const instance measured = instance::open(options_under_test()).or_throw(),
+                   told = instance::open(options_under_test()).or_throw();
+    ASSERT_OK(measured.calibrate(0));
+    EXPECT_EQ(measured.calibrate(-1).code(), FERRY_ERROR_DEVICE);
+    std::string text(measured.profile_size(0).or_throw(), '\0'), same = text;
+    ASSERT_OK(measured.save_profile(0, text.data(), text.size()));
+    ASSERT_OK(told.load_profile(text.data(), text.size()));
+    ASSERT_EQ(told.profile_size(0).or_throw(), text.size());
+    ASSERT_OK(told.save_profile(0, same.data(), same.size()));
+    EXPECT_EQ(same, text);
+    text[text.size() / 2] ^= 1;
+    const status refused = told.load_profile(text.data(), text.size());
+    EXPECT_EQ(refused.code(), FERRY_ERROR_PROFILE);
+    EXPECT_EQ(told.profile_size(device_count()).why().code(), FERRY_ERROR_DEVICE);
+}
+
 TEST_F(cpp, elements_of_compressed_arrays_are_blocks) {
     array blocks = array::create(gpu, 0, array_desc(FERRY_FORMAT_BC1_UNORM, 4, 20, 8)).or_throw();
     EXPECT_EQ(blocks.view().width(), 5u);

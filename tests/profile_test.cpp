@@ -78,6 +78,16 @@ TEST_F(profiles, calibration_measures_within_its_time_and_what_it_finds_is_sane)
             EXPECT_GT(rates.back(), rates.front()) << "rows of a mebibyte against rows of a byte";
         }
     }
+    const bool has_kernels = raw().cuLibraryLoadData && raw().cuLaunchKernel;
+    for (const std::string name : {"host_to_device", "device_to_host", "within_device"}) {
+        SCOPED_TRACE(name);
+        const auto narrow_before = numbers(before, name + ".kernel_rates.both_gaps"),
+                   narrow = numbers(found, name + ".kernel_rates.both_gaps");
+        EXPECT_EQ(narrow != narrow_before, has_kernels);
+        if (!has_kernels) continue;
+        EXPECT_GT(narrow.back(), narrow.front());
+        EXPECT_LT(numbers(found, name + ".kernel_piece_ns").at(0), 100'000u);
+    }
     // Nobody measured these.
     EXPECT_EQ(numbers(found, "between_devices.driver_line_rate"), numbers(before, "between_devices.driver_line_rate"));
     if (!on_software_driver()) {
@@ -219,6 +229,8 @@ TEST_F(profiles, a_calibration_that_fails_leaves_all_as_it_was) {
         {"cuMemcpy3DAsync", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuMemcpy3DAsync", 40, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuMemcpy3DAsync", 300, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuLaunchKernel", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
+        {"cuLaunchKernel", 150, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuStreamSynchronize", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuStreamSynchronize", 100, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
     };
@@ -241,6 +253,18 @@ TEST_F(profiles, a_calibration_that_fails_leaves_all_as_it_was) {
         ASSERT_OK(raw().cuCtxGetCurrent(&now));
         EXPECT_EQ(now, current);
     }
+}
+
+TEST_F(profiles, where_kernels_cannot_be_loaded_the_rest_is_measured) {
+    fault_driver faults(raw_entry_points());
+    faults.hide("cuLaunchKernel");
+    const instance_owner ferry = open_or_fail(faults.options());
+    const std::string before = saved(ferry.get());
+    ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    const std::string found = saved(ferry.get());
+    EXPECT_EQ(numbers(found, "within_device.kernel_line_rate"), numbers(before, "within_device.kernel_line_rate"));
+    EXPECT_NE(numbers(found, "within_device.driver_rates.both_gaps"),
+              numbers(before, "within_device.driver_rates.both_gaps"));
 }
 
 TEST_F(profiles, a_calibration_makes_do_with_less_memory) {

@@ -5,6 +5,7 @@
 #include "base/host.h"
 #include "copy/shape.h"
 #include "device/contexts.h"
+#include "device/kernels.h"
 #include "driver/library.h"
 #include "memory/ipc.h"
 #include "memory/pinned.h"
@@ -25,6 +26,7 @@ struct ferry_instance {
     ferry::copy_limits limits;
     ferry::device_facts devices[ferry::device_contexts::most_devices];
     ferry::device_contexts contexts{cu, devices};
+    ferry::kernel_set kernels{cu};
     ferry::peer_access peers{cu, devices, contexts};
     ferry::device_profiles profiles{allocator};
     ferry::pinned_memory pinned{cu, allocator};

@@ -12,7 +12,7 @@ failure measure(ferry_instance &instance, std::int32_t device) noexcept {
     if (failure failed = enter_device(instance, device, scope)) return failed;
     device_profile profile = *instance.profiles.of(device);
     const calibration_options options = {.memory = instance.allocator,
-                                         .kernels = {},
+                                         .kernels = &instance.kernels,
                                          .multiprocessors = instance.devices[device].info.multiprocessor_count};
     if (failure failed = calibrate(instance.cu, options, profile)) return failed;
     const device_profile *const kept = instance.profiles.keep(profile);

@@ -15,23 +15,14 @@ bool has_gaps(const shape_end &end, const shape &shape) noexcept {
                           (shape.depth > 1 && end.slice_height != shape.height));
 }
 
-// The widest access that the addresses of all rows of the linear ends are multiples of. Where rows are long enough,
-// kernels begin and end them narrowly, and only what the two ends do not share counts.
+// The widest access that kernels make: what the two ends of every row share, for they begin and end rows narrowly.
 unsigned access_of(const shape &shape) noexcept {
-    constexpr std::uint64_t long_row = 128;
-    const bool has_rows = shape.height > 1 || shape.depth > 1;
-    std::uint64_t bits = widest_access;
-    if (shape.source.array || shape.destination.array) {
-        const shape_end &linear = shape.source.array ? shape.destination : shape.source;
-        bits |= linear.array ? 0 : linear.span.first | (has_rows ? linear.row_pitch : 0);
-    } else if (shape.width >= long_row) {
-        bits |= shape.source.span.first - shape.destination.span.first;
-        if (has_rows) bits |= shape.source.row_pitch - shape.destination.row_pitch;
-    } else {
-        bits |= shape.source.span.first | shape.destination.span.first;
-        if (has_rows) bits |= shape.source.row_pitch | shape.destination.row_pitch;
-    }
-    return static_cast<unsigned>(bits & -bits);
+    const shape_end &from = shape.source, &to = shape.destination;
+    if (from.array || to.array) return widest_access;
+    std::uint64_t apart = (from.span.first - to.span.first) | widest_access;
+    if (shape.height > 1) apart |= from.row_pitch - to.row_pitch;
+    if (shape.depth > 1) apart |= from.row_pitch * from.slice_height - to.row_pitch * to.slice_height;
+    return static_cast<unsigned>(apart & -apart);
 }
 
 } // namespace

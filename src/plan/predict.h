@@ -16,7 +16,7 @@ struct row_profile {
     std::uint64_t pitch;    // the smallest of the ends with gaps
     gaps side = gaps::both; // unless it is a line
     bool is_line;
-    unsigned access; // bytes: the widest that the alignment of all rows allows
+    unsigned access; // bytes: the widest that kernels make
 };
 row_profile rows_of(const shape &shape) noexcept;
 

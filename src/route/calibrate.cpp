@@ -8,9 +8,11 @@
 
 #include "device/capture_mode.h"
 #include "driver/result.h"
+#include "memory/address.h"
 #include "plan/plan.h"
 #include "plan/predict.h"
 #include "route/driver_route.h"
+#include "route/kernel_route.h"
 
 namespace ferry {
 
@@ -85,9 +87,10 @@ public:
     calibration &operator=(const calibration &) = delete;
 
     failure run() noexcept {
+        has_kernels_ = options_.kernels && !options_.kernels->load();
         if (failure failed = prepare()) return failed;
         deadline_ns_ = now_ns() + options_.budget_ns;
-        const int routes = options_.kernels.launch ? 2 : 1;
+        const int routes = has_kernels_ ? 2 : 1;
         cells_left_ = 3 * gap_sides * width_classes * routes + 3 * (2 + (routes - 1) * 16) + 4;
         for (const copy_direction direction :
              {copy_direction::host_to_device, copy_direction::device_to_host, copy_direction::within_device})
@@ -134,6 +137,11 @@ private:
             return result;
         };
         if (failure failed = allocate_most(host_bytes_, least_host_bytes, allocate_host)) return failed;
+        address_facts pinned;
+        if (failure failed = look_up_address(cu_, reinterpret_cast<std::uintptr_t>(pinned_), ask::everything, pinned))
+            return failed;
+        pinned_on_device_ = pinned.device_address;
+        has_kernels_ = has_kernels_ && pinned_on_device_;
         pageable_ = options_.memory.allocate(pageable_bytes, alignof(std::max_align_t));
         if (!pageable_) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
         std::memset(pageable_, 1, pageable_bytes);
@@ -195,7 +203,13 @@ private:
         return run_driver_route(cu_, shape, {}, copy_form::asynchronous, {}, stream_);
     }
     failure copy_by_kernel(const shape &shape, unsigned blocks) noexcept {
-        return options_.kernels.launch(options_.kernels.user, shape, blocks, stream_);
+        const kernel_box box = box_of(shape, to_device(shape.destination), to_device(shape.source));
+        return launch_strided(cu_, *options_.kernels, box, blocks, stream_);
+    }
+    // Pinned memory may have another address on the device than on the host.
+    std::uint64_t to_device(const shape_end &end) const noexcept {
+        const auto host = reinterpret_cast<std::uintptr_t>(pinned_);
+        return end.kind == memory_kind::pinned ? pinned_on_device_ + (end.span.first - host) : end.span.first;
     }
 
     ends ends_of(copy_direction direction) const noexcept {
@@ -232,9 +246,10 @@ private:
             return failed;
         if (failure failed = measure_pageable(direction)) return failed;
         if (failure failed = measure_calls(direction)) return failed;
-        if (options_.kernels.launch)
+        if (has_kernels_)
             if (failure failed = measure_kernel_lines(direction)) return failed;
-        return measure_rows(direction);
+        if (failure failed = measure_rows(direction)) return failed;
+        return has_kernels_ ? measure_kernel_pieces(direction) : failure{};
     }
 
     failure measure_pageable(copy_direction direction) noexcept {
@@ -328,7 +343,7 @@ private:
                 if (failure failed =
                         rate_of_run(unit, most, found.driver_fixed_ns, by_driver, found.driver_rates[side][at]))
                     return failed;
-                if (!options_.kernels.launch) continue;
+                if (!has_kernels_) continue;
                 const auto by_kernel = [&](std::uint64_t bytes) noexcept {
                     const auto access = static_cast<unsigned>(std::min<std::uint64_t>(width, 16));
                     const unsigned blocks = blocks_for(found, direction, static_cast<double>(bytes), access, 0);
@@ -339,6 +354,34 @@ private:
                     return failed;
             }
         }
+        return {};
+    }
+
+    // Many small pieces by one launch, its table made and read by the device each time.
+    failure measure_kernel_pieces(copy_direction direction) noexcept {
+        constexpr std::uint64_t count = 4096, size = 64, apart = 512;
+        constexpr std::uint64_t table_bytes = count * sizeof(kernels::piece);
+        static_assert(count * apart + table_bytes <= least_host_bytes);
+        const std::uint64_t table_offset = host_bytes_ - table_bytes;
+        auto *const table = reinterpret_cast<kernels::piece *>(static_cast<std::byte *>(pinned_) + table_offset);
+        const shape whole = shape_of(ends_of(direction), count * apart, 1);
+        const std::uint64_t from = to_device(whole.source), to = to_device(whole.destination);
+        direction_profile &found = profile_[direction];
+        constexpr double bytes = count * size;
+        const unsigned blocks = blocks_for(found, direction, bytes, 16, 0);
+        const auto copy_all = [&]() noexcept -> failure {
+            piece_packer packer(table, count, cut_pieces(count, count * size));
+            for (std::uint64_t i = 0; i < count; ++i)
+                if (!packer.add(to + i * 7 % count * apart, from + i * apart, size))
+                    return {.status = FERRY_ERROR_UNSUPPORTED};
+            return launch_piece_table(cu_, *options_.kernels, packer, pinned_on_device_ + table_offset, blocks,
+                                      stream_);
+        };
+        std::uint64_t ns = 0;
+        if (failure failed = median_of(5, copy_all, ns)) return failed;
+        const double rate = rate_of(found.kernel_rates[static_cast<int>(gaps::both)], size, found.kernel_line_rate);
+        const std::uint64_t rest = found.kernel_fixed_ns + static_cast<std::uint64_t>(bytes * 1000 / rate);
+        found.kernel_piece_ns = fit((ns - std::min(ns, rest)) / count);
         return {};
     }
 
@@ -384,6 +427,8 @@ private:
     CUdeviceptr device_[2] = {};
     void *pinned_ = nullptr, *pageable_ = nullptr;
     CUarray array_ = nullptr;
+    std::uint64_t pinned_on_device_ = 0;
+    bool has_kernels_ = false;
     std::uint64_t device_bytes_ = 0, host_bytes_ = 0;
     std::uint64_t deadline_ns_ = 0;
     int cells_left_ = 0;

@@ -2,21 +2,15 @@
 #pragma once
 
 #include "base/host.h"
-#include "copy/shape.h"
+#include "device/kernels.h"
 #include "driver/table.h"
 #include "plan/profile.h"
 
 namespace ferry {
 
-// How ferry's kernels copy a shape with so many blocks; none where they are not loaded.
-struct calibration_kernels {
-    failure (*launch)(void *user, const shape &shape, unsigned blocks, CUstream stream) noexcept = nullptr;
-    void *user = nullptr;
-};
-
 struct calibration_options {
     const allocator &memory;
-    calibration_kernels kernels;
+    kernel_set *kernels = nullptr; // measured too, if they can be loaded
     int multiprocessors = 1;
     std::uint64_t budget_ns = 1'500'000'000; // for all but the allocations
 };
