@@ -119,6 +119,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, destroyed or allocated from */
 #define FERRY_ERROR_NOT_SHAREABLE (-29)   /* such memory, such a pool or such an event cannot be shared */
 #define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
+#define FERRY_ERROR_ROUTE (-31)           /* the route that the flags force cannot take this copy: see value */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -204,6 +205,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_REGISTER_CHUNK 32
 #define FERRY_FIELD_VERSION 33 /* of a profile */
 #define FERRY_FIELD_LINE 34    /* of a profile: its number is the value */
+#define FERRY_FIELD_KERNELS 35
 
 /*
  * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
@@ -220,6 +222,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
  *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
  *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
+ *   ROUTE               value: FERRY_OBSTACLE_*
  *   HANDLE              value: the version of the handle's bytes, where it is another; limit: this library's
  *   ABI_MISMATCH        value: the size given; limit: this library's
  * Both are 0 where a number says nothing. For a driver's status side and field are 0.
@@ -261,6 +264,11 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; what ANY means is asked */
 #define FERRY_CHECKS_FULL 1  /* also that each address is of the kind and device stated and inside its allocation */
 
+/* ferry_options.kernels. */
+#define FERRY_KERNELS_LAZY 0    /* when a copy first goes by one */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, whose log tells if they could not be loaded */
+#define FERRY_KERNELS_NONE 2    /* never: every copy goes by the driver */
+
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
 #define FERRY_LOG_WARNING 1
@@ -279,6 +287,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             does not use them.
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
+ * copy_flags  for every copy whose own flags are 0, and for the short forms, which have none.
+ * kernels     when ferry's GPU kernels are loaded. Some milliseconds: with LAZY the first copy that goes by one pays.
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
  *
  * All callbacks are called from within calls of this instance (ferry_open and ferry_close too), on the calling thread,
@@ -300,6 +310,8 @@ typedef struct ferry_options {
     void (*log)(void *user, int32_t level, const char *message);
     void *log_user;
     uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
+    uint32_t copy_flags;     /* FERRY_COPY_*, for copies that have none of their own */
+    int32_t kernels;         /* FERRY_KERNELS_* */
 } ferry_options;
 
 /*
@@ -1822,6 +1834,22 @@ typedef struct ferry_place {
 } ferry_place;
 
 /*
+ * What a caller may ask of the way that a copy takes; without any of these it is the one predicted to be fastest.
+ *
+ * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
+ *                  goes by a kernel where one can take it, and is still ordered on its stream.
+ * NO_KERNELS       leaves all multiprocessors to others.
+ * BY_DRIVER, BY_KERNEL  that route or FERRY_ERROR_ROUTE.
+ * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
+ * pay, which are few where a host link is the limit.
+ */
+#define FERRY_COPY_URGENT 0x1u
+#define FERRY_COPY_NO_KERNELS 0x2u
+#define FERRY_COPY_BY_DRIVER 0x100u
+#define FERRY_COPY_BY_KERNEL 0x200u
+#define FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT 16
+
+/*
  * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
  * own calls copy nothing then). With width 0 nothing is copied, and that is a success, once kinds, devices, flags and
  * reserved fields are right.
@@ -1832,7 +1860,7 @@ typedef struct ferry_copy_desc {
     uint64_t width;  /* bytes */
     uint64_t height; /* rows */
     uint64_t depth;  /* slices */
-    uint32_t flags;  /* must be zero */
+    uint32_t flags;  /* FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags) */
     uint32_t reserved0;
     uint64_t reserved[4]; /* must be zero */
 } ferry_copy_desc;
@@ -1943,6 +1971,21 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
 /* How a copy travels. */
 #define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
 #define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
+#define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
+
+/* Why a kernel cannot take a copy, or why nobody knows how long it would take. */
+#define FERRY_OBSTACLE_NONE 0
+#define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
+#define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
+#define FERRY_OBSTACLE_FORBIDDEN 3    /* FERRY_COPY_NO_KERNELS */
+#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver did not take ferry's kernels, or the options keep them out */
+#define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
+#define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
+#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: kernels are not chosen */
+#define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels cannot take */
+#define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
+#define FERRY_OBSTACLE_NOT_MEASURED 10
+#define FERRY_OBSTACLE_BEYOND 11 /* an end reaches past its allocation or registration */
 
 /* What the caller waits for. */
 #define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
@@ -1955,7 +1998,7 @@ typedef struct ferry_explanation {
     int32_t route;              /* FERRY_ROUTE_* */
     int32_t blocks;             /* FERRY_BLOCKS_* */
     int32_t synchronises;       /* 1: the driver's call returns before the copy is complete, so ferry then waits */
-    char driver_call[32];       /* "cuMemcpy3DAsync" and its like; empty for FERRY_ROUTE_NONE */
+    char driver_call[32];       /* "cuMemcpy3DAsync" or "cuLaunchKernel" and their like; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
     int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */
     int32_t source_device;      /* where device or array memory lies; -1 otherwise */
@@ -1965,6 +2008,10 @@ typedef struct ferry_explanation {
     uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
     uint64_t height;
     uint64_t depth;
+    uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
+    uint64_t kernel_ns;      /* likewise for a kernel */
+    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel cannot take it, or why nothing was predicted */
+    uint32_t multiprocessors; /* the most that the route keeps busy; 0 for the driver's */
 } ferry_explanation;
 
 /*

@@ -9,6 +9,7 @@
 #include "device/capture_mode.h"
 #include "plan/plan.h"
 #include "route/driver_route.h"
+#include "route/kernel_copy.h"
 #include "route/parts.h"
 
 namespace ferry {
@@ -64,7 +65,7 @@ namespace {
                                                      context_scope &scope) noexcept {
     if (!is_being_captured(instance.cu, stream)) return {};
     facts.is_captured = true;
-    plan = plan_copy(shape, facts);
+    plan = plan_for_driver(shape, facts);
     end_contexts others;
     if (!belongs_to_current_context(stream))
         if (failure failed = find_contexts(instance, shape, -1, others)) return failed;
@@ -87,11 +88,45 @@ namespace {
     return {.status = FERRY_ERROR_CAPTURE};
 }
 
+failure look_up_views(const driver_table &cu, const shape &shape, CUcontext context, plan_facts &facts,
+                      kernel_views &views) noexcept {
+    const auto look_up = [&](const shape_end &end, kernel_view &view, obstacle &reach) noexcept -> failure {
+        const failure failed = look_up_for_kernels(cu, end, context, facts.context_device, view);
+        reach = view.why_not;
+        return failed;
+    };
+    if (failure failed = look_up(shape.source, views.source, facts.source_reach)) return failed;
+    return look_up(shape.destination, views.destination, facts.destination_reach);
+}
+
+// What a choice hangs on, but for what the driver must be asked.
+void begin_choice(const ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
+    facts.profile = instance.profiles.of(facts.context_device);
+    facts.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
+    facts.source_reach = shape.source.array ? obstacle::array : obstacle::none;
+    facts.destination_reach = shape.destination.array ? obstacle::array : obstacle::none;
+}
+
+// Where there is a choice. Lines without wishes never come here.
+[[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
+                                 kernel_views &views, copy_plan &plan) noexcept {
+    begin_choice(instance, shape, facts);
+    plan = plan_copy(shape, facts);
+    if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
+        if (instance.kernels.load()) facts.kernels = obstacle::not_loaded;
+        if (failure failed = look_up_views(instance.cu, shape, context, facts, views)) return failed;
+        plan = plan_copy(shape, facts);
+    }
+    if (plan.refused == obstacle::none) return {};
+    return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, static_cast<std::uint64_t>(plan.refused)};
+}
+
 struct prepared_copy {
     ferry::shape shape;
     plan_facts facts;
     copy_plan plan;
     context_choice choice;
+    kernel_views views; // of the kernel route
 };
 
 // Everything before the driver's call; then `then(prepared)`, with the copy's context current.
@@ -118,7 +153,14 @@ template <class Then>
     prepared.facts = {.form = form};
     if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
         return failed;
-    prepared.plan = plan_copy(shape, prepared.facts);
+    const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
+    if (needs_no_choice(shape, {}) && !flags) {
+        prepared.plan = plan_for_driver(shape, prepared.facts);
+    } else {
+        prepared.facts.wishes = wishes_of(flags);
+        if (failure failed = choose(instance, shape, choice.wanted, prepared.facts, prepared.views, prepared.plan))
+            return failed;
+    }
     context_scope graph_scope(instance.cu);
     if (prepared.plan.names_contexts && form == copy_form::asynchronous)
         if (failure failed =
@@ -140,7 +182,9 @@ template <class Then>
 [[gnu::flatten]] failure copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                               CUstream stream) noexcept {
     return prepare(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
-        const auto &[shape, facts, plan, choice] = prepared;
+        const auto &[shape, facts, plan, choice, views] = prepared;
+        if (plan.route == route_kind::kernel)
+            return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, stream);
         end_contexts contexts = {choice.wanted, choice.wanted};
         if (plan.names_contexts)
             if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
@@ -162,6 +206,25 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
     return kind == memory_kind::device ? end.device : -1;
 }
 
+// Every obstacle has its number in ferry.h, but for those of batches.
+static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
+              static_cast<int>(obstacle::beyond) == FERRY_OBSTACLE_BEYOND &&
+              static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED);
+
+failure forecast(const ferry_instance &instance, const prepared_copy &prepared, ferry_explanation &found) noexcept {
+    const auto &[shape, facts, plan, choice, views] = prepared;
+    plan_facts all = facts;
+    kernel_views seen;
+    begin_choice(instance, shape, all);
+    if (failure failed = look_up_views(instance.cu, shape, choice.wanted, all, seen)) return failed;
+    const copy_forecast expected = predict_copy(shape, all);
+    found.driver_ns = expected.driver.predicted_ns;
+    found.kernel_ns = expected.kernel.predicted_ns;
+    found.kernel_obstacle = static_cast<std::int32_t>(expected.kernel.why_not);
+    found.multiprocessors = plan.blocks;
+    return {};
+}
+
 [[gnu::cold, gnu::noinline]] failure explain(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                                              CUstream stream, ferry_explanation *explanation) noexcept {
     static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
@@ -171,7 +234,7 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
     found.context_device = found.source_device = found.destination_device = -1;
     const failure failed =
         prepare(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
-            const auto &[shape, facts, plan, choice] = prepared;
+            const auto &[shape, facts, plan, choice, views] = prepared;
             found.route = static_cast<std::int32_t>(plan.route);
             memory_kind source = shape.source.kind, destination = shape.destination.kind;
             if (failure failed = look_up_kind(instance.cu, shape.source.span.first, source)) return failed;
@@ -182,8 +245,10 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
                 found.synchronises |= plan.synchronise_after;
                 ++found.calls;
             };
+            if (failure failed = forecast(instance, prepared, found)) return failed;
             const host_ranges &ranges = instance.pinned.ranges();
-            if (!crosses_border(shape, ranges)) {
+            const bool by_kernel = plan.route == route_kind::kernel;
+            if (by_kernel || !crosses_border(shape, ranges)) {
                 add_call(source, destination, plan);
             } else {
                 const auto add_part = [&](const ferry::shape &part, const copy_plan &plan) noexcept -> failure {
@@ -192,7 +257,8 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
                 };
                 if (failure failed = for_each_planned_part(instance.cu, ranges, shape, facts, add_part)) return failed;
             }
-            std::snprintf(found.driver_call, sizeof found.driver_call, "%s", driver_call_name(plan, form));
+            std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
+                          by_kernel ? "cuLaunchKernel" : driver_call_name(plan, form));
             found.context_device = facts.context_device;
             found.source_memory = public_kind(source);
             found.source_device = device_of(shape.source, source, facts.context_device);

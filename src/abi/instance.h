@@ -22,6 +22,7 @@ struct ferry_instance {
     bool found[ferry::driver_symbol_count] = {}; // beside driver_symbols
     bool holds_software_driver = false;
     bool full_checks = false;
+    std::uint32_t copy_flags = 0; // of copies that have none
     ferry_report report = {};
     ferry::copy_limits limits;
     ferry::device_facts devices[ferry::device_contexts::most_devices];

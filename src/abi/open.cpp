@@ -35,11 +35,14 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
         {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
         {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE},
         {options.software_queues, 128, FERRY_FIELD_SOFTWARE},
+        {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
     };
     for (const auto &range : ranges)
         if (range.value < 0 || range.value > range.limit)
             return bad_option(FERRY_ERROR_INVALID_ARGUMENT, range.field, static_cast<std::uint64_t>(range.limit),
                               static_cast<std::uint64_t>(range.value));
+    if (!are_known_copy_flags(options.copy_flags))
+        return bad_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.copy_flags);
     constexpr std::uint64_t chunk_unit = 4096;
     if (options.register_chunk % chunk_unit)
         return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit, options.register_chunk);
@@ -148,6 +151,19 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
         instance.log.write(FERRY_LOG_INFO, "the driver has no %s", ferry_missing_entry_point(&instance, i));
 }
 
+// Without them the instance works as well, on the driver's own calls.
+void set_up_kernels(ferry_instance &instance, const ferry_options &options) noexcept {
+    instance.copy_flags = options.copy_flags;
+    if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.give_up();
+    if (options.kernels != FERRY_KERNELS_AT_OPEN) return;
+    if (failure failed = instance.kernels.load())
+        instance.log.write(FERRY_LOG_WARNING, "no GPU kernels: %s (%s)", status_text(failed.status),
+                           status_name(failed.status));
+    else
+        instance.log.write(FERRY_LOG_INFO, "GPU kernels loaded in %.1f ms",
+                           static_cast<double>(instance.kernels.load_time_ns()) * 1e-6);
+}
+
 failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
     ferry_options options;
     if (failure failed = read_options(theirs, options)) return failed;
@@ -169,6 +185,7 @@ failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
     instance->report.missing_count =
         static_cast<std::uint32_t>(std::count(std::begin(instance->found), std::end(instance->found), false));
     log_what_was_found(*instance);
+    set_up_kernels(*instance, options);
     return {};
 }
 

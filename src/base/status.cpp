@@ -65,9 +65,10 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_IMPORTED", "it is another process's: not to be freed, allocated from or exported"},
     {"FERRY_ERROR_NOT_SHAREABLE", "such memory, such a pool or such an event cannot be shared"},
     {"FERRY_ERROR_PROFILE", "the profile is damaged, of another version, or of another device or driver"},
+    {"FERRY_ERROR_ROUTE", "the route that the flags force cannot take this copy"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_PROFILE);
+static_assert(own_status_count == 1 - FERRY_ERROR_ROUTE);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
 constexpr const char *field_names[] = {
@@ -75,9 +76,10 @@ constexpr const char *field_names[] = {
     "x",        "y",           "z",       "width",   "height",         "depth",     "flags",
     "reserved", "struct_size", "driver",  "checks",  "callbacks",      "software",  "pattern",
     "numa",     "numa_node",   "threads", "size",    "location",       "index",     "handle_types",
-    "handle",   "os_handle",   "pool",    "event",   "register_chunk", "version",   "line"};
+    "handle",   "os_handle",   "pool",    "event",   "register_chunk", "version",   "line",
+    "kernels"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_LINE + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_KERNELS + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";

@@ -120,7 +120,8 @@ bool lay_out_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, 
 }
 
 [[gnu::noinline]] failure lay_out_any(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    if (copy.flags) return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags);
+    if (!are_known_copy_flags(copy.flags))
+        return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags);
     if (copy.reserved0 || !all_zero(copy.reserved))
         return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
     if (failure failed = check_place(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
@@ -134,6 +135,14 @@ bool lay_out_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, 
 }
 
 } // namespace
+
+bool are_known_copy_flags(std::uint32_t flags) noexcept {
+    constexpr std::uint32_t most_multiprocessors = ~0u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT;
+    constexpr std::uint32_t known =
+        FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL | most_multiprocessors;
+    const bool by_kernel = flags & FERRY_COPY_BY_KERNEL;
+    return !(flags & ~known) && !(by_kernel && flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS));
+}
 
 failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
     return lay_out_plain_line(copy, limits, shape) ? failure{} : lay_out_any(copy, limits, shape);

@@ -33,6 +33,9 @@ struct copy_limits {
     std::uint64_t max_pitch = 0; // bytes; the smallest of the devices'
 };
 
+// FERRY_COPY_*, of which no two contradict each other.
+bool are_known_copy_flags(std::uint32_t flags) noexcept;
+
 // The first half of the checks: what a descriptor says by itself is wrong whatever the memory is. An empty copy is
 // right, whatever its addresses are.
 failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept;

@@ -26,6 +26,11 @@ public:
         function = functions_[static_cast<unsigned>(which)];
         return {};
     }
+    // They shall never be loaded. Before anything else.
+    void give_up() noexcept {
+        why_ = {.status = FERRY_ERROR_UNSUPPORTED};
+        state_.store(state::failed, std::memory_order_release);
+    }
     bool is_loaded() const noexcept { return state_.load(std::memory_order_acquire) == state::loaded; }
     // Whether they are loaded, or may yet be: false from the first failure on, and where an entry point is missing.
     bool may_serve() const noexcept {

@@ -27,6 +27,7 @@ enum class route_kind : std::uint8_t {
     OBSTACLE(array, "array")                                                                                           \
     OBSTACLE(no_peer_access, "no access to the peer's memory")                                                         \
     OBSTACLE(not_measured, "device without a profile")                                                                 \
+    OBSTACLE(beyond, "past the end of an allocation or registration")                                                  \
     OBSTACLE(captured, "captured")                                                                                     \
     OBSTACLE(default_stream, "default stream")                                                                         \
     OBSTACLE(no_entry_point, "missing in the driver")
@@ -47,6 +48,17 @@ struct copy_wishes {
 
     bool any() const noexcept { return forced != route_kind::none || no_multiprocessors || is_urgent || most_blocks; }
 };
+
+// FERRY_COPY_*.
+constexpr copy_wishes wishes_of(std::uint32_t flags) noexcept {
+    copy_wishes wishes;
+    if (flags & FERRY_COPY_BY_DRIVER) wishes.forced = route_kind::driver;
+    if (flags & FERRY_COPY_BY_KERNEL) wishes.forced = route_kind::kernel;
+    wishes.no_multiprocessors = flags & FERRY_COPY_NO_KERNELS;
+    wishes.is_urgent = flags & FERRY_COPY_URGENT;
+    wishes.most_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT);
+    return wishes;
+}
 
 struct plan_facts {
     int context_device = -1; // the device of the context the copy runs in

@@ -76,7 +76,9 @@ NEXT(ferry_options, deallocate, allocate_user, 64);
 NEXT(ferry_options, allocate_user, log, 72);
 NEXT(ferry_options, log, log_user, 80);
 NEXT(ferry_options, log_user, register_chunk, 88);
-LAST(ferry_options, register_chunk, 96);
+NEXT(ferry_options, register_chunk, copy_flags, 96);
+NEXT(ferry_options, copy_flags, kernels, 100);
+LAST(ferry_options, kernels, 104);
 
 FIRST(ferry_report, struct_size);
 NEXT(ferry_report, struct_size, driver, 4);
@@ -166,7 +168,11 @@ NEXT(ferry_explanation, destination_device, calls, 68);
 NEXT(ferry_explanation, calls, width, 72);
 NEXT(ferry_explanation, width, height, 80);
 NEXT(ferry_explanation, height, depth, 88);
-LAST(ferry_explanation, depth, 96);
+NEXT(ferry_explanation, depth, driver_ns, 96);
+NEXT(ferry_explanation, driver_ns, kernel_ns, 104);
+NEXT(ferry_explanation, kernel_ns, kernel_obstacle, 112);
+NEXT(ferry_explanation, kernel_obstacle, multiprocessors, 116);
+LAST(ferry_explanation, multiprocessors, 120);
 
 FIRST(ferry_host_options, struct_size);
 NEXT(ferry_host_options, struct_size, flags, 4);

@@ -1,0 +1,27 @@
+// One copy by a kernel of the current context: whether it reaches both ends, and the launch.
+#pragma once
+
+#include "plan/plan.h"
+#include "route/kernel_route.h"
+
+namespace ferry {
+
+// An end of a copy as kernels of the current context see it.
+struct kernel_view {
+    obstacle why_not = obstacle::not_asked; // managed: they reach it, and it may be anywhere
+    std::uint64_t address = 0;              // that the device has for its first byte
+};
+
+// Asks the driver. `context` is the current one, of `context_device`.
+failure look_up_for_kernels(const driver_table &cu, const shape_end &end, CUcontext context, int context_device,
+                            kernel_view &view) noexcept;
+
+struct kernel_views {
+    kernel_view source, destination;
+};
+
+// The plan's route must be the kernel's. Both ends are linear and reached.
+failure run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
+                        const kernel_views &views, CUstream stream) noexcept;
+
+} // namespace ferry

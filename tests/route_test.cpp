@@ -1,0 +1,302 @@
+// The choice of a route: what the caller may ask, that it is done, and that whichever route runs moves the same bytes.
+#include <cstring>
+#include <random>
+
+#include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr place_kind within_reach[] = {place_kind::pinned, place_kind::registered, place_kind::managed,
+                                       place_kind::device, place_kind::pool};
+constexpr place_kind out_of_reach[] = {place_kind::pageable, place_kind::pool_of_host, place_kind::array_2d};
+
+bool is_on_host(place_kind kind) { return kind == place_kind::pinned || kind == place_kind::registered; }
+
+ferry_explanation explain(ferry_instance *instance, const ferry_copy_desc &copy, CUstream stream) {
+    ferry_explanation told = {};
+    told.struct_size = sizeof told;
+    EXPECT_OK(ferry_explain_async(instance, &copy, stream, &told, nullptr));
+    return told;
+}
+
+struct routes : ferry_test {
+    routes() {
+        ferry_options options = driver.options();
+        counted = open_or_fail(options);
+    }
+    bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
+    std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
+        return ferry_copy_async(counted.get(), &copy, stream, error);
+    }
+    fault_driver driver{raw_entry_points()};
+    instance_owner counted;
+    test_stream stream;
+};
+
+TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    std::mt19937_64 random(20261121);
+    const auto between = [&](std::uint64_t low, std::uint64_t high) { return low + random() % (high - low + 1); };
+    for (int device = 0; device < std::min(device_count(), 2); ++device)
+        for (const place_kind from : within_reach)
+            for (const place_kind to : within_reach) {
+                if (!is_supported(from) || !is_supported(to) || (is_on_host(from) && is_on_host(to))) continue;
+                if (device && from == place_kind::pool) continue; // nobody has given access to the pool
+                if (device && ferry_peer_enable(counted.get(), 0, 1)) continue;
+                SCOPED_TRACE(testing::Message() << name_of(from) << " on " << device << " to " << name_of(to));
+                const grid shape = {.width = 300,
+                                    .height = 20,
+                                    .depth = 4,
+                                    .row_pitch = 331,
+                                    .slice_height = 23,
+                                    .lead = between(0, 16)};
+                test_place source(from, shape, device), destination(to, shape);
+                source.fill(random());
+                destination.fill(random());
+                for (int round = 0; round < 20; ++round) {
+                    const box at = {between(0, 40), between(0, 5), between(0, 1)},
+                              onto = {between(0, 40), between(0, 5), between(0, 1)};
+                    const std::uint64_t width = between(1, 250), height = between(1, 15), depth = between(1, 3);
+                    ferry_copy_desc copy =
+                        describe_copy(source.describe(statement::any, at), destination.describe(statement::any, onto),
+                                      width, height, depth);
+                    copy.flags = FERRY_COPY_BY_KERNEL;
+                    ferry_error_info error = new_error();
+                    const bool is_synchronous = between(0, 1);
+                    driver.reset_counts();
+                    ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, &error) : copy_async(copy, &error))
+                        << describe(error);
+                    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+                    EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
+                    reference_copy(source, at, destination, onto, width, height, depth);
+                    if (!is_synchronous) {
+                        ASSERT_OK(raw().cuStreamSynchronize(stream));
+                    }
+                    ASSERT_EQ(destination.read(), destination.picture());
+                }
+            }
+}
+
+TEST_F(routes, what_a_kernel_cannot_take_is_refused_with_the_reason_if_a_kernel_is_demanded) {
+    const grid shape = {.width = 64, .height = 4};
+    test_place device(place_kind::device, shape), pinned(place_kind::pinned, shape), other(place_kind::pinned, shape);
+    const auto expect = [&](test_place &from, test_place &to, std::int32_t obstacle) {
+        SCOPED_TRACE(testing::Message() << name_of(from.kind()) << " to " << name_of(to.kind()));
+        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
+        copy.flags = FERRY_COPY_BY_KERNEL;
+        ferry_error_info error = new_error();
+        driver.reset_counts();
+        expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(obstacle)) << describe(error);
+        EXPECT_EQ(driver.calls("cuLaunchKernel") + driver.calls_beginning("cuMemcpy"), 0);
+        copy.flags = FERRY_COPY_URGENT; // a wish only
+        EXPECT_OK(copy_async(copy));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    };
+    for (const place_kind kind : out_of_reach) {
+        if (!is_supported(kind)) continue;
+        test_place one(kind, shape);
+        const std::int32_t why = is_array(kind) ? FERRY_OBSTACLE_ARRAY : FERRY_OBSTACLE_PAGEABLE;
+        expect(one, device, why);
+        expect(device, one, why);
+    }
+    expect(pinned, other, FERRY_OBSTACLE_HOST_TO_HOST);
+}
+
+TEST_F(routes, a_box_that_leaves_its_allocation_is_left_to_the_driver) {
+    const std::uint64_t size = 1 << 20;
+    device_memory memory(size);
+    pinned_memory host(size);
+    ferry_copy_desc copy = {};
+    copy.source.address = reinterpret_cast<std::uintptr_t>(host.data()) + size - 4096;
+    copy.destination.address = memory;
+    copy.width = 64;
+    copy.height = 64;
+    copy.source.row_pitch = copy.destination.row_pitch = 4096;
+    copy.flags = FERRY_COPY_BY_KERNEL;
+    ferry_error_info error = new_error();
+    expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+    EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_BEYOND));
+}
+
+TEST_F(routes, a_copys_own_flags_stand_before_the_instances) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    ferry_options options = driver.options();
+    options.copy_flags = FERRY_COPY_BY_KERNEL;
+    const instance_owner instance = open_or_fail(options);
+    const grid shape = {.width = 64, .height = 4};
+    test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
+    const auto launches = [&](std::uint32_t flags) {
+        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
+        copy.flags = flags;
+        driver.reset_counts();
+        EXPECT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        return driver.calls("cuLaunchKernel");
+    };
+    EXPECT_EQ(launches(0), 1);
+    EXPECT_EQ(launches(FERRY_COPY_BY_DRIVER), 0);
+    EXPECT_EQ(launches(FERRY_COPY_NO_KERNELS), 0);
+    driver.reset_counts();
+    EXPECT_OK(ferry_copy_bytes(instance.get(), to.address(), from.address(), 64, nullptr));
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms have the instance's";
+}
+
+TEST_F(routes, flags_that_contradict_each_other_or_mean_nothing_are_refused) {
+    const grid shape = {.width = 64, .height = 4};
+    test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
+    for (const std::uint32_t flags : {0x4u, 0x400u, 0x8000u, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
+                                      FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_KERNEL}) {
+        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
+        copy.flags = flags;
+        ferry_error_info error = new_error();
+        expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        EXPECT_EQ(error.value, flags);
+        ferry_options options = driver.options();
+        options.copy_flags = flags;
+        ferry_instance *instance = nullptr;
+        expect_refusal(ferry_open(&options, &instance, &error), error, FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS,
+                       FERRY_FIELD_FLAGS);
+    }
+}
+
+TEST_F(routes, an_explanation_tells_the_call_the_multiprocessors_and_both_times) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    int by_kernel = 0, by_driver = 0;
+    for (const place_kind from : {place_kind::pinned, place_kind::device})
+        for (const std::uint64_t width : {4u, 64u, 4096u})
+            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_KERNEL | 2u << 16,
+                                              FERRY_COPY_BY_DRIVER, FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS}) {
+                const grid shape = {.width = width, .height = 300, .row_pitch = 2 * width};
+                test_place source(from, shape), destination(place_kind::device, {.width = width, .height = 300});
+                ferry_copy_desc copy =
+                    describe_copy(source.describe(statement::any), destination.describe(statement::any), width, 300);
+                copy.flags = flags;
+                SCOPED_TRACE(testing::Message() << name_of(from) << ", rows of " << width << ", flags " << flags);
+                const ferry_explanation told = explain(counted.get(), copy, stream);
+                driver.reset_counts();
+                ASSERT_OK(copy_async(copy));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_EQ(driver.calls(told.driver_call), 1) << told.driver_call;
+                EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_KERNEL);
+                EXPECT_EQ(told.multiprocessors != 0, told.route == FERRY_ROUTE_KERNEL);
+                EXPECT_GT(told.driver_ns, 0u);
+                EXPECT_EQ(told.kernel_ns == 0, told.kernel_obstacle != FERRY_OBSTACLE_NONE);
+                EXPECT_EQ(told.kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN, flags == FERRY_COPY_NO_KERNELS);
+                if (flags >> 16) {
+                    EXPECT_LE(told.multiprocessors, 2u);
+                }
+                if (flags == 0) {
+                    EXPECT_EQ(told.route == FERRY_ROUTE_KERNEL, told.kernel_ns * 21 / 20 < told.driver_ns);
+                }
+                if (flags & (FERRY_COPY_BY_KERNEL | FERRY_COPY_URGENT)) {
+                    EXPECT_EQ(told.route, FERRY_ROUTE_KERNEL);
+                }
+                ++(told.route == FERRY_ROUTE_KERNEL ? by_kernel : by_driver);
+            }
+    EXPECT_GT(by_kernel, 0);
+    EXPECT_GT(by_driver, 0);
+}
+
+TEST_F(routes, an_urgent_line_goes_by_a_kernel_in_the_order_of_its_stream) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    const std::uint64_t size = 64 << 10;
+    for (const bool to_device : {true, false}) {
+        test_place host(place_kind::pinned, {.width = size}), device(place_kind::device, {.width = size});
+        test_place &from = to_device ? host : device, &to = to_device ? device : host;
+        from.fill(1);
+        to.fill(2);
+        ferry_copy_desc copy = describe_copy(from.describe(statement::stated), to.describe(statement::stated), size);
+        copy.flags = FERRY_COPY_URGENT;
+        const std::vector<std::byte> before = to.picture();
+        driver.reset_counts();
+        {
+            gate held(stream);
+            ASSERT_OK(copy_async(copy));
+            EXPECT_EQ(to.read(), before) << "not before the work in front of it";
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+        reference_copy(from, {}, to, {}, size, 1, 1);
+        EXPECT_EQ(to.read(), to.picture());
+    }
+}
+
+TEST_F(routes, a_kernel_copy_is_captured_and_replayed) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    const grid shape = {.width = 40, .height = 50, .row_pitch = 80};
+    test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
+    ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 33, 50);
+    copy.flags = FERRY_COPY_BY_KERNEL;
+    const instance_owner fresh = open_or_fail(driver.options()); // which loads its kernels within the capture
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
+    CUgraph graph = nullptr;
+    CUgraphExec runs = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    ASSERT_OK(raw().cuGraphInstantiate(&runs, graph, 0));
+    for (const std::uint64_t seed : {1u, 2u}) {
+        from.fill(seed);
+        to.fill(seed + 10);
+        ASSERT_OK(raw().cuGraphLaunch(runs, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        reference_copy(from, {}, to, {}, 33, 50, 1);
+        EXPECT_EQ(to.read(), to.picture());
+    }
+    EXPECT_OK(raw().cuGraphExecDestroy(runs));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(routes, kernels_are_loaded_when_the_options_say) {
+    const auto loads = [&](std::int32_t kernels, std::int32_t expected) {
+        ferry_options options = driver.options();
+        options.kernels = kernels;
+        driver.reset_counts();
+        const instance_owner instance = open_or_fail(options);
+        EXPECT_EQ(driver.calls("cuLibraryLoadData"), kernels == FERRY_KERNELS_AT_OPEN);
+        const grid shape = {.width = 64, .height = 4};
+        test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
+        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
+        copy.flags = FERRY_COPY_BY_KERNEL;
+        for (int round = 0; round < 2; ++round)
+            EXPECT_EQ(expected, ferry_copy(instance.get(), &copy, nullptr));
+        EXPECT_EQ(driver.calls("cuLibraryLoadData"), kernels != FERRY_KERNELS_NONE) << "once";
+    };
+    if (has_kernels()) {
+        loads(FERRY_KERNELS_LAZY, FERRY_SUCCESS);
+        loads(FERRY_KERNELS_AT_OPEN, FERRY_SUCCESS);
+    }
+    loads(FERRY_KERNELS_NONE, FERRY_ERROR_ROUTE);
+    ferry_options options = driver.options();
+    options.kernels = 3;
+    ferry_instance *instance = nullptr;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_open(&options, &instance, &error), error, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS,
+                   FERRY_FIELD_KERNELS);
+}
+
+TEST_F(routes, a_launch_that_fails_is_told_and_moves_nothing) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    const grid shape = {.width = 64, .height = 4};
+    test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
+    from.fill(1);
+    to.fill(2);
+    ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
+    copy.flags = FERRY_COPY_BY_KERNEL;
+    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+    to.fill(3);
+    driver.fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    EXPECT_EQ(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, copy_async(copy));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(to.read(), to.picture());
+    EXPECT_OK(copy_async(copy));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+} // namespace
+} // namespace ferry::test
