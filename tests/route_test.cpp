@@ -23,10 +23,17 @@ ferry_explanation explain(ferry_instance *instance, const ferry_copy_desc &copy,
     return told;
 }
 
-struct routes : ferry_test {
-    routes() {
-        ferry_options options = driver.options();
-        counted = open_or_fail(options);
+class routes : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        counted = open_or_fail(driver.options());
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    }
+    void TearDown() override {
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        counted.reset();
+        ferry_test::TearDown();
     }
     bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
     std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
@@ -34,7 +41,7 @@ struct routes : ferry_test {
     }
     fault_driver driver{raw_entry_points()};
     instance_owner counted;
-    test_stream stream;
+    CUstream stream = nullptr;
 };
 
 TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
