@@ -6,6 +6,7 @@
 
 #include "kernels/boxes.h"
 #include "kernels/pieces.h"
+#include "plan/kernel_arrays.h"
 #include "plan/kernel_boxes.h"
 #include "plan/kernel_pieces.h"
 
@@ -222,6 +223,31 @@ TEST(kernel_layout, a_pattern_is_turned_to_where_the_destination_begins) {
     EXPECT_EQ(launch.kernel, kernel::fill_16);
     EXPECT_EQ(launch.parameters.pattern_low, 0x0302010403020104u);
     EXPECT_EQ(launch.parameters.pattern_high, 0x0302010403020104u);
+}
+
+TEST(kernel_layout, arrays_are_read_in_words_that_fit_both_ends) {
+    using kernels::array_form;
+    struct {
+        kernels::box_end destination;
+        std::uint64_t x, width;
+        std::uint32_t word_shift, windows;
+    } const rows[] = {
+        {{base, 2048, 0}, 0, 2048, 4, 128 * 9}, {{base, 64, 0}, 8, 64, 3, 8 * 9},   {{base, 64, 0}, 16, 60, 2, 15 * 9},
+        {{base + 2, 64, 0}, 16, 64, 1, 32 * 9}, {{base, 65, 0}, 16, 64, 0, 64 * 9}, {{base, 64, 0}, 3, 16, 0, 16 * 9},
+    };
+    for (const auto &row : rows) {
+        kernels::array_box table[1];
+        array_packer packer(table, 1, cut_array_boxes(1, 1));
+        ASSERT_EQ(packer.add({row.destination, 1, array_form::two_d, row.x, 0, 0, row.width, 9, 1}),
+                  pack_result::added);
+        EXPECT_EQ(table[0].word_shift, row.word_shift);
+        EXPECT_EQ(table[0].windows, row.windows);
+    }
+    EXPECT_EQ(array_form_of(0, 0, false), array_form::one_d);
+    EXPECT_EQ(array_form_of(4, 0, false), array_form::two_d);
+    EXPECT_EQ(array_form_of(4, 4, false), array_form::three_d);
+    EXPECT_EQ(array_form_of(0, 4, true), array_form::layers_of_one_d);
+    EXPECT_EQ(array_form_of(4, 6, true), array_form::layers_of_two_d);
 }
 
 } // namespace

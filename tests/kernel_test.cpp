@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -399,6 +400,144 @@ TEST_F(kernels_on, fills_cover_the_box_with_every_pattern_and_touch_nothing_else
             << "unit " << unit << " width " << scene.width << " height " << scene.height << " depth " << scene.depth
             << " lead " << end.lead << " pitches " << end.row_pitch << " " << end.slice_pitch;
     }
+}
+
+// ---- Arrays ---------------------------------------------------------------------------------------------------
+
+struct array_kind {
+    const char *name;
+    CUDA_ARRAY3D_DESCRIPTOR descriptor;
+};
+constexpr unsigned for_surfaces = CUDA_ARRAY3D_SURFACE_LDST;
+constexpr array_kind array_kinds[] = {
+    {"1D, 1 byte", {1000, 0, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1, for_surfaces}},
+    {"1D, 16 bytes", {300, 0, 0, CU_AD_FORMAT_FLOAT, 4, for_surfaces}},
+    {"2D, 2 bytes", {130, 70, 0, CU_AD_FORMAT_UNSIGNED_INT16, 1, for_surfaces}},
+    {"2D, 8 bytes", {64, 33, 0, CU_AD_FORMAT_SIGNED_INT32, 2, for_surfaces}},
+    {"3D, 4 bytes", {48, 20, 10, CU_AD_FORMAT_FLOAT, 1, for_surfaces}},
+    {"3D, 1 byte", {37, 11, 5, CU_AD_FORMAT_SIGNED_INT8, 1, for_surfaces}},
+    {"1D layers", {200, 0, 7, CU_AD_FORMAT_FLOAT, 1, for_surfaces | CUDA_ARRAY3D_LAYERED}},
+    {"2D layers", {40, 30, 6, CU_AD_FORMAT_HALF, 4, for_surfaces | CUDA_ARRAY3D_LAYERED}},
+    {"cube", {32, 32, 6, CU_AD_FORMAT_UNSIGNED_INT8, 4, for_surfaces | CUDA_ARRAY3D_CUBEMAP}},
+};
+
+// An array with a picture of its bytes, and a surface of it.
+struct test_array {
+    explicit test_array(const CUDA_ARRAY3D_DESCRIPTOR &descriptor, std::uint64_t seed) : of(descriptor) {
+        EXPECT_OK(raw().cuArray3DCreate(&array, &of));
+        const bool is_layered = of.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+        form = array_form_of(of.Height, of.Depth, is_layered);
+        row_bytes = of.Width * of.NumChannels * bytes_of_channel();
+        rows = std::max<std::uint64_t>(of.Height, 1);
+        slices = std::max<std::uint64_t>(of.Depth, 1);
+        picture = random_bytes(row_bytes * rows * slices, seed);
+        CUDA_MEMCPY3D fill = {};
+        fill.srcMemoryType = CU_MEMORYTYPE_HOST;
+        fill.srcHost = picture.data();
+        fill.srcPitch = row_bytes;
+        fill.srcHeight = rows;
+        fill.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        fill.dstArray = array;
+        fill.WidthInBytes = row_bytes;
+        fill.Height = rows;
+        fill.Depth = slices;
+        EXPECT_OK(raw().cuMemcpy3D(&fill));
+        EXPECT_OK(raw().cuCtxSynchronize());
+        CUDA_RESOURCE_DESC resource = {};
+        resource.resType = CU_RESOURCE_TYPE_ARRAY;
+        resource.res.array.hArray = array;
+        EXPECT_OK(raw().cuSurfObjectCreate(&surface, &resource));
+    }
+    ~test_array() {
+        EXPECT_OK(raw().cuSurfObjectDestroy(surface));
+        EXPECT_OK(raw().cuArrayDestroy(array));
+    }
+    test_array(const test_array &) = delete;
+
+    std::uint64_t bytes_of_channel() const {
+        switch (of.Format) {
+        case CU_AD_FORMAT_UNSIGNED_INT8:
+        case CU_AD_FORMAT_SIGNED_INT8:
+            return 1;
+        case CU_AD_FORMAT_UNSIGNED_INT16:
+        case CU_AD_FORMAT_HALF:
+            return 2;
+        default:
+            return 4;
+        }
+    }
+
+    CUDA_ARRAY3D_DESCRIPTOR of;
+    CUarray array = nullptr;
+    CUsurfObject surface = 0;
+    kernels::array_form form{};
+    std::uint64_t row_bytes = 0, rows = 0, slices = 0;
+    bytes picture;
+};
+
+struct array_reads : kernels_on {
+    void SetUp() override {
+        kernels_on::SetUp();
+        if (!IsSkipped() && !(raw().cuSurfObjectCreate && raw().cuSurfObjectDestroy))
+            GTEST_SKIP() << "the driver has no surfaces";
+    }
+};
+
+TEST_F(array_reads, boxes_of_every_kind_of_array_arrive_whole_in_one_launch) {
+    std::mt19937_64 random(19);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    std::vector<std::unique_ptr<test_array>> arrays;
+    for (const array_kind &kind : array_kinds)
+        arrays.push_back(std::make_unique<test_array>(kind.descriptor, arrays.size()));
+    for (const bool has_table : {false, true})
+        for (const side to : sides) {
+            const std::uint32_t count = has_table ? 500 : kernels::most_array_boxes_in_parameters;
+            reachable destination(to, 4 << 20, 20);
+            kernels::array_box_parameters given = {};
+            std::vector<kernels::array_box> table(count);
+            array_packer packer(has_table ? table.data() : given.boxes, count, cut_array_boxes(count, count * 2000));
+            std::uint64_t extent = 0;
+            for (std::uint32_t i = 0; i < count; ++i) {
+                const test_array &of = *arrays[i % arrays.size()];
+                const bool all_of_it = up_to(5) == 0;
+                kernel_array_box box = {{}, of.surface, of.form, 0, 0, 0, of.row_bytes, of.rows, of.slices};
+                if (!all_of_it) {
+                    box.x = up_to(of.row_bytes - 1);
+                    box.y = up_to(of.rows - 1);
+                    box.z = up_to(of.slices - 1);
+                    box.width = 1 + up_to(of.row_bytes - box.x - 1);
+                    box.height = 1 + up_to(of.rows - box.y - 1);
+                    box.depth = 1 + up_to(of.slices - box.z - 1);
+                }
+                const std::uint64_t row_pitch = box.width + up_to(20), slice_pitch = row_pitch * box.height + up_to(9);
+                const std::uint64_t begin = extent + up_to(17);
+                box.destination = {destination.address + begin, row_pitch, slice_pitch};
+                if (begin + slice_pitch * box.depth + guard > destination.picture.size()) break;
+                ASSERT_EQ(packer.add(box), pack_result::added);
+                for (std::uint64_t z = 0; z < box.depth; ++z)
+                    for (std::uint64_t y = 0; y < box.height; ++y)
+                        std::copy_n(&of.picture[((box.z + z) * of.rows + box.y + y) * of.row_bytes + box.x], box.width,
+                                    &destination.picture[begin + z * slice_pitch + y * row_pitch]);
+                extent = begin + slice_pitch * box.depth;
+            }
+            reachable memory(side::device, table.size() * sizeof table[0], 21);
+            std::memcpy(memory.picture.data(), table.data(), table.size() * sizeof table[0]);
+            memory.write_picture();
+            ASSERT_OK(has_table ? launch_array_table(raw(), loaded, packer, memory.address, 9, stream).status
+                                : launch_arrays(raw(), loaded, packer, given, 9, stream).status);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            ASSERT_TRUE(destination.read() == destination.picture) << packer.count() << " boxes";
+        }
+}
+
+TEST_F(array_reads, a_surface_is_of_an_array_that_is_made_for_it) {
+    CUDA_ARRAY3D_DESCRIPTOR descriptor = {64, 64, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+    CUDA_RESOURCE_DESC resource = {};
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
+    ASSERT_OK(raw().cuArray3DCreate(&resource.res.array.hArray, &descriptor));
+    CUsurfObject surface = 0;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuSurfObjectCreate(&surface, &resource));
+    EXPECT_OK(raw().cuArrayDestroy(resource.res.array.hArray));
 }
 
 // ---- Streams and graphs ---------------------------------------------------------------------------------------

@@ -55,6 +55,40 @@ template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index
     return reinterpret_cast<const Record *>(table)[index];
 }
 
+// x in bytes. A place that the array does not have ends the launch.
+template <class Texels> FERRY_KERNEL_CODE Texels read_texels(u64 surface, array_form form, u32 x, u32 y, u32 z) {
+    const int column = static_cast<int>(x), row = static_cast<int>(y), slice = static_cast<int>(z);
+    switch (form) {
+    case array_form::one_d:
+        return surf1Dread<Texels>(surface, column);
+    case array_form::two_d:
+        return surf2Dread<Texels>(surface, column, row);
+    case array_form::three_d:
+        return surf3Dread<Texels>(surface, column, row, slice);
+    case array_form::layers_of_one_d:
+        return surf1DLayeredread<Texels>(surface, column, slice);
+    default:
+        return surf2DLayeredread<Texels>(surface, column, row, slice);
+    }
+}
+FERRY_KERNEL_CODE u8 read_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u8) {
+    return read_texels<unsigned char>(surface, form, x, y, z);
+}
+FERRY_KERNEL_CODE u16 read_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u16) {
+    return read_texels<unsigned short>(surface, form, x, y, z);
+}
+FERRY_KERNEL_CODE u32 read_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u32) {
+    return read_texels<unsigned>(surface, form, x, y, z);
+}
+FERRY_KERNEL_CODE u64 read_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64) {
+    const uint2 both = read_texels<uint2>(surface, form, x, y, z);
+    return u64{both.y} << 32 | both.x;
+}
+FERRY_KERNEL_CODE sixteen_bytes read_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, sixteen_bytes) {
+    const uint4 all = read_texels<uint4>(surface, form, x, y, z);
+    return {u64{all.y} << 32 | all.x, u64{all.w} << 32 | all.z};
+}
+
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) { return __umul64hi(a, b); }
 
 #else
@@ -62,6 +96,7 @@ FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) { return __umul64hi(a, 
 // Defined by the software driver, for `size` bytes at an address that must be aligned as a GPU wants it.
 const void *memory_to_read(u64 address, u64 size, u64 alignment);
 void *memory_to_write(u64 address, u64 size, u64 alignment);
+const void *surface_to_read(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size);
 
 template <class Word> FERRY_KERNEL_CODE Word load(u64 address) {
     Word word;
@@ -73,6 +108,12 @@ template <class Word> FERRY_KERNEL_CODE void store(u64 address, Word word) {
 }
 template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index) {
     return load<Record>(table + index * sizeof(Record));
+}
+
+template <class Word> FERRY_KERNEL_CODE Word read_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, Word) {
+    Word word;
+    std::memcpy(&word, surface_to_read(surface, form, x, y, z, sizeof word), sizeof word);
+    return word;
 }
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) {

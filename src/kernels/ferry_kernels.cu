@@ -1,4 +1,5 @@
 // The kernels as the GPU has them. `tools/dev kernels` makes ferry_kernels.ptx of this file.
+#include "kernels/arrays.h"
 #include "kernels/boxes.h"
 #include "kernels/fills.h"
 #include "kernels/pieces.h"

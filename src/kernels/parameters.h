@@ -70,7 +70,7 @@ struct piece_table_parameters {
     u64 table; // the address of `count` pieces
 };
 
-// A box among many. Its units are windows, fewer than 2^32 of them.
+// A box among many. Its units are windows, of which there are 2^31 at most.
 struct box {
     box_end destination, source;
     u64 by_row, by_slice; // multipliers of short divisions: by per_row and by rows_per_slice
@@ -89,6 +89,35 @@ struct box_parameters {
 static_assert(sizeof(box_parameters) <= 4096, "the parameters of a kernel");
 
 struct box_table_parameters {
+    team_work work;
+    u64 table; // the address of `count` boxes
+};
+
+// What a surface is of; a cubemap is layers of 2D.
+enum class array_form : u32 { one_d, two_d, three_d, layers_of_one_d, layers_of_two_d };
+
+// A box of an array, read through a surface. Every window is a whole word at both ends.
+struct array_box {
+    box_end destination;
+    u64 surface;
+    u64 by_row, by_slice; // as of a box
+    u32 x, y, z;          // the origin: bytes, row, slice or layer
+    u32 per_row, rows_per_slice, windows;
+    array_form form;
+    u32 word_shift; // bytes of a word
+    u32 reserved;
+    u32 first_unit;
+};
+static_assert(sizeof(array_box) == 88, "tables lie in memory in this form");
+
+constexpr u32 most_array_boxes_in_parameters = 46;
+struct array_box_parameters {
+    team_work work;
+    array_box boxes[most_array_boxes_in_parameters];
+};
+static_assert(sizeof(array_box_parameters) <= 4096, "the parameters of a kernel");
+
+struct array_box_table_parameters {
     team_work work;
     u64 table; // the address of `count` boxes
 };

@@ -59,11 +59,6 @@ word_choice choose_word(std::uint64_t apart, std::uint64_t first, std::uint64_t 
     return best;
 }
 
-// Pitches count where there is more than one row, or slice.
-std::uint64_t strides_of(const kernels::box_end &end, std::uint64_t height, std::uint64_t depth) noexcept {
-    return (height > 1 ? end.row_pitch : 0) | (depth > 1 ? end.slice_pitch : 0);
-}
-
 word_choice choose_word(const kernel_box &box) noexcept {
     const kernels::box_end &to = box.destination, &from = box.source;
     const kernels::box_end apart = {to.address - from.address, to.row_pitch - from.row_pitch,
@@ -151,7 +146,7 @@ pack_result box_packer::add(const kernel_box &box) noexcept {
     std::uint64_t windows = 0;
     if (box.width > UINT32_MAX || box.height > UINT32_MAX || box.depth > UINT32_MAX ||
         __builtin_mul_overflow(rows.windows, box.height, &windows) ||
-        __builtin_mul_overflow(windows, box.depth, &windows) || windows > UINT32_MAX)
+        __builtin_mul_overflow(windows, box.depth, &windows) || windows > most_windows_of_a_box)
         return pack_result::too_large;
     if (count() == room_) return pack_result::no_room;
     kernels::box &record = table_[count()];

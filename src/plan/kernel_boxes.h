@@ -25,6 +25,11 @@ struct strided_launch {
     kernels::strided_parameters parameters;
 };
 
+// What of an end's pitches counts: those of rows and slices, where there is more than one; or-ed together.
+constexpr std::uint64_t strides_of(const kernels::box_end &end, std::uint64_t height, std::uint64_t depth) noexcept {
+    return (height > 1 ? end.row_pitch : 0) | (depth > 1 ? end.slice_pitch : 0);
+}
+
 // With at most `blocks` blocks, and not more than there is work for.
 strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noexcept;
 
@@ -50,8 +55,10 @@ team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;
 
 enum class pack_result { added, no_room, too_large };
 
-// Writes a table of kernels::box, 88 bytes each, for one launch. A box of 2^32 words or more is too large for that: it
-// is worth a launch of its own.
+// Words are counted in 32 bits there, and a little beyond the last.
+constexpr std::uint64_t most_windows_of_a_box = std::uint64_t{1} << 31;
+
+// Writes a table of kernels::box, 88 bytes each, for one launch. A box of more words than that is worth one of its own.
 class box_packer : public job_counter {
 public:
     // `table` has room for `room` records.

@@ -57,6 +57,17 @@ failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_
     return launch_jobs(cu, kernels, kernel::box_table, packed, given, blocks, stream);
 }
 
+failure launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
+                      kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+    return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
+}
+
+failure launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
+                           std::uint32_t blocks, CUstream stream) noexcept {
+    kernels::array_box_table_parameters given = {.work = {}, .table = table};
+    return launch_jobs(cu, kernels, kernel::array_table, packed, given, blocks, stream);
+}
+
 failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                     CUstream stream) noexcept {
     const fill_launch laid_out = lay_out_fill_kernel(fill, blocks);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/kernels.h"
+#include "plan/kernel_arrays.h"
 #include "plan/kernel_boxes.h"
 #include "plan/kernel_pieces.h"
 
@@ -27,6 +28,12 @@ failure launch_boxes(const driver_table &cu, kernel_set &kernels, const box_pack
                      kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
 failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
                          std::uint32_t blocks, CUstream stream) noexcept;
+
+// The same for boxes of arrays. Surfaces are of the stream's context, and must stay as the memory must.
+failure launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
+                      kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+failure launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
+                           std::uint32_t blocks, CUstream stream) noexcept;
 
 failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                     CUstream stream) noexcept;

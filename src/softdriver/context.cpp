@@ -61,6 +61,7 @@ void destroy_context(driver &cu, context &gone) {
         const auto memory = next++;
         if (memory->second.owner == gone.handle) release(cu, memory);
     }
+    cu.surfaces.remove_if([&](const surface &one) { return one.owner == gone.handle; });
     cu.arrays.remove_if([&](const array &one) { return one.owner == &gone; });
     cu.mipmapped_arrays.remove_if([&](const mipmapped_array &one) { return one.owner == &gone; });
     cu.events.remove_if([&](const event &one) { return one.owner == &gone; });

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 
 namespace ferry::softdriver {
@@ -29,9 +30,14 @@ public:
     template <class Condition> void remove_if(Condition &&condition) {
         std::erase_if(objects_, [&](const auto &entry) { return condition(*entry.second); });
     }
+    // With its handle, where `visit` takes one.
     template <class Visit> void each(Visit &&visit) const {
-        for (const auto &[handle, object] : objects_)
-            visit(*object);
+        for (const auto &[handle, object] : objects_) {
+            if constexpr (std::is_invocable_v<Visit &, Handle, Object &>)
+                visit(handle, *object);
+            else
+                visit(*object);
+        }
     }
 
 private:

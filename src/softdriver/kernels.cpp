@@ -3,6 +3,7 @@
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
+#include "kernels/arrays.h"
 #include "kernels/boxes.h"
 #include "kernels/fills.h"
 #include "kernels/pieces.h"
@@ -15,12 +16,21 @@ namespace ferry::softdriver {
 
 namespace {
 
-// What a kernel of a context may touch, taken when it is submitted: nobody may free it before it has run. Sorted.
+// What a kernel of a context may touch, taken when it is submitted: nobody may free it before it has run.
 struct memory_range {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
 };
-using memory_ranges = std::vector<memory_range>;
+// A surface that it may read.
+struct readable_surface {
+    CUsurfObject handle = 0;
+    kernels::array_form form{};
+    tiled_layout layout;
+};
+struct reachable_memory {
+    std::vector<memory_range> ranges; // sorted
+    std::vector<readable_surface> surfaces;
+};
 
 struct bad_access {
     CUresult result;
@@ -28,7 +38,7 @@ struct bad_access {
 
 // Of the launch that runs on this thread. The last ranges are kept, as most accesses are where the one before was.
 struct running_launch {
-    const memory_ranges *reachable = nullptr;
+    const reachable_memory *reachable = nullptr;
     memory_range read;
     memory_range written;
 };
@@ -37,7 +47,7 @@ thread_local running_launch running;
 std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t size, std::size_t alignment) {
     if (address % alignment != 0) throw bad_access{CUDA_ERROR_MISALIGNED_ADDRESS};
     if (address < last.begin || address >= last.end) {
-        const memory_ranges &all = *running.reachable;
+        const std::vector<memory_range> &all = running.reachable->ranges;
         const auto beyond = std::upper_bound(all.begin(), all.end(), address,
                                              [](std::uintptr_t at, const memory_range &one) { return at < one.begin; });
         if (beyond == all.begin() || address >= beyond[-1].end) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
@@ -45,6 +55,19 @@ std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t s
     }
     if (last.end - address < size) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
     return reach(address);
+}
+
+// A place outside ends the launch on a GPU too, by a trap.
+const std::byte *find_texels(CUsurfObject handle, kernels::array_form form, std::size_t x, std::size_t y, std::size_t z,
+                             std::size_t size) {
+    for (const readable_surface &one : running.reachable->surfaces) {
+        if (one.handle != handle) continue;
+        const tiled_layout &of = one.layout;
+        if (one.form != form || x % size != 0) throw bad_access{CUDA_ERROR_MISALIGNED_ADDRESS};
+        if (x + size > of.row_bytes || y >= of.rows || z >= of.slices) throw bad_access{CUDA_ERROR_LAUNCH_FAILED};
+        return reach(of.storage + of.offset(x, y, z));
+    }
+    throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
 }
 
 } // namespace
@@ -57,6 +80,10 @@ inline const void *memory_to_read(u64 address, u64 size, u64 alignment) {
 }
 inline void *memory_to_write(u64 address, u64 size, u64 alignment) {
     return softdriver::find_memory(softdriver::running.written, address, size, alignment);
+}
+
+inline const void *surface_to_read(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size) {
+    return softdriver::find_texels(surface, form, x, y, z, size);
 }
 
 } // namespace ferry::kernels
@@ -95,32 +122,61 @@ using of_kernels::all;
 
 // Of a fatbinary, which tells how long it is; anything else must be text.
 struct fatbinary_header {
-    static constexpr std::uint32_t expected_mark = 0xba55ed50;
+    static constexpr const char *expected_mark = "\x50\xed\x55\xba";
 
     std::uint32_t mark;
     std::uint16_t version;
     std::uint16_t header_size;
     std::uint64_t size;
 };
+// What tools/kernels.py marks its fatbinaries with. What they hold is compressed.
+constexpr std::string_view mark_of_kernels = "ferry kernels";
 
-std::string_view view_image(const void *image) {
-    fatbinary_header header{};
-    std::memcpy(&header.mark, image, sizeof header.mark);
-    if (header.mark == fatbinary_header::expected_mark) {
-        std::memcpy(&header, image, sizeof header);
-        return {static_cast<const char *>(image), header.header_size + header.size};
+class program_image {
+public:
+    explicit program_image(const void *image) {
+        const auto *const begin = static_cast<const char *>(image);
+        is_fatbinary_ = std::strncmp(begin, fatbinary_header::expected_mark, 4) == 0; // reads no further than it agrees
+        if (is_fatbinary_) {
+            fatbinary_header header{};
+            std::memcpy(&header, image, sizeof header);
+            contents_ = {begin, header.header_size + header.size};
+        } else {
+            contents_ = begin;
+            require(contains(".version"), CUDA_ERROR_INVALID_IMAGE);
+        }
     }
-    const std::string_view text(static_cast<const char *>(image));
-    require(text.find(".version") != text.npos, CUDA_ERROR_INVALID_IMAGE);
-    return text;
-}
+
+    bool has(const built_in_kernel &kernel) const {
+        return contains(is_fatbinary_ ? mark_of_kernels : std::string_view(kernel.name));
+    }
+
+private:
+    bool contains(std::string_view text) const { return contents_.find(text) != contents_.npos; }
+
+    std::string_view contents_;
+    bool is_fatbinary_ = false;
+};
 
 // ---- Launches -------------------------------------------------------------------------------------------------
 
-memory_ranges memory_of(const driver &cu, const context &from) {
-    memory_ranges found;
+kernels::array_form form_of(const CUDA_ARRAY3D_DESCRIPTOR &of) {
+    using kernels::array_form;
+    if (of.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP))
+        return of.Height ? array_form::layers_of_two_d : array_form::layers_of_one_d;
+    if (of.Depth) return array_form::three_d;
+    return of.Height ? array_form::two_d : array_form::one_d;
+}
+
+reachable_memory memory_of(const driver &cu, const context &from) {
+    reachable_memory found;
     for (const auto &[address, memory] : cu.allocations)
-        if (!memory.awaits_launch() && can_reach(from, memory)) found.push_back({address, address + memory.size});
+        if (!memory.awaits_launch() && can_reach(from, memory))
+            found.ranges.push_back({address, address + memory.size});
+    cu.surfaces.each([&](CUsurfObject handle, const surface &one) {
+        const array *const of = cu.arrays.find(one.of);
+        if (of && one.owner == from.handle) found.surfaces.push_back({handle, form_of(of->descriptor), of->layout});
+    });
     return found;
 }
 
@@ -132,7 +188,7 @@ struct launch_request {
     std::vector<std::byte> parameters;
 };
 
-void run(const launch_request &asked, const memory_ranges &reachable, context &in) {
+void run(const launch_request &asked, const reachable_memory &reachable, context &in) {
     if (in.broken != CUDA_SUCCESS) return; // nothing runs there any more
     running.reachable = &reachable;
     try {
@@ -162,11 +218,11 @@ CUresult cuLibraryLoadData(CUlibrary *handle, const void *image, CUjit_option *,
         require(handle && image);
         require(jit_options == 0 && library_options == 0, CUDA_ERROR_NOT_SUPPORTED);
         refuse_if_capture_forbids(cu);
-        const std::string_view contents = view_image(image);
+        const program_image contents(image);
         auto made = std::make_unique<library>();
         made->kernels.reserve(std::size(all));
         for (const built_in_kernel &one : all)
-            if (contents.find(one.name) != contents.npos)
+            if (contents.has(one))
                 made->kernels.push_back(cu.kernels.add(std::make_unique<const built_in_kernel *>(&one)));
         require(!made->kernels.empty(), CUDA_ERROR_NO_BINARY_FOR_GPU); // this one runs ferry's kernels alone
         *handle = cu.libraries.add(std::move(made));
@@ -218,7 +274,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
             context *const in = at_launch.contexts.find(asked->context);
             require(in, CUDA_ERROR_CONTEXT_IS_DESTROYED);
             in->require_sound();
-            auto reachable = std::make_shared<const memory_ranges>(memory_of(at_launch, *in));
+            auto reachable = std::make_shared<const reachable_memory>(memory_of(at_launch, *in));
             return [asked, reachable, in] { run(*asked, *reachable, *in); };
         };
         enqueue(cu, on, std::move(what));

@@ -126,6 +126,12 @@ struct context {
     void require_sound() const { require(broken == CUDA_SUCCESS, broken); }
 };
 
+// What kernels read an array through.
+struct surface {
+    CUarray of = nullptr;
+    CUcontext owner = nullptr;
+};
+
 // An image of kernels that has been loaded, and what of this driver's own kernels it names.
 struct library {
     std::vector<CUkernel> kernels;
@@ -190,6 +196,7 @@ struct driver {
     handle_table<CUarray, array> arrays; // levels and planes, too
     handle_table<CUmipmappedArray, mipmapped_array> mipmapped_arrays;
     handle_table<CUgraph, graph_ptr> graphs;
+    handle_table<CUsurfObject, surface> surfaces;
     handle_table<CUlibrary, library> libraries;
     handle_table<CUkernel, const struct built_in_kernel *> kernels;
     handle_table<CUgraphExec, executable> executables;

@@ -1,0 +1,57 @@
+// Many boxes in one launch, of whatever kind: teams take some of their windows.
+#pragma once
+
+#include "kernels/strided.h"
+#include "kernels/teams.h"
+
+namespace ferry::kernels {
+
+// Fewer than elsewhere: a box takes many registers.
+constexpr u32 box_in_flight = 2;
+
+template <class Box> FERRY_KERNEL_CODE position find_in_box(const Box &of, u32 window) {
+    const u32 row = divide(window, of.by_row);
+    const u32 slice = divide(row, of.by_slice);
+    return {window - row * of.per_row, row - slice * of.rows_per_slice, slice};
+}
+
+// Calls Do::windows<Word>(box, first window, the one after the last, member).
+template <class Do, class Box>
+FERRY_KERNEL_CODE void do_box_unit(const Box &of, u32 unit, u32 unit_shift, const team_member &me) {
+    const u32 begin = unit << unit_shift;
+    const u32 left = of.windows - begin;
+    const u32 end = begin + (left < 1u << unit_shift ? left : 1u << unit_shift);
+    switch (of.word_shift) {
+    case 0:
+        return Do::template windows<u8>(of, begin, end, me);
+    case 1:
+        return Do::template windows<u16>(of, begin, end, me);
+    case 2:
+        return Do::template windows<u32>(of, begin, end, me);
+    case 3:
+        return Do::template windows<u64>(of, begin, end, me);
+    default:
+        return Do::template windows<sixteen_bytes>(of, begin, end, me);
+    }
+}
+
+// A box is read where it lies at each unit: to keep it and the next one would take more registers than there are.
+struct box_place {
+    u32 index, first_unit;
+};
+template <class Boxes> struct places_of_boxes {
+    const Boxes &boxes;
+
+    FERRY_KERNEL_CODE box_place operator[](u32 index) const { return {index, boxes.first_unit(index)}; }
+    FERRY_KERNEL_CODE u32 first_unit(u32 index) const { return boxes.first_unit(index); }
+};
+
+template <class Do, class Boxes>
+FERRY_KERNEL_CODE void do_boxes(const team_work &work, const Boxes &boxes, const thread_index &me) {
+    do_jobs<box_place>(work, places_of_boxes<Boxes>{boxes}, me,
+                       [&](const box_place &at, u32 unit, const team_member &member) {
+                           do_box_unit<Do>(boxes[at.index], unit, work.unit_shift, member);
+                       });
+}
+
+} // namespace ferry::kernels

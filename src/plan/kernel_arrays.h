@@ -1,0 +1,37 @@
+// From boxes of arrays to the table of the kernel that reads them.
+#pragma once
+
+#include "plan/kernel_boxes.h"
+
+namespace ferry {
+
+// Of an array into linear memory at the address that the device has for it.
+struct kernel_array_box {
+    kernels::box_end destination;
+    std::uint64_t surface; // of the array, in the context of the launch
+    kernels::array_form form;
+    std::uint64_t x, y, z;              // bytes; rows, 0 where the array has none; slices or layers
+    std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
+};
+
+// The form of an array with such a descriptor: how many rows and slices it has, and its CUDA_ARRAY3D_* flags.
+kernels::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool is_layered) noexcept;
+
+// For `count` boxes of `bytes` together.
+inline team_cut cut_array_boxes(std::uint64_t count, std::uint64_t bytes) noexcept { return cut_boxes(count, bytes); }
+
+// Writes a table of kernels::array_box, 88 bytes each, for one launch.
+class array_packer : public job_counter {
+public:
+    // `table` has room for `room` records.
+    array_packer(kernels::array_box *table, std::uint32_t room, const team_cut &cut) noexcept
+        : job_counter(cut), table_(table), room_(room) {}
+
+    [[nodiscard]] pack_result add(const kernel_array_box &box) noexcept;
+
+private:
+    kernels::array_box *table_;
+    std::uint32_t room_;
+};
+
+} // namespace ferry

@@ -1,0 +1,22 @@
+// Surface objects, through which kernels read arrays.
+#include "softdriver/entry.h"
+#include "softdriver/state.h"
+
+namespace ferry::softdriver {
+
+CUresult cuSurfObjectCreate(CUsurfObject *made, const CUDA_RESOURCE_DESC *asked) {
+    return enter_context([&](driver &cu, context &current) {
+        require(made && asked && asked->resType == CU_RESOURCE_TYPE_ARRAY && asked->flags == 0);
+        const array *const of = cu.arrays.find(asked->res.array.hArray);
+        require(of, CUDA_ERROR_INVALID_HANDLE);
+        require(of->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST);
+        *made = cu.surfaces.add(std::make_unique<surface>(surface{asked->res.array.hArray, current.handle}),
+                                CUsurfObject{next_handle()});
+    });
+}
+
+CUresult cuSurfObjectDestroy(CUsurfObject gone) {
+    return enter_context([&](driver &cu, context &) { require(cu.surfaces.remove(gone)); });
+}
+
+} // namespace ferry::softdriver
