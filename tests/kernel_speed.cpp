@@ -1,0 +1,260 @@
+// How fast the kernels are beside the driver's own copies, as tables to choose constants by: not a test. Run on a GPU:
+// FERRY_TEST_DRIVER=cuda tests/kernel-speed [--gtest_filter=…]; bytes are right by kernel_test.cpp.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "route/kernel_route.h"
+#include "support/raw_objects.h"
+
+namespace ferry::test {
+namespace {
+
+// Of both rounds interleaved, so that a busy machine is busy for both.
+double median_us(std::vector<double> &times) {
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+}
+
+struct kernel_speed : driver_test {
+    static constexpr std::uint64_t room = std::uint64_t{1} << 30;
+
+    void SetUp() override {
+        driver_test::SetUp();
+        if (on_software_driver()) GTEST_SKIP() << "needs a GPU";
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ASSERT_OK(raw().cuMemAlloc(&from, room));
+        ASSERT_OK(raw().cuMemAlloc(&to, room));
+        ASSERT_OK(raw().cuMemHostAlloc(&pinned, room, 0));
+        ASSERT_OK(raw().cuMemHostGetDevicePointer(&host, pinned, 0));
+        ASSERT_OK(loaded.load().status);
+        ASSERT_OK(raw().cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+        std::printf("kernels loaded in %.1f ms\n", static_cast<double>(loaded.load_time_ns()) * 1e-6);
+    }
+    void TearDown() override {
+        if (stream) {
+            raw().cuStreamDestroy(stream);
+            raw().cuMemFree(from);
+            raw().cuMemFree(to);
+            raw().cuMemFreeHost(pinned);
+        }
+        driver_test::TearDown();
+    }
+
+    template <class Work> double time_us(const Work &work, int rounds = 7) {
+        std::vector<double> times;
+        for (int i = 0; i <= rounds; ++i) {
+            const auto begin = std::chrono::steady_clock::now();
+            work();
+            EXPECT_OK(raw().cuStreamSynchronize(stream));
+            const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+            if (i != 0) times.push_back(took.count());
+        }
+        return median_us(times);
+    }
+
+    double driver_2d_us(CUdeviceptr destination, std::uint64_t to_pitch, CUdeviceptr source, std::uint64_t from_pitch,
+                        std::uint64_t width, std::uint64_t height) {
+        CUDA_MEMCPY2D copy = {};
+        copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+        copy.srcDevice = source;
+        copy.dstDevice = destination;
+        copy.srcPitch = from_pitch;
+        copy.dstPitch = to_pitch;
+        copy.WidthInBytes = width;
+        copy.Height = height;
+        return time_us([&] { EXPECT_OK(raw().cuMemcpy2DAsync(&copy, stream)); }, 3);
+    }
+
+    void print_strided(const char *name, CUdeviceptr destination, bool scatter, CUdeviceptr source, bool gather,
+                       std::uint64_t bytes, const std::vector<std::uint32_t> &blocks, std::uint64_t lead = 0) {
+        std::printf("%s, GB/s of payload: driver, then by blocks\n  width   driver", name);
+        for (const std::uint32_t count : blocks)
+            std::printf(" %7u", count);
+        std::printf("\n");
+        for (const std::uint64_t width : {1, 2, 4, 8, 12, 16, 32, 64, 100, 256, 1024, 4096, 65536}) {
+            const std::uint64_t height = std::min<std::uint64_t>(bytes, width * (std::uint64_t{1} << 24)) / width;
+            const std::uint64_t to_pitch = scatter ? 2 * width : width, from_pitch = gather ? 2 * width : width;
+            const double payload = static_cast<double>(width * height) * 1e-3;
+            std::printf("%7llu %8.1f", static_cast<unsigned long long>(width),
+                        payload / driver_2d_us(destination, to_pitch, source, from_pitch, width, height));
+            const kernel_box box = {{destination, to_pitch, 0}, {source + lead, from_pitch, 0}, width, height, 1};
+            for (const std::uint32_t count : blocks)
+                std::printf(" %7.1f", payload / time_us([&] {
+                                          EXPECT_OK(launch_strided(raw(), loaded, box, count, stream).status);
+                                      }));
+            std::printf("\n");
+        }
+    }
+
+    kernel_set loaded{raw()};
+    CUstream stream = nullptr;
+    CUdeviceptr from = 0, to = 0, host = 0;
+    void *pinned = nullptr;
+    int multiprocessors = 0;
+    static constexpr std::uint64_t mebi = std::uint64_t{1} << 20;
+};
+
+TEST_F(kernel_speed, strided) {
+    const auto all = static_cast<std::uint32_t>(multiprocessors);
+    const std::vector<std::uint32_t> many = {all, 2 * all, 4 * all, 8 * all, 16 * all}, few = {2, 4, 8, 16, 32, 64};
+    print_strided("device to device, gathered", to, false, from, true, 256 * mebi, many);
+    print_strided("device to device, scattered", to, true, from, false, 256 * mebi, many);
+    print_strided("device to device, gathered, a byte off", to, false, from, true, 64 * mebi, many, 1);
+    print_strided("device to device, gathered, 4 bytes off", to, false, from, true, 64 * mebi, many, 4);
+    print_strided("host to device, gathered", to, false, host, true, 64 * mebi, few);
+    print_strided("host to device, scattered", to, true, host, false, 64 * mebi, few);
+    print_strided("device to host, gathered", host, false, from, true, 64 * mebi, few);
+    print_strided("device to host, scattered", host, true, from, false, 16 * mebi, few);
+}
+
+TEST_F(kernel_speed, lines) {
+    for (const auto &[name, destination, source] :
+         {std::tuple{"host to device", to, host}, {"device to host", host, from}, {"device to device", to, from}})
+        for (const std::uint64_t size :
+             {std::uint64_t{64}, std::uint64_t{4096}, std::uint64_t{65536}, mebi, 64 * mebi}) {
+            std::printf("%s %9llu bytes: driver %8.1f us, kernel by blocks:", name,
+                        static_cast<unsigned long long>(size), driver_2d_us(destination, size, source, size, size, 1));
+            for (const std::uint32_t count : {1, 4, 8, 16, 32, 264})
+                std::printf(" %8.1f", time_us(
+                                          [&] {
+                                              const kernel_box box = {{destination, 0, 0}, {source, 0, 0}, size, 1, 1};
+                                              EXPECT_OK(launch_strided(raw(), loaded, box, count, stream).status);
+                                          },
+                                          21));
+            std::printf("\n");
+        }
+}
+
+TEST_F(kernel_speed, pieces) {
+    struct {
+        const char *name;
+        std::uint32_t count;
+        std::uint64_t size; // 0: of all magnitudes from 16 bytes to 1 MiB
+    } const cases[] = {{"4096 x 16 B", 4096, 16},
+                       {"4096 x 256 B", 4096, 256},
+                       {"4096 x 4 KiB", 4096, 4096},
+                       {"4096 x 64 KiB", 4096, 65536},
+                       {"64 x 4 MiB", 64, 4 * mebi},
+                       {"mixed, 64 MiB", 0, 0},
+                       {"150 x 256 B, parameters", 150, 256}};
+    std::mt19937_64 random(1);
+    for (const auto &[way, destination, source] :
+         {std::tuple{"host to device", to, host}, {"device to host", host, from}, {"device to device", to, from}})
+        for (const auto &one : cases) {
+            std::vector<std::uint64_t> sizes(one.count, one.size);
+            std::uint64_t sum = one.count * one.size;
+            while (one.count == 0 && sum < 64 * mebi) {
+                sizes.push_back(std::uint64_t{16} << random() % 17);
+                sum += sizes.back();
+            }
+            std::vector<std::uint64_t> places;
+            std::uint64_t at = 0;
+            for (const std::uint64_t size : sizes) {
+                places.push_back(at);
+                at += 2 * size;
+            }
+            std::vector<std::size_t> order(sizes.size());
+            for (std::size_t i = 0; i < order.size(); ++i)
+                order[i] = i;
+            std::shuffle(order.begin(), order.end(), random);
+            const auto count = static_cast<std::uint32_t>(sizes.size());
+            const bool in_parameters = count <= kernels::most_pieces_in_parameters && one.size < 65536;
+            kernels::piece_parameters given = {};
+            std::vector<kernels::piece> table(count);
+            piece_packer packer(in_parameters ? given.pieces : table.data(), count, cut_pieces(count, sum));
+            const auto begin = std::chrono::steady_clock::now();
+            for (const std::size_t i : order)
+                EXPECT_TRUE(packer.add(destination + places[i], source + places[i], sizes[i]));
+            const std::chrono::duration<double, std::nano> packed = std::chrono::steady_clock::now() - begin;
+            const device_memory on_device(table.size() * sizeof table[0]);
+            const pinned_memory on_host(table.size() * sizeof table[0]);
+            EXPECT_OK(raw().cuMemcpyHtoD(on_device, table.data(), on_host.size));
+            std::memcpy(on_host.data(), table.data(), on_host.size);
+            EXPECT_OK(raw().cuCtxSynchronize());
+            CUdeviceptr host_table = 0;
+            EXPECT_OK(raw().cuMemHostGetDevicePointer(&host_table, on_host.address, 0));
+            std::printf("%s, %s: %.1f ns a piece to pack; us (GB/s) by blocks\n", way, one.name,
+                        packed.count() / count);
+            for (const auto &[kind, address] :
+                 {std::pair{"device table", CUdeviceptr{on_device}}, {"host table", host_table}}) {
+                std::printf("  %-12s", in_parameters ? "parameters" : kind);
+                for (const std::uint32_t blocks : {4, 8, 16, 64, 132, 264, 528, 1056}) {
+                    const double us = time_us(
+                        [&] {
+                            EXPECT_OK((in_parameters
+                                           ? launch_pieces(raw(), loaded, packer, given, blocks, stream)
+                                           : launch_piece_table(raw(), loaded, packer, address, blocks, stream))
+                                          .status);
+                        },
+                        21);
+                    std::printf(" %u: %.1f (%.0f)", blocks, us, static_cast<double>(sum) * 1e-3 / us);
+                }
+                std::printf("\n");
+                if (in_parameters) break;
+            }
+        }
+}
+
+TEST_F(kernel_speed, arrays) {
+    CUDA_ARRAY3D_DESCRIPTOR descriptor = {512, 512, 512, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_SURFACE_LDST};
+    CUDA_RESOURCE_DESC resource = {};
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
+    ASSERT_OK(raw().cuArray3DCreate(&resource.res.array.hArray, &descriptor));
+    CUsurfObject surface = 0;
+    ASSERT_OK(raw().cuSurfObjectCreate(&surface, &resource));
+    const auto read = [&](std::uint32_t boxes, std::uint64_t width, std::uint64_t side) {
+        std::vector<kernels::array_box> table(boxes);
+        array_packer packer(table.data(), boxes, cut_array_boxes(boxes, boxes * width * side * side));
+        for (std::uint64_t i = 0; i < boxes; ++i) {
+            const std::uint64_t x = boxes == 1 ? 0 : i % 31 * 64, y = boxes == 1 ? 0 : i * 7 % 400;
+            EXPECT_EQ(packer.add({{to + i * width * side * side, width, width * side},
+                                  surface,
+                                  kernels::array_form::three_d,
+                                  x,
+                                  y,
+                                  boxes == 1 ? 0 : i * 13 % 400,
+                                  width,
+                                  side,
+                                  side}),
+                      pack_result::added);
+        }
+        const device_memory memory(table.size() * sizeof table[0]);
+        EXPECT_OK(raw().cuMemcpyHtoD(memory, table.data(), table.size() * sizeof table[0]));
+        EXPECT_OK(raw().cuCtxSynchronize());
+        for (const std::uint32_t blocks : {132, 264, 528, 1056, 2112}) {
+            const double us =
+                time_us([&] { EXPECT_OK(launch_array_table(raw(), loaded, packer, memory, blocks, stream).status); });
+            std::printf(" %u: %.1f us (%.0f GB/s)", blocks, us,
+                        static_cast<double>(boxes * width * side * side) * 1e-3 / us);
+        }
+        std::printf("\n");
+    };
+    std::printf("3D array, 512^3 float, by blocks:");
+    read(1, 2048, 512);
+    std::printf("3D array, 1000 boxes of 16^3, by blocks:");
+    read(1000, 64, 16);
+    EXPECT_OK(raw().cuSurfObjectDestroy(surface));
+    EXPECT_OK(raw().cuArrayDestroy(resource.res.array.hArray));
+}
+
+TEST_F(kernel_speed, fills) {
+    for (const std::uint64_t width : {4, 16, 100, 4096, 1 << 20}) {
+        const std::uint64_t height = 256 * mebi / width;
+        kernel_fill fill = {{to, 2 * width, 0}, width, height, 1, {1, 2, 3, 4}, 4};
+        std::printf(
+            "fill, rows of %llu bytes: driver %.0f GB/s, kernel by blocks:", static_cast<unsigned long long>(width),
+            256.0 * 1048.576 /
+                time_us([&] { EXPECT_OK(raw().cuMemsetD2D32Async(to, 2 * width, 7, width / 4, height, stream)); }));
+        for (const std::uint32_t blocks : {132, 264, 528, 1056})
+            std::printf(" %u: %.0f", blocks, 256.0 * 1048.576 / time_us([&] {
+                                                 EXPECT_OK(launch_fill(raw(), loaded, fill, blocks, stream).status);
+                                             }));
+        std::printf("\n");
+    }
+}
+
+} // namespace
+} // namespace ferry::test
