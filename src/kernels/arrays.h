@@ -33,12 +33,4 @@ struct read_arrays {
     }
 };
 
-FERRY_KERNEL_CODE void read_arrays_in_parameters(const array_box_parameters &given, const thread_index &me) {
-    do_boxes<read_arrays>(given.work, jobs_in_parameters<array_box>{given.boxes}, me);
-}
-
-FERRY_KERNEL_CODE void read_arrays_in_table(const array_box_table_parameters &given, const thread_index &me) {
-    do_boxes<read_arrays>(given.work, jobs_in_table<array_box>{given.table}, me);
-}
-
 } // namespace ferry::kernels

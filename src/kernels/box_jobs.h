@@ -35,23 +35,30 @@ FERRY_KERNEL_CODE void do_box_unit(const Box &of, u32 unit, u32 unit_shift, cons
     }
 }
 
-// A box is read where it lies at each unit: to keep it and the next one would take more registers than there are.
+// Boxes in the kernel's parameters or in a table. One is read where it lies at each of its units: to keep it and the next
+// one would take more registers than there are.
 struct box_place {
     u32 index, first_unit;
 };
-template <class Boxes> struct places_of_boxes {
-    const Boxes &boxes;
+template <class Parameters> struct places_of_boxes {
+    const Parameters &given;
 
-    FERRY_KERNEL_CODE box_place operator[](u32 index) const { return {index, boxes.first_unit(index)}; }
-    FERRY_KERNEL_CODE u32 first_unit(u32 index) const { return boxes.first_unit(index); }
+    FERRY_KERNEL_CODE box_place operator[](u32 index) const { return {index, first_unit(index)}; }
+    FERRY_KERNEL_CODE u32 first_unit(u32 index) const {
+        return given.table ? in_table().first_unit(index) : given.boxes[index].first_unit;
+    }
+    FERRY_KERNEL_CODE auto box_at(u32 index) const { return given.table ? in_table()[index] : given.boxes[index]; }
+
+private:
+    FERRY_KERNEL_CODE auto in_table() const { return table_of(given.boxes[0]); }
+    template <class Box> FERRY_KERNEL_CODE jobs_in_table<Box> table_of(const Box &) const { return {given.table}; }
 };
 
-template <class Do, class Boxes>
-FERRY_KERNEL_CODE void do_boxes(const team_work &work, const Boxes &boxes, const thread_index &me) {
-    do_jobs<box_place>(work, places_of_boxes<Boxes>{boxes}, me,
-                       [&](const box_place &at, u32 unit, const team_member &member) {
-                           do_box_unit<Do>(boxes[at.index], unit, work.unit_shift, member);
-                       });
+template <class Do, class Parameters> FERRY_KERNEL_CODE void do_boxes(const Parameters &given, const thread_index &me) {
+    const places_of_boxes<Parameters> places = {given};
+    do_jobs<box_place>(given.work, places, me, [&](const box_place &at, u32 unit, const team_member &member) {
+        do_box_unit<Do>(places.box_at(at.index), unit, given.work.unit_shift, member);
+    });
 }
 
 } // namespace ferry::kernels

@@ -30,12 +30,4 @@ struct copy_boxes {
     }
 };
 
-FERRY_KERNEL_CODE void copy_boxes_in_parameters(const box_parameters &given, const thread_index &me) {
-    do_boxes<copy_boxes>(given.work, jobs_in_parameters<box>{given.boxes}, me);
-}
-
-FERRY_KERNEL_CODE void copy_boxes_in_table(const box_table_parameters &given, const thread_index &me) {
-    do_boxes<copy_boxes>(given.work, jobs_in_table<box>{given.table}, me);
-}
-
 } // namespace ferry::kernels

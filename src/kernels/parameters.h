@@ -84,14 +84,10 @@ static_assert(sizeof(box) == 88, "tables lie in memory in this form");
 constexpr u32 most_boxes_in_parameters = 46;
 struct box_parameters {
     team_work work;
+    u64 table; // the address of `count` boxes; 0: they are in `boxes`
     box boxes[most_boxes_in_parameters];
 };
 static_assert(sizeof(box_parameters) <= 4096, "the parameters of a kernel");
-
-struct box_table_parameters {
-    team_work work;
-    u64 table; // the address of `count` boxes
-};
 
 // What a surface is of; a cubemap is layers of 2D.
 enum class array_form : u32 { one_d, two_d, three_d, layers_of_one_d, layers_of_two_d };
@@ -113,14 +109,10 @@ static_assert(sizeof(array_box) == 88, "tables lie in memory in this form");
 constexpr u32 most_array_boxes_in_parameters = 46;
 struct array_box_parameters {
     team_work work;
+    u64 table; // as of boxes
     array_box boxes[most_array_boxes_in_parameters];
 };
 static_assert(sizeof(array_box_parameters) <= 4096, "the parameters of a kernel");
-
-struct array_box_table_parameters {
-    team_work work;
-    u64 table; // the address of `count` boxes
-};
 
 // The pattern as it lies in 16 bytes of the destination that are aligned to 16.
 struct fill_parameters {

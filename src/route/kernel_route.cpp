@@ -48,24 +48,28 @@ failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const pi
 
 failure launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
                      kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+    given.table = 0;
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 
 failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
                          std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::box_table_parameters given = {.work = {}, .table = table};
-    return launch_jobs(cu, kernels, kernel::box_table, packed, given, blocks, stream);
+    kernels::box_parameters given; // the boxes within are not read
+    given.table = table;
+    return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 
 failure launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
                       kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+    given.table = 0;
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }
 
 failure launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
                            std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::array_box_table_parameters given = {.work = {}, .table = table};
-    return launch_jobs(cu, kernels, kernel::array_table, packed, given, blocks, stream);
+    kernels::array_box_parameters given; // as of boxes
+    given.table = table;
+    return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }
 
 failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
