@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "device/kernels.h"
+#include "memory/address.h"
+#include "route/kernel_route.h"
+#include "support/alias_driver.h"
 #include "support/fault_driver.h"
 #include "support/second_process.h"
 #include "support/test_place.h"
@@ -376,6 +379,44 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
         EXPECT_OK(ferry_host_free(instance, block));
     }
     std::free(pages);
+}
+
+// 15: host memory may have another address on the device. Kernels and fills get that one.
+TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
+    const alias_driver driver(raw_entry_points());
+    driver_table cu;
+    bool found[driver_symbol_count];
+    resolve_table(driver.entry_points(), cu, found);
+    test_place memory(place_kind::pinned, {.width = 4096}), device(place_kind::device, {.width = 4096});
+    memory.fill(1);
+    device.fill(2);
+    address_facts facts;
+    ASSERT_OK(look_up_address(cu, memory.address(), ask::everything, facts).status);
+    EXPECT_NE(facts.device_address, memory.address());
+    kernel_set kernels(cu);
+    const auto launch = [&](std::uint64_t source) {
+        return launch_strided(cu, kernels, {{device.address(), 0, 0}, {source, 0, 0}, 4096, 1, 1}, 2, nullptr).status;
+    };
+    EXPECT_NE(launch(memory.address()), FERRY_SUCCESS) << "the host's address is none there";
+    EXPECT_EQ(driver.refused(), 1);
+    ASSERT_OK(launch(facts.device_address));
+    EXPECT_EQ(device.read(), memory.picture());
+
+    // By way of the interface, whichever route it takes.
+    const instance_owner instance = open_or_fail(driver.options());
+    const grid narrow = {.width = 4, .height = 5000, .row_pitch = 8};
+    test_place rows(place_kind::pinned, narrow), there(place_kind::device, narrow);
+    rows.fill(3);
+    there.fill(4);
+    const ferry_copy_desc copy = describe_copy(rows.describe(statement::any), there.describe(statement::any), 4, 5000);
+    ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr));
+    reference_copy(rows, {}, there, {}, 4, 5000, 1);
+    EXPECT_EQ(there.read(), there.picture());
+    const ferry_place place = memory.describe(statement::any);
+    ferry_fill_desc fill;
+    ferry_fill_desc_init(&fill, &place, 4096, 1, 1, "abcd", 4);
+    EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
+    EXPECT_EQ(driver.refused(), 1);
 }
 
 // 16: a plain dlsym("cuMemGetAddressRange") finds the first version, with 32-bit sizes.
