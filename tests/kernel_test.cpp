@@ -737,7 +737,10 @@ TEST_F(kernels_on, memory_that_is_not_there_breaks_the_context_and_no_other) {
         CUstream on = nullptr;
         ASSERT_OK(raw().cuStreamCreate(&on, CU_STREAM_NON_BLOCKING));
         EXPECT_OK(launch_strided(raw(), loaded, {{address, 0, 0}, {elsewhere, 0, 0}, 16, 1, 1}, 1, on).status);
-        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuStreamSynchronize(on));
+        CUcontext popped = nullptr;
+        ASSERT_OK(raw().cuCtxPopCurrent(&popped));
+        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuStreamSynchronize(on)) << "whatever is current";
+        ASSERT_OK(raw().cuCtxPushCurrent(popped));
         EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuCtxSynchronize());
         CUdeviceptr memory = 0;
         EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuMemAlloc(&memory, 64));

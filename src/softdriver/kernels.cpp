@@ -189,12 +189,12 @@ struct launch_request {
 };
 
 void run(const launch_request &asked, const reachable_memory &reachable, context &in) {
-    if (in.broken != CUDA_SUCCESS) return; // nothing runs there any more
+    if (*in.broken != CUDA_SUCCESS) return; // nothing runs there any more
     running.reachable = &reachable;
     try {
         asked.kernel->run(asked.parameters.data(), asked.blocks, asked.threads);
     } catch (const bad_access &access) {
-        in.broken = access.result;
+        *in.broken = access.result;
     }
     running = {};
 }

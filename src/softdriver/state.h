@@ -110,6 +110,8 @@ struct event {
     std::vector<std::size_t> captured_after;
 };
 
+using breakage = std::atomic<CUresult>;
+
 struct context {
     CUcontext handle = nullptr;
     int device = 0;
@@ -119,11 +121,12 @@ struct context {
     stream legacy;
     std::unordered_map<std::uint64_t, std::unique_ptr<stream>> per_thread; // by thread serial
     std::vector<stream *> streams;                                         // all but legacy
-    operations of_destroyed_streams[2];          // what they left running; [1]: of those that synchronise with legacy
-    frees_before after_destroyed_streams;        // of [1]
-    std::atomic<CUresult> broken = CUDA_SUCCESS; // by a kernel, for good: what every further call answers
+    operations of_destroyed_streams[2];   // what they left running; [1]: of those that synchronise with legacy
+    frees_before after_destroyed_streams; // of [1]
+    // By a kernel, for good: what every further call answers. Waiting calls keep it, and look at it without the lock.
+    std::shared_ptr<breakage> broken = std::make_shared<breakage>(CUDA_SUCCESS);
 
-    void require_sound() const { require(broken == CUDA_SUCCESS, broken); }
+    void require_sound() const { require(*broken == CUDA_SUCCESS, *broken); }
 };
 
 // What kernels read an array through.
@@ -319,10 +322,11 @@ template <class Body> CUresult enter(Body &&body) noexcept {
             return body(*cu);
         } else {
             const auto pending = body(*cu); // one operation or several
+            const context *const current = find_current_context(*cu);
+            const auto broken = current ? current->broken : nullptr;
             lock.unlock();
             cu->engine.wait(pending);
-            lock.lock();
-            if (const context *const current = find_current_context(*cu)) current->require_sound();
+            if (broken) return *broken;
         }
         return CUDA_SUCCESS;
     } catch (const refusal &why) {

@@ -167,16 +167,14 @@ CUresult cuStreamQuery(CUstream handle) {
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
+    std::shared_ptr<breakage> broken; // of a context that need not be current
     const CUresult result = enter_to_synchronise([&](driver &cu) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
+        broken = on.owner->broken;
         return work_before(on);
     });
-    // It may have been destroyed meanwhile, but not have become unsound unnoticed.
-    if (result != CUDA_SUCCESS) return result;
-    return enter([&](driver &cu) {
-        if (const stream *const on = cu.streams.find(handle)) on->owner->require_sound();
-    });
+    return result == CUDA_SUCCESS ? broken->load() : result;
 }
 
 // Returns at once; what was enqueued still runs, and the legacy stream still waits for it.
