@@ -277,7 +277,7 @@ TEST_F(bad_input, width_0_succeeds_without_a_driver_call) {
     EXPECT_OK(ferry_copy_async(instance.get(), &copy, nullptr, nullptr));
     EXPECT_OK(ferry_copy_bytes(instance.get(), 0, 0, 0, nullptr));
     EXPECT_EQ(driver.calls_beginning("cu"), 0);
-    copy.flags = 1;
+    copy.flags = 0x20;
     EXPECT_EQ(ferry_copy(instance.get(), &copy, nullptr), FERRY_ERROR_FLAGS) << "an empty copy is checked too";
 }
 

@@ -1,6 +1,8 @@
 // ferry's own kernels, on whichever driver is under test, each against a plain copy on the CPU: every byte of it, and no
 // byte beside it.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -112,6 +114,9 @@ struct kernels_on : driver_test {
         driver_test::SetUp();
         if (const char *const missing = loaded.missing_entry_point()) GTEST_SKIP() << "the driver has no " << missing;
         ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        CUcontext current = nullptr;
+        ASSERT_OK(raw().cuCtxGetCurrent(&current));
+        ASSERT_OK(loaded.load_into(current).status); // later it would wait for what is held
     }
     void TearDown() override {
         if (stream) {
@@ -671,6 +676,26 @@ TEST_F(loading, does_not_break_the_capture_of_another_thread) {
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
+TEST_F(loading, waits_for_what_runs_in_the_context_and_is_done_once) {
+    CUcontext current = nullptr;
+    ASSERT_OK(raw().cuCtxGetCurrent(&current));
+    kernel_set kernels(raw());
+    std::atomic<bool> is_open = false;
+    gate held(stream);
+    std::thread opener([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // to let a wrong driver be through before
+        is_open = true;
+        held.opened.set_value();
+    });
+    EXPECT_OK(kernels.load_into(current).status);
+    EXPECT_TRUE(is_open);
+    opener.join();
+    held.is_open = true;
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    gate again(stream);
+    EXPECT_OK(kernels.load_into(current).status);
 }
 
 TEST_F(loading, is_for_every_context) {

@@ -27,7 +27,9 @@ class routes : public ferry_test {
 protected:
     void SetUp() override {
         ferry_test::SetUp();
-        counted = open_or_fail(driver.options());
+        ferry_options options = driver.options();
+        options.kernels = FERRY_KERNELS_AT_OPEN; // loading waits for what a test holds back
+        counted = open_or_fail(options);
         ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     }
     void TearDown() override {

@@ -604,13 +604,16 @@ TEST_F(trap, trap_18_a_million_rows_of_one_byte_are_one_driver_call) {
         destination(place_kind::device, {.width = 1, .height = rows, .row_pitch = 2});
     source.fill(1);
     destination.fill(2);
-    const ferry_copy_desc copy =
+    ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 1, rows);
-    driver.reset_counts();
-    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
-    EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
     reference_copy(source, {}, destination, {}, 1, rows, 1);
-    EXPECT_EQ(destination.read(), destination.picture());
+    for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER}) {
+        copy.flags = flags;
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+        EXPECT_EQ(driver.calls_beginning("cuMemcpy") + driver.calls("cuLaunchKernel"), 1);
+        EXPECT_EQ(destination.read(), destination.picture());
+    }
 }
 
 // 19: texels of 3, 6 and 12 bytes in linear memory, odd pitches, odd bases, a depth of 0.

@@ -265,9 +265,10 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_CHECKS_FULL 1  /* also that each address is of the kind and device stated and inside its allocation */
 
 /* ferry_options.kernels. */
-#define FERRY_KERNELS_LAZY 0    /* when a copy first goes by one */
-#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, whose log tells if they could not be loaded */
-#define FERRY_KERNELS_NONE 2    /* never: every copy goes by the driver */
+#define FERRY_KERNELS_LAZY 0 /* into each context when a copy there first goes by one */
+#define FERRY_KERNELS_AT_OPEN                                                                                          \
+    1 /* in ferry_open, into the primary contexts of all devices, which that makes; others LAZY */
+#define FERRY_KERNELS_NONE 2 /* never: every copy goes by the driver */
 
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
@@ -288,7 +289,10 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
  * copy_flags  for every copy whose own flags are 0, and for the short forms, which have none.
- * kernels     when ferry's GPU kernels are loaded. Some milliseconds: with LAZY the first copy that goes by one pays.
+ * kernels     when ferry's GPU kernels are loaded. That takes about a millisecond (H200) for the instance and a third of
+ *             one for each context, and waits for what runs in the context. With LAZY the first copy that goes by one
+ *             pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
+ *             enqueued more should say AT_OPEN.
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
  *
  * All callbacks are called from within calls of this instance (ferry_open and ferry_close too), on the calling thread,

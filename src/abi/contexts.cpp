@@ -50,6 +50,7 @@ int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
     const CUresult result = instance->cu.cuCtxDestroy(context);
     if (result != CUDA_SUCCESS) return to_status(result);
     instance->contexts.forget(context);
+    instance->kernels.forget(context);
     instance->sharing.forget_context(context);
     return FERRY_SUCCESS;
 }

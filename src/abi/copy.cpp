@@ -113,7 +113,7 @@ void begin_choice(const ferry_instance &instance, const shape &shape, plan_facts
     begin_choice(instance, shape, facts);
     plan = plan_copy(shape, facts);
     if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
-        if (instance.kernels.load()) facts.kernels = obstacle::not_loaded;
+        if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (failure failed = look_up_views(instance.cu, shape, context, facts, views)) return failed;
         plan = plan_copy(shape, facts);
     }

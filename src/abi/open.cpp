@@ -156,12 +156,16 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
     instance.copy_flags = options.copy_flags;
     if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.give_up();
     if (options.kernels != FERRY_KERNELS_AT_OPEN) return;
-    if (failure failed = instance.kernels.load())
-        instance.log.write(FERRY_LOG_WARNING, "no GPU kernels: %s (%s)", status_text(failed.status),
-                           status_name(failed.status));
-    else
-        instance.log.write(FERRY_LOG_INFO, "GPU kernels loaded in %.1f ms",
-                           static_cast<double>(instance.kernels.load_time_ns()) * 1e-6);
+    for (int device = 0; device < instance.limits.device_count; ++device) {
+        context_scope scope(instance.cu);
+        CUcontext context = nullptr;
+        failure failed = instance.contexts.get(device, context);
+        if (!failed) failed = scope.enter(context);
+        if (!failed) failed = instance.kernels.load_into(context);
+        if (failed)
+            instance.log.write(FERRY_LOG_WARNING, "no GPU kernels on device %d: %s (%s)", device,
+                               status_text(failed.status), status_name(failed.status));
+    }
 }
 
 failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {

@@ -19,6 +19,7 @@ const char *kernel_set::missing_entry_point() const noexcept {
     if (!cu_.cuLibraryLoadData) return "cuLibraryLoadData";
     if (!cu_.cuLibraryUnload) return "cuLibraryUnload";
     if (!cu_.cuLibraryGetKernel) return "cuLibraryGetKernel";
+    if (!cu_.cuKernelGetFunction) return "cuKernelGetFunction";
     if (!cu_.cuLaunchKernel) return "cuLaunchKernel";
     return nullptr;
 }
@@ -56,6 +57,29 @@ failure kernel_set::load_or_tell_why() noexcept {
     load_time_ns_.store(static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()), std::memory_order_relaxed);
     state_.store(why_ ? state::failed : state::loaded, std::memory_order_release);
     return why_;
+}
+
+failure kernel_set::load_into_or_tell_why(CUcontext context) noexcept {
+    if (failure failed = load()) return failed;
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    for (CUfunction kernel : functions_) {
+        CUfunction function = nullptr;
+        if (CUresult result = cu_.cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(kernel)))
+            return to_failure(result);
+    }
+    for (std::atomic<CUcontext> &one : contexts_) {
+        CUcontext none = nullptr;
+        if (one.compare_exchange_strong(none, context, std::memory_order_acq_rel) || none == context) break;
+    }
+    return {};
+}
+
+void kernel_set::forget(CUcontext context) noexcept {
+    for (std::atomic<CUcontext> &one : contexts_) {
+        CUcontext gone = context;
+        one.compare_exchange_strong(gone, nullptr, std::memory_order_acq_rel);
+    }
 }
 
 } // namespace ferry

@@ -1,4 +1,4 @@
-// The GPU kernels of an instance: loaded once, for all devices and contexts, when they are first needed.
+// The GPU kernels of an instance: read once for all devices, and loaded into each context that needs them.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,17 @@ public:
     kernel_set(const kernel_set &) = delete;
     kernel_set &operator=(const kernel_set &) = delete;
 
-    // Loads on first need, without harm to captures. What fails once is not tried again: the status stays.
+    // Reads them on first need, without harm to captures. What fails once is not tried again: the status stays.
     failure load() noexcept { return is_loaded() ? failure{} : load_or_tell_why(); }
+    // And into the current context, which is `context`. That waits for what runs there (CUDA 13.0), and would be done by
+    // the first launch otherwise.
+    failure load_into(CUcontext context) noexcept {
+        for (const std::atomic<CUcontext> &one : contexts_)
+            if (one.load(std::memory_order_acquire) == context) return {};
+        return load_into_or_tell_why(context);
+    }
+    // Another may have its handle.
+    void forget(CUcontext context) noexcept;
     failure get(kernels::kernel which, CUfunction &function) noexcept {
         if (failure failed = load()) return failed;
         function = functions_[static_cast<unsigned>(which)];
@@ -43,6 +52,7 @@ public:
 
 private:
     [[gnu::cold, gnu::noinline]] failure load_or_tell_why() noexcept;
+    [[gnu::cold, gnu::noinline]] failure load_into_or_tell_why(CUcontext context) noexcept;
     failure try_to_load() noexcept;
 
     enum class state { not_asked_for, loaded, failed };
@@ -54,6 +64,7 @@ private:
     failure why_ = {}; // it failed; guarded by mutex_
     CUlibrary library_ = nullptr;
     CUfunction functions_[kernels::kernel_count] = {};
+    std::atomic<CUcontext> contexts_[16] = {}; // in which they are loaded; of more, each is asked for anew
 };
 
 } // namespace ferry

@@ -199,6 +199,18 @@ void run(const launch_request &asked, const reachable_memory &reachable, context
     running = {};
 }
 
+// With the first of its kernels that a context asks for or launches, a library is loaded there, which waits for what
+// runs in the context (seen on CUDA 13.0, H200).
+void load_into(driver &cu, const context &in, CUkernel kernel) {
+    cu.libraries.each([&](library &from) {
+        if (std::count(from.kernels.begin(), from.kernels.end(), kernel) == 0) return;
+        if (std::count(from.loaded_in.begin(), from.loaded_in.end(), in.handle) != 0) return;
+        from.loaded_in.reserve(from.loaded_in.size() + 1);
+        cu.engine.wait_idle(std::uint64_t{1} << in.device);
+        from.loaded_in.push_back(in.handle);
+    });
+}
+
 void require_launchable(const unsigned (&grid)[3], const unsigned (&block)[3], unsigned shared_bytes) {
     constexpr unsigned largest_grid[] = {2147483647, 65535, 65535};
     constexpr unsigned most_shared_bytes = 48 << 10;
@@ -252,6 +264,16 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *name
     });
 }
 
+// A context's function is the kernel itself here.
+CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
+    return enter_context([&](driver &cu, context &current) {
+        require(function);
+        require(cu.kernels.find(kernel), CUDA_ERROR_INVALID_HANDLE);
+        load_into(cu, current, kernel);
+        *function = reinterpret_cast<CUfunction>(kernel);
+    });
+}
+
 // Of the two kinds of handles that this call takes there are only kernels here.
 CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream_handle,
@@ -263,6 +285,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
         require(!extra, CUDA_ERROR_NOT_SUPPORTED);
         require(parameters && parameters[0]);
         stream &on = find_stream(cu, stream_handle);
+        load_into(cu, *on.owner, reinterpret_cast<CUkernel>(handle));
         const auto *const given = static_cast<const std::byte *>(parameters[0]);
         auto asked = std::make_shared<const launch_request>(
             launch_request{*kernel, on.owner->handle, grid_x, block_x, {given, given + (*kernel)->parameters_size}});

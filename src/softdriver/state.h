@@ -138,6 +138,7 @@ struct surface {
 // An image of kernels that has been loaded, and what of this driver's own kernels it names.
 struct library {
     std::vector<CUkernel> kernels;
+    std::vector<CUcontext> loaded_in;
 };
 
 // Memory of another process, or of this one by another address.
