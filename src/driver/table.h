@@ -15,8 +15,10 @@ struct resolver {
     void *user = nullptr;
 };
 
+// An older signature of a name has its version in the field's name.
 struct driver_table {
 #define FERRY_DRIVER_SYMBOL(need, name, version) PFN_##name##_v##version name = nullptr;
+#define FERRY_DRIVER_OLDER_SYMBOL(need, name, version) PFN_##name##_v##version name##_v##version = nullptr;
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
 };
@@ -35,6 +37,9 @@ inline constexpr driver_symbol driver_symbols[] = {
 inline constexpr int driver_symbol_count = sizeof driver_symbols / sizeof driver_symbols[0];
 
 // Fills `table` and sets found[i] for each row of driver_symbols.
+//
+// Asked for a version that it does not know, an older driver may answer with the variant that it has, whose signature may
+// be another: rows that are newer than the driver itself are taken for missing.
 void resolve_table(const resolver &from, driver_table &table, bool (&found)[driver_symbol_count]) noexcept;
 
 } // namespace ferry

@@ -194,10 +194,34 @@ void imitate_faults_of_layers(driver &cu, const copy_request &asked, side &sourc
         source.slice_pitch = source.row_pitch;
 }
 
+} // namespace
+
+side resolve(driver &cu, const place &at, const extent &size, bool peer) {
+    if (peer && at.type != CU_MEMORYTYPE_HOST) require(cu.contexts.find(at.context), CUDA_ERROR_INVALID_CONTEXT);
+    switch (at.type) {
+    case CU_MEMORYTYPE_ARRAY:
+        return resolve_array(cu, at, size);
+    case CU_MEMORYTYPE_HOST:
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED:
+        return resolve_linear(cu, at, size);
+    default:
+        throw refusal{CUDA_ERROR_INVALID_VALUE};
+    }
+}
+
+void check_copy(driver &cu, const copy_request &asked) {
+    const side source = resolve(cu, asked.source, asked.size, asked.peer);
+    const side destination = resolve(cu, asked.destination, asked.size, asked.peer);
+    if (asked.peer) return;
+    require_access(cu, source);
+    require_access(cu, destination);
+}
+
 // When the call may return is the manual's "API synchronization behavior", taken at its laziest (seen on CUDA 13.0,
 // H200): a synchronous copy between device memory does not wait, one from pageable memory waits only until it is read,
 // and a caller who relies on more must fail here first.
-operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
+operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
     if (!asynchronous) refuse_if_legacy_would_join_capture(current_context(cu));
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
     side source = resolve(cu, asked.source, asked.size, asked.peer);
@@ -214,7 +238,8 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
     const bool to_host = destination.on_host();
     const bool to_pageable = destination.memory == side::kind::pageable;
     const bool managed = source.memory == side::kind::managed || destination.memory == side::kind::managed;
-    const bool staged = source.memory == side::kind::pageable && !to_host && !on.capturing;
+    const bool read_early = source.memory == side::kind::pageable || (asked.reads_at_once && from_host);
+    const bool staged = read_early && !to_host && !on.capturing;
     const bool wait =
         (from_host && to_host) || to_pageable || (!asynchronous && (managed || (!staged && (from_host || to_host))));
     const bool between = asked.peer && !asynchronous;
@@ -229,7 +254,7 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
     const extent size = collapsed(destination, source, asked.size);
     operation_ptr read;
     if (staged) {
-        std::vector<part> parts = cut(size);
+        std::vector<part> parts = asked.reads_at_once ? std::vector<part>{{.size = size}} : cut(size);
         const part last = parts.back();
         parts.pop_back();
         std::shared_ptr<std::byte[]> held;
@@ -265,28 +290,12 @@ operation_ptr start(driver &cu, const copy_request &asked, CUstream handle, bool
     return wait ? done : read;
 }
 
-} // namespace
-
-side resolve(driver &cu, const place &at, const extent &size, bool peer) {
-    if (peer && at.type != CU_MEMORYTYPE_HOST) require(cu.contexts.find(at.context), CUDA_ERROR_INVALID_CONTEXT);
-    switch (at.type) {
-    case CU_MEMORYTYPE_ARRAY:
-        return resolve_array(cu, at, size);
-    case CU_MEMORYTYPE_HOST:
-    case CU_MEMORYTYPE_DEVICE:
-    case CU_MEMORYTYPE_UNIFIED:
-        return resolve_linear(cu, at, size);
-    default:
-        throw refusal{CUDA_ERROR_INVALID_VALUE};
-    }
-}
-
 CUresult copy(const copy_request &asked) noexcept {
-    return enter([&](driver &cu) { return start(cu, asked, nullptr, false); });
+    return enter([&](driver &cu) { return start_copy(cu, asked, nullptr, false); });
 }
 
 CUresult copy_async(const copy_request &asked, CUstream stream) noexcept {
-    return enter([&](driver &cu) { return start(cu, asked, stream, true); });
+    return enter([&](driver &cu) { return start_copy(cu, asked, stream, true); });
 }
 
 } // namespace ferry::softdriver

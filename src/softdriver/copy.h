@@ -29,6 +29,7 @@ struct copy_request {
     place source;
     extent size;
     bool peer = false; // places are judged by their own contexts, not the current one
+    bool reads_at_once = false; // a source on the host, without waiting for the stream
 };
 
 // One end of a checked copy, with all that running it needs.
@@ -50,6 +51,12 @@ struct side {
 
 // Refuses what the driver refuses. `size` must not be empty.
 side resolve(driver &cu, const place &at, const extent &size, bool peer);
+
+// Refuses what start_copy would refuse in an empty stream.
+void check_copy(driver &cu, const copy_request &asked);
+
+// Checks and enqueues; what the caller has to wait for, or null.
+operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream stream, bool asynchronous);
 
 CUresult copy(const copy_request &asked) noexcept; // the forms without Async
 CUresult copy_async(const copy_request &asked, CUstream stream) noexcept;

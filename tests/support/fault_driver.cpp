@@ -58,9 +58,15 @@ void *const thunks[] = {
 #undef FERRY_DRIVER_SYMBOL
 };
 
-entry_state &find(const char *name) {
+// An entry point has a row for each signature that ferry calls.
+template <class Action> void for_each_row(const char *name, Action action) {
+    bool is_known = false;
     for (int row = 0; row < driver_symbol_count; ++row)
-        if (std::strcmp(driver_symbols[row].name, name) == 0) return entries[row];
+        if (std::strcmp(driver_symbols[row].name, name) == 0) {
+            is_known = true;
+            action(entries[row], driver_symbols[row].version);
+        }
+    if (is_known) return;
     std::fprintf(stderr, "no driver entry point %s in driver/symbols.inc\n", name);
     std::abort();
 }
@@ -94,13 +100,16 @@ ferry_options fault_driver::options() const {
 }
 
 void fault_driver::fail(const char *entry, CUresult result, int nth, bool sticky) {
-    entry_state &state = find(entry);
-    state.result = result;
-    state.sticky = sticky;
-    state.calls_until_fault = nth;
+    for_each_row(entry, [&](entry_state &state, int) {
+        state.result = result;
+        state.sticky = sticky;
+        state.calls_until_fault = nth;
+    });
 }
 
-void fault_driver::hide(const char *entry) { find(entry).hidden = true; }
+void fault_driver::hide(const char *entry, int from_version) {
+    for_each_row(entry, [&](entry_state &state, int version) { state.hidden = version >= from_version; });
+}
 
 void fault_driver::heal() {
     for (entry_state &entry : entries) {
@@ -109,7 +118,11 @@ void fault_driver::heal() {
     }
 }
 
-int fault_driver::calls(const char *entry) const { return find(entry).calls; }
+int fault_driver::calls(const char *entry) const {
+    int sum = 0;
+    for_each_row(entry, [&](const entry_state &state, int) { sum += state.calls; });
+    return sum;
+}
 
 int fault_driver::calls_beginning(const char *prefix) const {
     int sum = 0;

@@ -22,8 +22,8 @@ public:
     // From its `nth` call on (counted from here, 1 is the next), `entry` returns `result` without being run: once, or
     // sticky, for ever. CUDA_SUCCESS makes a call that does nothing.
     void fail(const char *entry, CUresult result, int nth = 1, bool sticky = false);
-    // As if the driver lacked the entry point.
-    void hide(const char *entry);
+    // As if the driver lacked the entry point, or its signatures from this version on.
+    void hide(const char *entry, int from_version = 0);
     void heal();
 
     int calls(const char *entry) const;
