@@ -1989,10 +1989,8 @@ TEST_F(driver_test, captures_begin_and_end_once_where_they_began) {
 struct raw_batch {
     std::vector<CUdeviceptr> to, from;
     std::vector<size_t> sizes;
-    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
-                                     .srcLocHint = {},
-                                     .dstLocHint = {},
-                                     .flags = 0};
+    CUmemcpyAttributes attributes = {
+        .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, .srcLocHint = {}, .dstLocHint = {}, .flags = 0};
     size_t first = 0;
 
     void add(CUdeviceptr destination, CUdeviceptr source, size_t size) {

@@ -61,7 +61,8 @@ struct CUarray_st;
 struct CUmipmappedArray_st;
 struct CUmemPoolHandle_st;
 
-/* One opened library. Opaque, as are ferry_pinned_pool and the bytes of ferry_ipc_handle; no other type of ferry is. */
+/* One opened library. Opaque, as are ferry_pinned_pool, ferry_prepared and the bytes of ferry_ipc_handle; no other type of
+ * ferry is. */
 typedef struct ferry_instance ferry_instance;
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -220,6 +221,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *                       of a fill the one where the stream is
  *   OVERFLOW, FLAGS     value: what was given
  *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
+ *   OVERLAP             between two copies of a batch, value: the later one's index; limit: the other's
  *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
  *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
  *   ROUTE               value: FERRY_OBSTACLE_*
@@ -232,7 +234,7 @@ typedef struct ferry_error_info {
     int32_t status; /* as returned */
     int32_t side;   /* FERRY_SIDE_* */
     int32_t field;  /* FERRY_FIELD_* */
-    uint64_t index; /* for calls on many descriptors, which are still to come: always 0 */
+    uint64_t index; /* of the copy or piece, in calls on many; 0 in others, and where no single one is at fault */
     uint64_t limit;
     uint64_t value;
 } ferry_error_info;
@@ -284,7 +286,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             calling thread, and what it returns must stay valid until ferry_close. With it, no library is loaded.
  *             Not used with FERRY_DRIVER_SOFTWARE.
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
- *             the size back. Both or neither. Never called by a copy. The software driver, being a driver,
+ *             the size back. Both or neither. Never called by a copy, and by batches only for more room than
+ *             those before took. The software driver, being a driver,
  *             does not use them.
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
@@ -1967,6 +1970,152 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
  */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                          struct CUstream_st *stream, ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Batches
+ * ------------------------------------------------------------------------------------------------------------ */
+
+#define FERRY_BATCH_CHECK_OVERLAP 1u /* refuse a batch in which a copy writes what another one reads or writes */
+#define FERRY_BATCH_CHANGEABLE 2u    /* of prepared pieces only: ferry_prepared_set_addresses will be called */
+
+/*
+ * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the copies
+ * of a batch have none among themselves and must not overlap, no destination with another's source or destination.
+ * FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without it, what such
+ * a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at both ends are
+ * merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation that it begins in,
+ * but into adjacent memory of the same device (full checks: not even there) or out of a registration of the host's.
+ * The context is found as for ferry_copy, for the first copy that has a device.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until all are complete.
+ * Ownership:     `copies` is read before return. Memory to work in is kept for the next batch, until ferry_close.
+ * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the later
+ *                in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
+ *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
+ * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory); then
+ *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each; and
+ *                cuStreamSynchronize.
+ */
+FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                   uint32_t flags, ferry_error_info *error);
+
+/*
+ * Enqueues a batch on `stream`, any that ferry_copy_async takes: all of it after the work before it there, and complete
+ * for the work after it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async.
+ * Ownership:     `copies` is read before return; the memory it names must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, but where the driver refuses a part of
+ *                it: what comes before that.
+ * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams other
+ *                than the legacy one that are not being captured.
+ */
+FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                         uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * A batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
+ * ferry_copy_bytes. The fastest form for thousands of small pieces.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until all are complete.
+ * Ownership:     the arrays are read before return.
+ * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses are.
+ * Driver:        as ferry_copy_batch.
+ */
+FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
+                                    const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error);
+
+/*
+ * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch_async.
+ * Driver:        as ferry_copy_batch_async.
+ */
+FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
+                                          const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/* A batch that is checked and planned once, and launched as often as wanted. Opaque. */
+typedef struct ferry_prepared ferry_prepared;
+
+/*
+ * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one.
+ * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is read
+ *                before return. The memory that it names must live, and stay what it is, for every launch.
+ * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
+ * Driver:        the look-ups of ferry_copy_batch; cuMemAlloc and cuMemcpy3DAsync for the table.
+ */
+FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                        uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                        ferry_error_info *error);
+
+/*
+ * The same for pieces. With FERRY_BATCH_CHANGEABLE their addresses can be set anew; they are not merged then.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_prepared_create.
+ * Ownership:     as ferry_prepared_create; the arrays are read before return.
+ * Errors:        as ferry_prepared_create. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_CHANGEABLE.
+ * Driver:        as ferry_prepared_create.
+ */
+FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
+                                               const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                               uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                               ferry_error_info *error);
+
+/*
+ * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async would.
+ * On a stream that is being captured it becomes part of the graph; the prepared batch must then live as long as the graph
+ * may run.
+ *
+ * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     as ferry_copy_batch_async.
+ * Errors:        FERRY_ERROR_DEVICE for a stream of another device; FERRY_ERROR_CAPTURE for a changeable one, parts of
+ *                which the graph would hold by their addresses; the driver's own. `error` has no index.
+ * Driver:        as ferry_copy_batch_async, without the look-ups.
+ */
+FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the destinations.
+ * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
+ * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
+ * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
+ * flags given then.
+ *
+ * Thread-safety: safe, but not beside another call on the same prepared batch.
+ * Blocking:      does not wait for the GPU.
+ * Ownership:     the arrays are read before return.
+ * Errors:        as ferry_prepared_create, with the index, and FERRY_ERROR_KIND and _ALIGNMENT for what may not change;
+ *                _UNSUPPORTED if it is not changeable; _CAPTURE on a stream that is being captured. The addresses are the
+ *                old ones then.
+ * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
+ */
+FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
+                                               const uint64_t *sources, struct CUstream_st *stream,
+                                               ferry_error_info *error);
+
+/*
+ * Ends a prepared batch. Launches of it may still be on their way; graphs that hold it may not run any more. NULL is
+ * allowed.
+ *
+ * Thread-safety: not beside another call on the same one.
+ * Blocking:      where there is a table on the device, for the device's running work, as cuMemFree does.
+ * Ownership:     *prepared is gone, whatever is returned.
+ * Errors:        the driver's own, which may be those of earlier work.
+ * Driver:        cuMemFree for the table.
+ */
+FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Explanations

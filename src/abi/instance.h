@@ -1,6 +1,7 @@
 // What an opened library holds.
 #pragma once
 
+#include "abi/batch_job.h"
 #include "base/fork_mark.h"
 #include "base/host.h"
 #include "copy/shape.h"
@@ -9,6 +10,7 @@
 #include "driver/library.h"
 #include "memory/ipc.h"
 #include "memory/pinned.h"
+#include "memory/pinned_pool.h"
 #include "memory/pools.h"
 #include "plan/profiles.h"
 #include "route/peers.h"
@@ -33,6 +35,8 @@ struct ferry_instance {
     ferry::pinned_memory pinned{cu, allocator};
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
+    ferry::pinned_pool tables{cu, contexts, pinned, allocator, {}, 0, 0}; // that kernels read their pieces from
+    ferry::batch_jobs jobs{allocator};
     ferry::fork_mark fork_mark;
 };
 

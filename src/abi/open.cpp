@@ -209,6 +209,7 @@ int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferr
 void ferry_close(ferry_instance *instance) {
     if (!instance) return;
     const allocator memory = instance->allocator;
+    if (!instance->fork_mark.is_in_child()) instance->tables.close();
     [[maybe_unused]] const bool holds_software_driver = instance->holds_software_driver;
     instance->~ferry_instance();
     memory.deallocate(instance, sizeof(ferry_instance));

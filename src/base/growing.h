@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/host.h"
 
@@ -49,6 +50,21 @@ public:
         return true;
     }
     [[nodiscard]] bool append(const Record &record) noexcept { return insert(size_, record); }
+    // There must be room, see reserve.
+    void append_reserved(const Record &record) noexcept { records_[size_++] = record; }
+    // What new ones hold is not defined.
+    [[nodiscard]] bool resize(std::size_t count) noexcept {
+        if (!reserve(count)) return false;
+        size_ = count;
+        return true;
+    }
+    void clear() noexcept { size_ = 0; }
+    // Both must have their memory of one allocator.
+    void swap(growing &other) noexcept {
+        std::swap(records_, other.records_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+    }
 
     void remove(std::size_t at, std::size_t count = 1) noexcept {
         size_ -= count;

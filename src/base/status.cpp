@@ -12,12 +12,12 @@ failure refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::
     return {status, side, field, limit, value};
 }
 
-std::int32_t report(ferry_error_info *error, const failure &what) noexcept {
+std::int32_t report(ferry_error_info *error, const failure &what, std::uint64_t index) noexcept {
     if (!error) return what.status;
     // A zeroed struct is served as the first version's: nobody's can be smaller than that.
     constexpr std::uint32_t first_size = 40, smallest_size = 8; // as plausible_size of base/sized.h
     if (error->struct_size == 0) error->struct_size = first_size;
-    const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, 0, what.limit, what.value};
+    const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, index, what.limit, what.value};
     if (error->struct_size >= sizeof told)
         *error = told;
     else if (error->struct_size >= smallest_size)
@@ -98,6 +98,8 @@ const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t lim
         return "not a multiple of";
     case FERRY_ERROR_DRIVER_TOO_OLD:
         return "at least";
+    case FERRY_ERROR_OVERLAP:
+        return "shares bytes with";
     case FERRY_ERROR_HANDLE:
         return "not version";
     case FERRY_ERROR_PROFILE:

@@ -83,20 +83,6 @@ failure lay_out_end(const ferry_place &place, std::int32_t side, const copy_limi
                : lay_out_linear(place, side, limits, {shape.width, shape.height, shape.depth}, end);
 }
 
-// Everything that is zero in a place without strides, origin and mistakes.
-std::uint64_t unusual(const ferry_place &place) noexcept {
-    return place.row_pitch | place.slice_height | place.x | place.y | place.z | place.reserved[0] | place.reserved[1] |
-           place.reserved[2] | place.reserved[3];
-}
-
-bool is_known_memory(const ferry_place &place, const copy_limits &limits) noexcept {
-    static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE);
-    // FERRY_DEVICE_UNKNOWN, -1, becomes 0 and every other negative number a large one.
-    const bool is_known_device = static_cast<unsigned>(place.device) + 1u <= static_cast<unsigned>(limits.device_count);
-    return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_DEVICE &&
-           (place.kind != FERRY_KIND_DEVICE || is_known_device);
-}
-
 bool lay_out_line(const ferry_place &place, std::uint64_t width, shape_end &end) noexcept {
     end.array = nullptr;
     end.x = end.y = end.z = 0;
@@ -106,13 +92,10 @@ bool lay_out_line(const ferry_place &place, std::uint64_t width, shape_end &end)
     return add(place.address, width - 1, end.span.last);
 }
 
-// Most copies are one line without origin or pitch. A driver call leaves little of ferry in the caches, so what they run
-// through is kept short: all that could be wrong is looked at together, and if anything is, the checks below find what.
+// A driver call leaves little of ferry in the caches, so what most copies run through is kept short; if anything is not
+// plain, the checks below find what.
 bool lay_out_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    const std::uint64_t odd = copy.flags | copy.reserved0 | copy.reserved[0] | copy.reserved[1] | copy.reserved[2] |
-                              copy.reserved[3] | unusual(copy.source) | unusual(copy.destination);
-    if (odd || copy.height > 1 || copy.depth > 1 || copy.width == 0) return false;
-    if (!is_known_memory(copy.source, limits) || !is_known_memory(copy.destination, limits)) return false;
+    if (!is_plain_line(copy, limits)) return false;
     shape.width = copy.width;
     shape.height = shape.depth = 1;
     return lay_out_line(copy.source, copy.width, shape.source) &&

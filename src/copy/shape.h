@@ -36,6 +36,28 @@ struct copy_limits {
 // FERRY_COPY_*, of which no two contradict each other.
 bool are_known_copy_flags(std::uint32_t flags) noexcept;
 
+// Whether a descriptor is one line without origin or pitch, of linear memory, and right as far as it says by itself: what
+// most copies are. All that could be wrong is looked at together, without a branch for each.
+inline bool is_plain_line(const ferry_copy_desc &copy, const copy_limits &limits) noexcept {
+    // Everything that is zero in a place without strides, origin and mistakes.
+    const auto unusual = [](const ferry_place &place) noexcept {
+        return place.row_pitch | place.slice_height | place.x | place.y | place.z | place.reserved[0] |
+               place.reserved[1] | place.reserved[2] | place.reserved[3];
+    };
+    const auto is_known_memory = [&](const ferry_place &place) noexcept {
+        static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE);
+        // FERRY_DEVICE_UNKNOWN, -1, becomes 0 and every other negative number a large one.
+        const bool is_known_device =
+            static_cast<unsigned>(place.device) + 1u <= static_cast<unsigned>(limits.device_count);
+        return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_DEVICE &&
+               (place.kind != FERRY_KIND_DEVICE || is_known_device);
+    };
+    const std::uint64_t odd = copy.flags | copy.reserved0 | copy.reserved[0] | copy.reserved[1] | copy.reserved[2] |
+                              copy.reserved[3] | unusual(copy.source) | unusual(copy.destination);
+    if (odd || copy.height > 1 || copy.depth > 1 || copy.width == 0) return false;
+    return is_known_memory(copy.source) && is_known_memory(copy.destination);
+}
+
 // The first half of the checks: what a descriptor says by itself is wrong whatever the memory is. An empty copy is
 // right, whatever its addresses are.
 failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept;

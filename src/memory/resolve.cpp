@@ -13,19 +13,6 @@ namespace {
 constexpr failure wrong_kind = {FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND};
 constexpr failure wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS};
 
-// Whether the driver's answer fits what the caller stated.
-failure compare(const ferry_place &place, const address_facts &facts) noexcept {
-    const bool is_device_side = facts.kind == memory_kind::device || facts.kind == memory_kind::managed;
-    if (place.kind == FERRY_KIND_HOST && facts.kind == memory_kind::device) return wrong_kind;
-    if (place.kind == FERRY_KIND_DEVICE && facts.kind == memory_kind::pageable) return wrong_address;
-    if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind;
-    if (place.kind == FERRY_KIND_DEVICE && facts.kind == memory_kind::device && place.device != FERRY_DEVICE_UNKNOWN &&
-        place.device != facts.device)
-        return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(facts.device),
-                      static_cast<std::uint64_t>(place.device));
-    return {};
-}
-
 // Host memory may be registered in several ranges, one after the other, with pageable memory between them: the instance
 // knows its registrations. The driver knows nothing of pageable memory, but it knows where memory of its own begins, and
 // the system knows what the process may read: a freed or mistyped address is told from host memory by that.
@@ -57,6 +44,18 @@ failure check_host_span(const driver_table &cu, const address_span &span, const 
 
 } // namespace
 
+failure check_statement(const ferry_place &place, memory_kind kind, int device) noexcept {
+    const bool is_device_side = kind == memory_kind::device || kind == memory_kind::managed;
+    if (place.kind == FERRY_KIND_HOST && kind == memory_kind::device) return wrong_kind;
+    if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::pageable) return wrong_address;
+    if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind;
+    if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::device && place.device != FERRY_DEVICE_UNKNOWN &&
+        place.device != device)
+        return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device),
+                      static_cast<std::uint64_t>(place.device));
+    return {};
+}
+
 failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                    const resolve_options &options, resolved_place &resolved) noexcept {
     address_facts facts;
@@ -68,7 +67,7 @@ failure ask_driver(const driver_table &cu, const ferry_place &place, const addre
         facts.kind = memory_kind::device;
         facts.device = place.device;
     }
-    if (failure failed = compare(place, facts)) return failed;
+    if (failure failed = check_statement(place, facts.kind, facts.device)) return failed;
     resolved.kind = options.need_reach ? kind_to_context(facts) : facts.kind;
     resolved.device = facts.device;
     resolved.range_start = facts.range_start;

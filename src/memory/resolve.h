@@ -40,6 +40,9 @@ struct address_span {
     std::uint64_t last;
 };
 
+// Whether what the driver told of a linear place fits what the caller stated.
+failure check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
+
 // Asks the driver; part of resolve_place.
 [[gnu::noinline]] failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                                      const resolve_options &options, resolved_place &resolved) noexcept;

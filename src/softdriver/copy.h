@@ -28,7 +28,7 @@ struct copy_request {
     place destination;
     place source;
     extent size;
-    bool peer = false; // places are judged by their own contexts, not the current one
+    bool peer = false;          // places are judged by their own contexts, not the current one
     bool reads_at_once = false; // a source on the host, without waiting for the stream
 };
 

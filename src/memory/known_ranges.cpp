@@ -1,0 +1,69 @@
+#include "memory/known_ranges.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/capture_mode.h"
+
+namespace ferry {
+
+failure known_ranges::begin(const driver_table &cu, int context_device, CUstream stream) noexcept {
+    cu_ = &cu;
+    context_device_ = context_device;
+    stream_ = stream;
+    ranges_.clear();
+    sorted_.clear();
+    std::memset(memo_, 0, sizeof memo_);
+    return ranges_.append({}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
+}
+
+bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noexcept {
+    const place *const after = std::upper_bound(sorted_.begin(), sorted_.end(), address,
+                                                [](std::uint64_t at, const place &one) { return at < one.first; });
+    if (after == sorted_.begin()) return false;
+    index = (after - 1)->index;
+    return ranges_[index].holds(address, 1);
+}
+
+failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
+    address_facts facts;
+    if (failure failed = look_up_address(*cu_, address, ask::everything, facts)) return failed;
+    range.kind = kind_to_context(facts);
+    range.device = facts.device;
+    range.first = facts.range_size ? facts.range_start : address;
+    range.size = facts.range_size ? facts.range_size : bytes;
+    if (range.kind == memory_kind::pageable) {
+        range.size = 0;
+        if (stated_device < 0 || facts.kind != memory_kind::pageable || !is_being_captured(*cu_, stream_)) return {};
+        range = {.first = address, .size = bytes, .kind = memory_kind::device, .device = stated_device};
+        range.is_reached = stated_device == context_device_;
+        return {};
+    }
+    if (range.kind == memory_kind::device) {
+        range.is_reached = range.device == context_device_ || is_within_reach(*cu_, address);
+        return {};
+    }
+    range.is_reached = facts.device_address != 0;
+    range.alias = facts.device_address - address;
+    return {};
+}
+
+failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int stated_device,
+                           std::uint32_t &index) noexcept {
+    if (!search(address, index)) {
+        known_range range;
+        if (failure failed = ask(address, bytes, stated_device, range)) return failed;
+        index = unknown;
+        if (range.size == 0) return {};
+        index = static_cast<std::uint32_t>(ranges_.size());
+        const auto at = std::upper_bound(sorted_.begin(), sorted_.end(), range.first,
+                                         [](std::uint64_t first, const place &one) { return first < one.first; });
+        if (!sorted_.insert(static_cast<std::size_t>(at - sorted_.begin()), {range.first, index}) ||
+            !ranges_.append(range))
+            return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    }
+    memo_[slot_of(address)] = index;
+    return {};
+}
+
+} // namespace ferry

@@ -1,0 +1,66 @@
+// What lies behind the addresses of many copies: the driver is asked once for each allocation, and only for the time of
+// one call, as nothing tells when an allocation ends.
+#pragma once
+
+#include "base/growing.h"
+#include "memory/address.h"
+
+namespace ferry {
+
+struct known_range {
+    std::uint64_t first = 0;
+    std::uint64_t size = 0;  // 0: of the one range that stands for memory the driver does not know
+    std::uint64_t alias = 0; // to an address here, for what a kernel of the context takes (trap 15); wraps around
+    memory_kind kind = memory_kind::pageable;
+    bool is_reached = false; // by kernels of the context
+    int device = -1;         // of device memory
+
+    bool holds(std::uint64_t address, std::uint64_t bytes) const noexcept {
+        const std::uint64_t into = address - first;
+        return into < size && bytes <= size - into;
+    }
+    std::uint64_t room_from(std::uint64_t address) const noexcept { return size - (address - first); }
+};
+
+class known_ranges {
+public:
+    explicit known_ranges(const allocator &memory) noexcept : ranges_(memory), sorted_(memory) {}
+
+    static constexpr std::uint32_t unknown = 0; // the range of what the driver does not know
+
+    // Forgets all, for the context that is current from now on. FERRY_ERROR_OUT_OF_MEMORY.
+    failure begin(const driver_table &cu, int context_device, CUstream stream) noexcept;
+
+    const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
+    std::size_t size() const noexcept { return ranges_.size(); }
+
+    // A guess, which has to be asked whether it holds the address.
+    std::uint32_t guess(std::uint64_t address) const noexcept { return memo_[slot_of(address)]; }
+
+    // The range that holds `address`. Where the driver does not tell how far one goes, it is told for `bytes`; where it does
+    // not know a capture's own memory, `stated_device`, unless that is negative, is believed.
+    failure find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept;
+
+private:
+    // Of 64 KiB: allocations are seldom smaller where there are many pieces, and a slot that two share costs a search.
+    static std::uint32_t slot_of(std::uint64_t address) noexcept {
+        return static_cast<std::uint32_t>((address >> 16) ^ (address >> 26)) % slot_count;
+    }
+    bool search(std::uint64_t address, std::uint32_t &index) const noexcept;
+    failure ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
+
+    struct place {
+        std::uint64_t first;
+        std::uint32_t index;
+    };
+    static constexpr std::uint32_t slot_count = 1024;
+
+    const driver_table *cu_ = nullptr;
+    int context_device_ = -1;
+    CUstream stream_ = nullptr;
+    growing<known_range> ranges_;
+    growing<place> sorted_; // all but the unknown one, by address
+    std::uint32_t memo_[slot_count] = {};
+};
+
+} // namespace ferry

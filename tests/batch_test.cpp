@@ -1,0 +1,931 @@
+// Batches and prepared copies, against a plain reference: every byte that is to be copied, and none beside it; and each
+// line of their contract.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+std::uint64_t at(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+struct piece_batch {
+    std::vector<std::uint64_t> to, from, sizes;
+
+    void add(std::uint64_t destination, std::uint64_t source, std::uint64_t size) {
+        to.push_back(destination);
+        from.push_back(source);
+        sizes.push_back(size);
+    }
+    std::int32_t copy(ferry_instance *instance, std::uint32_t flags = 0, ferry_error_info *error = nullptr) const {
+        return ferry_copy_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, error);
+    }
+    std::int32_t copy_async(ferry_instance *instance, CUstream stream, std::uint32_t flags = 0,
+                            ferry_error_info *error = nullptr) const {
+        return ferry_copy_pieces_async(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, stream,
+                                       error);
+    }
+    std::int32_t prepare(ferry_instance *instance, CUstream stream, std::uint32_t flags, ferry_prepared **prepared,
+                         ferry_error_info *error = nullptr) const {
+        return ferry_prepared_create_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, stream,
+                                            prepared, error);
+    }
+};
+
+// Two lines of memory, and pieces from the first to the second that share nothing, in any order and of any alignment.
+struct scattered {
+    scattered(place_kind source_kind, place_kind destination_kind, std::size_t count, std::size_t largest,
+              std::uint64_t seed, int source_device = 0, int destination_device = 0)
+        : source(source_kind, {.width = count * (largest + 3) + 64, .lead = 5}, source_device),
+          destination(destination_kind, {.width = count * (largest + 3) + 64, .lead = 3}, destination_device) {
+        std::mt19937_64 random(seed);
+        source.fill(seed);
+        destination.fill(seed + 1);
+        std::vector<std::size_t> slots(count);
+        for (std::size_t i = 0; i < count; ++i)
+            slots[i] = i;
+        std::shuffle(slots.begin(), slots.end(), random);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint64_t size = random() % 8 == 0 ? random() % 3 : 1 + random() % largest;
+            offsets.push_back(
+                {slots[i] * (largest + 3) + random() % 4, random() % ((count - 1) * (largest + 3)), size});
+            batch.add(destination.address() + offsets[i].to, source.address() + offsets[i].from, size);
+        }
+    }
+    void apply() {
+        for (const auto &one : offsets)
+            if (one.size) reference_copy(source, {.x = one.from}, destination, {.x = one.to}, one.size, 1, 1);
+    }
+    void expect_copied() {
+        apply();
+        EXPECT_TRUE(destination.read() == destination.picture());
+        EXPECT_TRUE(source.read() == source.picture());
+    }
+
+    struct offset {
+        std::uint64_t to, from, size;
+    };
+    test_place source, destination;
+    std::vector<offset> offsets;
+    piece_batch batch;
+};
+
+constexpr place_kind linear_kinds[] = {place_kind::pageable, place_kind::pinned, place_kind::registered,
+                                       place_kind::managed,  place_kind::device, place_kind::pool};
+
+struct batch : ferry_test {
+    void SetUp() override {
+        ferry_test::SetUp();
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    }
+    void TearDown() override {
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        ferry_test::TearDown();
+    }
+    void wait() { ASSERT_OK(raw().cuStreamSynchronize(stream)); }
+    CUstream stream = nullptr;
+};
+
+// ---- Every byte and no other
+
+TEST_F(batch, pieces_between_all_kinds_of_memory_are_copied_and_nothing_beside_them) {
+    std::uint64_t seed = 1;
+    for (const place_kind from : linear_kinds)
+        for (const place_kind to : linear_kinds) {
+            if (!is_supported(from) || !is_supported(to)) continue;
+            for (ferry_instance *const instance : {basic.get(), full.get()})
+                for (const bool is_synchronous : {true, false}) {
+                    SCOPED_TRACE(testing::Message()
+                                 << name_of(from) << " to " << name_of(to) << (is_synchronous ? "" : " on a stream"));
+                    scattered pieces(from, to, 50, 300, seed++);
+                    ferry_error_info error = new_error();
+                    if (is_synchronous) {
+                        ASSERT_OK(pieces.batch.copy(instance, FERRY_BATCH_CHECK_OVERLAP, &error)) << describe(error);
+                    } else {
+                        ASSERT_OK(pieces.batch.copy_async(instance, stream, 0, &error)) << describe(error);
+                        wait();
+                    }
+                    pieces.expect_copied();
+                }
+        }
+}
+
+TEST_F(batch, thousands_of_pieces_of_mixed_sizes_are_copied) {
+    std::uint64_t seed = 100;
+    for (const auto &[from, to] : {std::pair{place_kind::pinned, place_kind::device},
+                                   {place_kind::device, place_kind::pinned},
+                                   {place_kind::device, place_kind::device}}) {
+        SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
+        scattered pieces(from, to, 5000, 600, seed++);
+        ASSERT_OK(pieces.batch.copy_async(basic.get(), stream));
+        wait();
+        pieces.expect_copied();
+    }
+}
+
+TEST_F(batch, pieces_between_two_devices_are_copied) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    std::uint64_t seed = 200;
+    for (const place_kind kind : {place_kind::device, place_kind::pool})
+        for (const auto &[from, to] : {std::pair{0, 1}, {1, 0}, {1, 1}}) {
+            if (!is_supported(kind)) continue;
+            SCOPED_TRACE(testing::Message() << name_of(kind) << " of device " << from << " to " << to);
+            scattered pieces(kind, kind, 40, 500, seed++, from, to);
+            ASSERT_OK(pieces.batch.copy_async(basic.get(), stream));
+            wait();
+            pieces.expect_copied();
+            scattered again(kind, kind, 40, 500, seed++, from, to);
+            ASSERT_OK(again.batch.copy(basic.get()));
+            again.expect_copied();
+        }
+}
+
+// Copies of one, two and three dimensions between memory and arrays of all kinds, each into bands of rows of its own.
+struct mixture {
+    explicit mixture(std::uint64_t seed) : random(seed) {
+        const grid shapes[] = {
+            {.width = 512, .element_size = 4},
+            {.width = 128, .height = 32, .row_pitch = 144, .lead = 8, .element_size = 4},
+            {.width = 64, .height = 16, .depth = 6, .row_pitch = 80, .slice_height = 18, .element_size = 4}};
+        for (const place_kind kind : all_place_kinds)
+            for (const grid &shape : shapes)
+                if (can_be(kind, shape))
+                    for (auto *const list : {&sources, &destinations})
+                        list->push_back(std::make_unique<test_place>(kind, shape));
+        for (const auto &source : sources)
+            source->fill(random());
+        for (const auto &destination : destinations) {
+            destination->fill(random());
+            fill_with_copies_into(*destination);
+        }
+        std::shuffle(copies.begin(), copies.end(), random);
+    }
+
+    std::uint64_t below(std::uint64_t limit) { return limit ? random() % limit : 0; }
+
+    void fill_with_copies_into(test_place &destination) {
+        const grid &to = destination.shape();
+        std::uint64_t y = 0;
+        while (y < to.height) {
+            const std::uint64_t height = 1 + below(std::min<std::uint64_t>(to.height - y, 7));
+            test_place &source = *sources[below(sources.size())];
+            const grid &from = source.shape();
+            const std::uint64_t width = 4 * (1 + below(std::min(to.width, from.width) / 4));
+            const std::uint64_t rows = std::min(height, from.height), depth = std::min(to.depth, from.depth);
+            const box target = {4 * below((to.width - width) / 4 + 1), y, below(to.depth - depth + 1)};
+            const box origin = {4 * below((from.width - width) / 4 + 1), below(from.height - rows + 1),
+                                below(from.depth - depth + 1)};
+            const auto how = [&] { return below(2) ? statement::any : statement::stated; };
+            copies.push_back(
+                describe_copy(source.describe(how(), origin), destination.describe(how(), target), width, rows, depth));
+            reference_copy(source, origin, destination, target, width, rows, depth);
+            y += height;
+        }
+    }
+    void expect_copied() {
+        for (const auto &destination : destinations)
+            EXPECT_TRUE(destination->read() == destination->picture()) << name_of(destination->kind());
+    }
+
+    std::mt19937_64 random;
+    std::vector<std::unique_ptr<test_place>> sources, destinations;
+    std::vector<ferry_copy_desc> copies;
+};
+
+TEST_F(batch, a_mixture_of_all_places_and_shapes_is_as_its_copies_one_by_one) {
+    for (std::uint64_t seed = 1; seed <= 3; ++seed)
+        for (ferry_instance *const instance : {basic.get(), full.get()})
+            for (const bool is_synchronous : {true, false}) {
+                SCOPED_TRACE(testing::Message() << "seed " << seed << (is_synchronous ? "" : " on a stream"));
+                mixture mixed(seed);
+                ferry_error_info error = new_error();
+                if (is_synchronous) {
+                    ASSERT_OK(ferry_copy_batch(instance, mixed.copies.data(), mixed.copies.size(),
+                                               FERRY_BATCH_CHECK_OVERLAP, &error))
+                        << describe(error) << " at " << error.index;
+                } else {
+                    ASSERT_OK(
+                        ferry_copy_batch_async(instance, mixed.copies.data(), mixed.copies.size(), 0, stream, &error))
+                        << describe(error) << " at " << error.index;
+                    wait();
+                }
+                mixed.expect_copied();
+            }
+}
+
+TEST_F(batch, neighbours_that_continue_each_other_become_one_copy) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    test_place source(place_kind::pinned, {.width = 4096}), destination(place_kind::device, {.width = 4096});
+    source.fill(1);
+    destination.fill(2);
+    piece_batch pieces;
+    for (std::uint64_t i = 0; i < 64; ++i)
+        pieces.add(destination.address() + i * 64, source.address() + i * 64, 64);
+    driver.reset_counts();
+    ASSERT_OK(pieces.copy_async(instance.get(), stream));
+    EXPECT_EQ(driver.calls_beginning("cuMemcpy") + driver.calls("cuLaunchKernel"), 1);
+    EXPECT_EQ(driver.calls_beginning("cuMemcpyBatch"), 0);
+    wait();
+    reference_copy(source, {}, destination, {}, 4096, 1, 1);
+    EXPECT_TRUE(destination.read() == destination.picture());
+}
+
+// ---- The contract
+
+TEST_F(batch, an_empty_batch_and_copies_of_nothing_succeed) {
+    test_place device(place_kind::device, {.width = 64});
+    EXPECT_OK(ferry_copy_batch(basic.get(), nullptr, 0, 0, nullptr));
+    EXPECT_OK(ferry_copy_pieces(basic.get(), nullptr, nullptr, nullptr, 0, 0, nullptr));
+    EXPECT_OK(ferry_copy_batch_async(basic.get(), nullptr, 0, 0, stream, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), nullptr, nullptr, nullptr, 0, 0, stream, nullptr));
+    piece_batch pieces;
+    pieces.add(0, 0, 0);
+    pieces.add(1, device.address(), 0);
+    for (ferry_instance *const instance : {basic.get(), full.get()}) {
+        EXPECT_OK(pieces.copy(instance, FERRY_BATCH_CHECK_OVERLAP));
+        EXPECT_OK(pieces.copy_async(instance, stream));
+    }
+    const ferry_copy_desc nothing = {};
+    EXPECT_OK(ferry_copy_batch(basic.get(), &nothing, 1, FERRY_BATCH_CHECK_OVERLAP, nullptr));
+}
+
+TEST_F(batch, null_arrays_and_unknown_flags_are_refused) {
+    ferry_error_info error = new_error();
+    const std::uint64_t one = 1;
+    EXPECT_EQ(ferry_copy_batch(nullptr, nullptr, 0, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_batch(basic.get(), nullptr, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, &one, nullptr, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, nullptr, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, &one, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    for (const std::uint32_t flags : {4u, 0x80000000u, FERRY_BATCH_CHANGEABLE | 0u})
+        expect_refusal(ferry_copy_pieces_async(basic.get(), &one, &one, &one, 0, flags, stream, &error), error,
+                       FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS);
+    expect_refusal(ferry_copy_pieces(basic.get(), &one, &one, &one, UINT64_MAX / 2, 0, &error), error,
+                   FERRY_ERROR_OUT_OF_MEMORY, FERRY_SIDE_NONE, FERRY_FIELD_NONE);
+}
+
+TEST_F(batch, a_bad_piece_is_refused_by_its_index_before_anything_is_enqueued) {
+    test_place device(place_kind::device, {.width = 4096}), host(place_kind::pinned, {.width = 4096});
+    device.fill(1);
+    host.fill(2);
+    const struct {
+        const char *what;
+        std::uint64_t to, from, size;
+        std::int32_t status, side;
+    } bad[] = {
+        {"no source", device.address(), 0, 8, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE},
+        {"no destination", 0, host.address(), 8, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION},
+        {"beyond 64 bits", UINT64_MAX - 3, host.address(), 8, FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT},
+        {"onto itself", device.address(), device.address() + 4, 8, FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION},
+        {"past the destination's end", device.address() + 4090, host.address(), 8, FERRY_ERROR_OUT_OF_BOUNDS,
+         FERRY_SIDE_DESTINATION},
+        {"past the source's end", host.address(), device.address() + 4090, 8, FERRY_ERROR_OUT_OF_BOUNDS,
+         FERRY_SIDE_SOURCE},
+    };
+    for (ferry_instance *const instance : {basic.get(), full.get()})
+        for (const auto &one : bad) {
+            SCOPED_TRACE(one.what);
+            constexpr std::uint64_t index = 37;
+            piece_batch pieces;
+            std::vector<ferry_copy_desc> copies;
+            for (std::uint64_t i = 0; i < 50; ++i) {
+                if (i == index)
+                    pieces.add(one.to, one.from, one.size);
+                else
+                    pieces.add(device.address() + i * 16, host.address() + i * 32, 16);
+                ferry_copy_desc copy = {};
+                copy.source.address = pieces.from[i];
+                copy.destination.address = pieces.to[i];
+                copy.width = pieces.sizes[i];
+                copies.push_back(copy);
+            }
+            for (const bool is_described : {false, true})
+                for (const bool is_synchronous : {false, true}) {
+                    ferry_error_info error = new_error();
+                    const std::int32_t status =
+                        is_described
+                            ? is_synchronous
+                                  ? ferry_copy_batch(instance, copies.data(), copies.size(), 0, &error)
+                                  : ferry_copy_batch_async(instance, copies.data(), copies.size(), 0, stream, &error)
+                        : is_synchronous ? pieces.copy(instance, 0, &error)
+                                         : pieces.copy_async(instance, stream, 0, &error);
+                    EXPECT_STREQ(ferry_status_name(status), ferry_status_name(one.status)) << describe(error);
+                    EXPECT_EQ(error.side, one.side) << describe(error);
+                    EXPECT_EQ(error.index, index);
+                    ferry_prepared *prepared = nullptr;
+                    error = new_error();
+                    EXPECT_EQ(pieces.prepare(instance, stream, 0, &prepared, &error), one.status);
+                    EXPECT_EQ(error.index, index);
+                    EXPECT_EQ(prepared, nullptr);
+                }
+        }
+    wait();
+    EXPECT_TRUE(device.read() == device.picture());
+    EXPECT_TRUE(host.read() == host.picture());
+}
+
+TEST_F(batch, a_bad_descriptor_is_refused_by_its_index_and_field) {
+    const grid shape = {.width = 64, .height = 8, .element_size = 4};
+    test_place device(place_kind::device, shape), host(place_kind::pinned, shape), array(place_kind::array_2d, shape);
+    for (test_place *const place : {&device, &host, &array})
+        place->fill(1);
+    std::vector<ferry_copy_desc> good;
+    for (std::uint64_t y = 0; y < 8; ++y)
+        good.push_back(describe_copy(host.describe(statement::stated, {.y = y}),
+                                     device.describe(statement::stated, {.y = y}), 60));
+    const struct {
+        void (*spoil)(ferry_copy_desc &);
+        std::int32_t status, side, field;
+    } bad[] = {
+        {[](ferry_copy_desc &copy) { copy.flags = 1; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS},
+        {[](ferry_copy_desc &copy) { copy.source.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND},
+        {[](ferry_copy_desc &copy) { copy.destination.device = 99; }, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
+         FERRY_FIELD_DEVICE},
+        {[](ferry_copy_desc &copy) { copy.height = 2, copy.source.row_pitch = 8; }, FERRY_ERROR_PITCH,
+         FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH},
+    };
+    for (const auto &one : bad) {
+        std::vector<ferry_copy_desc> copies = good;
+        one.spoil(copies[5]);
+        ferry_error_info error = new_error();
+        expect_refusal(ferry_copy_batch(basic.get(), copies.data(), copies.size(), 0, &error), error, one.status,
+                       one.side, one.field);
+        EXPECT_EQ(error.index, 5u);
+    }
+    std::vector<ferry_copy_desc> copies = good;
+    copies[6] = describe_copy(host.describe(statement::stated, {.y = 6}),
+                              array.describe(statement::stated, {.x = 8, .y = 6}), 60);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_copy_batch(basic.get(), copies.data(), copies.size(), 0, &error), error,
+                   FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
+    EXPECT_EQ(error.index, 6u);
+    EXPECT_TRUE(device.read() == device.picture());
+}
+
+TEST_F(batch, what_is_stated_is_compared_with_full_checks) {
+    test_place device(place_kind::device, {.width = 256}), host(place_kind::pinned, {.width = 256});
+    std::vector<ferry_copy_desc> copies;
+    for (std::uint64_t i = 0; i < 4; ++i)
+        copies.push_back(describe_copy(host.describe(statement::stated, {.x = 64 * i}),
+                                       device.describe(statement::stated, {.x = 64 * i}), 32));
+    ASSERT_OK(ferry_copy_batch(full.get(), copies.data(), copies.size(), 0, nullptr));
+    copies[2].destination.kind = FERRY_KIND_HOST;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_copy_batch(full.get(), copies.data(), copies.size(), 0, &error), error, FERRY_ERROR_KIND,
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+    EXPECT_EQ(error.index, 2u);
+}
+
+TEST_F(batch, overlap_between_copies_is_found_where_it_is_asked_for) {
+    test_place device(place_kind::device, {.width = 8192}), host(place_kind::pinned, {.width = 8192});
+    device.fill(1);
+    const std::uint64_t to = device.address(), from = host.address();
+    const struct {
+        const char *what;
+        piece_batch pieces;
+        bool is_found;
+        std::uint64_t index, other;
+    } cases[] = {
+        {"two destinations share a byte", {{to, to + 100, to + 15}, {from, from, from}, {16, 16, 16}}, true, 2, 0},
+        {"destinations touch", {{to, to + 16, to + 32}, {from, from, from}, {16, 16, 16}}, false, 0, 0},
+        {"sources may be shared", {{to, to + 64}, {from, from + 1}, {16, 16}}, false, 0, 0},
+        {"a source is another's destination", {{to, to + 64}, {from, to + 15}, {16, 16}}, true, 1, 0},
+        {"… the other way round", {{to + 64, to}, {to + 15, from}, {16, 16}}, true, 1, 0},
+        {"a long one over a short one", {{to + 50, to}, {from, from}, {4, 1000}}, true, 1, 0},
+        {"nothing covers nothing", {{to, to, to + 8}, {from, from, from}, {16, 0, 0}}, false, 0, 0},
+    };
+    for (const auto &one : cases) {
+        SCOPED_TRACE(one.what);
+        ferry_error_info error = new_error();
+        const std::int32_t status = one.pieces.copy(basic.get(), FERRY_BATCH_CHECK_OVERLAP, &error);
+        if (!one.is_found) {
+            EXPECT_OK(status) << describe(error);
+            continue;
+        }
+        expect_refusal(status, error, FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX);
+        EXPECT_EQ(error.index, one.index);
+        EXPECT_EQ(error.value, one.index);
+        EXPECT_EQ(error.limit, one.other);
+        EXPECT_OK(one.pieces.copy(basic.get())) << "nobody asked";
+    }
+}
+
+TEST_F(batch, columns_of_one_image_interleave_without_overlap) {
+    const grid shape = {.width = 64, .height = 16, .row_pitch = 64, .element_size = 4};
+    for (const place_kind kind : {place_kind::device, place_kind::array_2d}) {
+        test_place image(kind, shape), host(place_kind::pinned, shape);
+        host.fill(1);
+        image.fill(2);
+        std::vector<ferry_copy_desc> columns;
+        for (std::uint64_t x = 0; x < 64; x += 8)
+            columns.push_back(describe_copy(host.describe(statement::stated, {.x = x}),
+                                            image.describe(statement::stated, {.x = x}), 8, 16));
+        ferry_error_info error = new_error();
+        ASSERT_OK(ferry_copy_batch(basic.get(), columns.data(), columns.size(), FERRY_BATCH_CHECK_OVERLAP, &error))
+            << describe(error);
+        reference_copy(host, {}, image, {}, 64, 16, 1);
+        EXPECT_TRUE(image.read() == image.picture());
+        columns[5].destination.x -= 4;
+        expect_refusal(ferry_copy_batch(basic.get(), columns.data(), columns.size(), FERRY_BATCH_CHECK_OVERLAP, &error),
+                       error, FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX);
+        EXPECT_EQ(error.index, 5u);
+        EXPECT_EQ(error.limit, 4u);
+    }
+}
+
+TEST_F(batch, all_default_streams_take_batches_with_and_without_a_current_context) {
+    CUcontext const contexts[] = {context, nullptr};
+    std::uint64_t seed = 300;
+    for (CUstream const on : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
+        for (CUcontext const current : contexts) {
+            scattered pieces(place_kind::pinned, place_kind::device, 300, 200, seed++);
+            {
+                const made_current as(current);
+                ASSERT_OK(pieces.batch.copy_async(basic.get(), on));
+                CUcontext after = nullptr;
+                EXPECT_OK(raw().cuCtxGetCurrent(&after));
+                EXPECT_EQ(after, current);
+            }
+            ASSERT_OK(raw().cuCtxSynchronize());
+            pieces.expect_copied();
+        }
+}
+
+TEST_F(batch, a_batch_without_a_context_works_on_the_device_of_its_first_copy_that_has_one) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    scattered pieces(place_kind::pinned, place_kind::pool, 20, 100, 400, 0, 1);
+    {
+        const made_current none(nullptr);
+        ASSERT_OK(pieces.batch.copy(basic.get()));
+    }
+    pieces.expect_copied();
+}
+
+TEST_F(batch, the_batch_starts_after_earlier_work_on_its_stream_and_later_work_after_it) {
+    constexpr std::size_t size = 1 << 16, count = 256;
+    test_place first(place_kind::pinned, {.width = size}), middle(place_kind::device, {.width = size}),
+        last(place_kind::pinned, {.width = size});
+    first.fill(1);
+    middle.fill(2);
+    last.fill(3);
+    piece_batch down;
+    for (std::uint64_t i = 0; i < count; ++i)
+        down.add(last.address() + i * (size / count), middle.address() + (count - 1 - i) * (size / count),
+                 size / count - 1);
+    test_stream on(CU_STREAM_NON_BLOCKING);
+    {
+        gate held(on);
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), first.address(), size, on, nullptr));
+        ASSERT_OK(down.copy_async(basic.get(), on));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), last.address(), size, on, nullptr));
+        EXPECT_TRUE(last.read() == last.picture()) << "nothing has run";
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(on));
+    reference_copy(first, {}, middle, {}, size, 1, 1);
+    for (std::uint64_t i = 0; i < count; ++i)
+        reference_copy(middle, {.x = (count - 1 - i) * (size / count)}, last, {.x = i * (size / count)},
+                       size / count - 1, 1, 1);
+    reference_copy(last, {}, middle, {}, size, 1, 1);
+    EXPECT_TRUE(last.read() == last.picture());
+    EXPECT_TRUE(middle.read() == middle.picture());
+}
+
+TEST_F(batch, the_arrays_are_read_before_return) {
+    scattered pieces(place_kind::pinned, place_kind::device, 1000, 64, 500);
+    {
+        gate held(stream);
+        ASSERT_OK(pieces.batch.copy_async(basic.get(), stream));
+        for (auto *const array : {&pieces.batch.to, &pieces.batch.from, &pieces.batch.sizes})
+            std::fill(array->begin(), array->end(), 0x5555555555555555);
+    }
+    wait();
+    pieces.expect_copied();
+}
+
+// ---- Pieces that no single call takes
+
+TEST_F(batch, pieces_cross_registrations_and_pageable_memory) {
+    constexpr std::uint64_t page = 4096;
+    std::vector<std::byte> memory(8 * page);
+    const std::uint64_t base = (at(memory.data()) + page - 1) / page * page;
+    for (ferry_instance *const instance : {basic.get(), full.get()}) {
+        // Two registrations side by side, then pageable memory.
+        ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base), page, 0));
+        ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base + page), page, 0));
+        test_place device(place_kind::device, {.width = 8 * page});
+        device.fill(1);
+        const std::vector<std::byte> data = random_bytes(4 * page, 2);
+        std::memcpy(reinterpret_cast<void *>(base), data.data(), data.size());
+        piece_batch pieces;
+        pieces.add(device.address() + 5, base + 100, 3 * page);
+        pieces.add(device.address() + 4 * page, base + page - 7, 14);
+        pieces.add(device.address() + 5 * page, base + 3 * page, 64);
+        ferry_error_info error = new_error();
+        EXPECT_OK(pieces.copy(instance, 0, &error)) << describe(error) << " at " << error.index;
+        const std::vector<std::byte> copied = device.read();
+        for (std::size_t i = 0; i < 3; ++i)
+            EXPECT_EQ(0, std::memcmp(copied.data() + (pieces.to[i] - device.address()),
+                                     data.data() + (pieces.from[i] - base), pieces.sizes[i]))
+                << i;
+        EXPECT_OK(ferry_host_unregister(instance, reinterpret_cast<void *>(base)));
+        EXPECT_OK(ferry_host_unregister(instance, reinterpret_cast<void *>(base + page)));
+    }
+}
+
+// ---- Graphs
+
+struct captured_graph {
+    explicit captured_graph(CUstream on) : stream(on) {
+        EXPECT_OK(raw().cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    }
+    ~captured_graph() {
+        if (executable) raw().cuGraphExecDestroy(executable);
+        if (graph) raw().cuGraphDestroy(graph);
+    }
+    void end() {
+        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+        ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+    }
+    void run() {
+        ASSERT_OK(raw().cuGraphLaunch(executable, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+    CUstream stream;
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+};
+
+TEST_F(batch, a_captured_batch_copies_at_every_launch_of_the_graph) {
+    std::uint64_t seed = 600;
+    for (const auto &[from, to] : {std::pair{place_kind::pinned, place_kind::device},
+                                   {place_kind::device, place_kind::pinned},
+                                   {place_kind::device, place_kind::device}})
+        for (const std::size_t count : {3, 400}) {
+            scattered pieces(from, to, count, 100, seed++);
+            captured_graph graph(stream);
+            ASSERT_OK(pieces.batch.copy_async(basic.get(), stream));
+            graph.end();
+            EXPECT_TRUE(pieces.destination.read() == pieces.destination.picture()) << "captured, not run";
+            for (int round = 0; round < 2; ++round) {
+                pieces.source.fill(seed * 10 + static_cast<std::uint64_t>(round));
+                graph.run();
+                pieces.expect_copied();
+            }
+        }
+}
+
+// ---- Prepared
+
+struct prepared_owner {
+    ~prepared_owner() { EXPECT_OK(ferry_prepared_destroy(handle)); }
+    ferry_prepared *handle = nullptr;
+};
+
+TEST_F(batch, a_prepared_batch_is_launched_often_and_on_any_stream_of_its_device) {
+    std::uint64_t seed = 700;
+    test_stream other;
+    for (const place_kind from : linear_kinds)
+        for (const place_kind to : linear_kinds) {
+            if (!is_supported(from) || !is_supported(to)) continue;
+            SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
+            scattered pieces(from, to, 300, 90, seed++);
+            prepared_owner prepared;
+            ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+            for (CUstream const on : {stream, other.handle, CUstream{}, CU_STREAM_PER_THREAD}) {
+                pieces.source.fill(seed++);
+                ASSERT_OK(ferry_prepared_launch(prepared.handle, on, nullptr));
+                ASSERT_OK(raw().cuStreamSynchronize(on));
+                pieces.expect_copied();
+            }
+        }
+}
+
+TEST_F(batch, prepared_descriptors_are_launched_too) {
+    mixture mixed(11);
+    prepared_owner prepared;
+    ASSERT_OK(ferry_prepared_create(basic.get(), mixed.copies.data(), mixed.copies.size(), FERRY_BATCH_CHECK_OVERLAP,
+                                    nullptr, &prepared.handle, nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+    wait();
+    mixed.expect_copied();
+    EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
+              FERRY_ERROR_UNSUPPORTED);
+}
+
+TEST_F(batch, an_empty_prepared_batch_does_nothing) {
+    prepared_owner prepared;
+    ASSERT_OK(ferry_prepared_create(basic.get(), nullptr, 0, 0, stream, &prepared.handle, nullptr));
+    EXPECT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+    EXPECT_OK(ferry_prepared_destroy(nullptr));
+    EXPECT_EQ(ferry_prepared_launch(nullptr, stream, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_prepared_create(basic.get(), nullptr, 0, 0, stream, nullptr, nullptr),
+              FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(batch, a_prepared_batch_is_refused_on_streams_of_another_device) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    scattered pieces(place_kind::pinned, place_kind::device, 10, 90, 750);
+    prepared_owner prepared;
+    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+    const other_device other;
+    const made_current as(other);
+    const test_stream elsewhere;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_prepared_launch(prepared.handle, elsewhere, &error), error, FERRY_ERROR_DEVICE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
+}
+
+TEST_F(batch, launches_may_be_on_their_way_when_a_prepared_batch_ends) {
+    scattered pieces(place_kind::pinned, place_kind::device, 1000, 90, 760);
+    ferry_prepared *prepared = nullptr;
+    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared));
+    for (int i = 0; i < 20; ++i)
+        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+    wait();
+    pieces.expect_copied();
+}
+
+// The pieces of a cache of pages: other pages at every step.
+struct pages {
+    pages(place_kind from, place_kind to, std::size_t count, std::uint64_t seed)
+        : source(from, {.width = count * page}), destination(to, {.width = 2 * count * page}), count(count) {
+        source.fill(seed);
+        destination.fill(seed + 1);
+        shuffle(seed);
+    }
+    void shuffle(std::uint64_t seed) {
+        std::mt19937_64 random(seed);
+        offsets.resize(2 * count);
+        for (std::size_t i = 0; i < 2 * count; ++i)
+            offsets[i] = i * page;
+        std::shuffle(offsets.begin(), offsets.end(), random);
+        batch = {};
+        for (std::size_t i = 0; i < count; ++i)
+            batch.add(destination.address() + offsets[i], source.address() + (count - 1 - i) * page, page - 16);
+    }
+    void expect_copied() {
+        for (std::size_t i = 0; i < count; ++i)
+            reference_copy(source, {.x = (count - 1 - i) * page}, destination, {.x = offsets[i]}, page - 16, 1, 1);
+        EXPECT_TRUE(destination.read() == destination.picture());
+    }
+    static constexpr std::uint64_t page = 128;
+    test_place source, destination;
+    std::size_t count;
+    std::vector<std::uint64_t> offsets;
+    piece_batch batch;
+};
+
+TEST_F(batch, new_addresses_hold_for_the_launches_after_them) {
+    std::uint64_t seed = 800;
+    for (const place_kind from : linear_kinds)
+        for (const place_kind to : linear_kinds) {
+            if (!is_supported(from) || !is_supported(to)) continue;
+            SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
+            pages cache(from, to, 500, seed++);
+            prepared_owner prepared;
+            ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared.handle));
+            for (int step = 0; step < 3; ++step) {
+                ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+                wait();
+                cache.expect_copied();
+                cache.shuffle(seed++);
+                ferry_error_info error = new_error();
+                ASSERT_OK(ferry_prepared_set_addresses(prepared.handle, cache.batch.to.data(), nullptr, stream, &error))
+                    << describe(error);
+            }
+        }
+}
+
+TEST_F(batch, a_graph_of_a_changeable_batch_reads_the_addresses_of_now_or_is_refused) {
+    std::uint64_t seed = 900;
+    for (const auto &[from, to] : {std::pair{place_kind::pinned, place_kind::device},
+                                   {place_kind::device, place_kind::pinned},
+                                   {place_kind::device, place_kind::device}}) {
+        pages cache(from, to, 600, seed++);
+        prepared_owner prepared;
+        ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared.handle));
+        captured_graph graph(stream);
+        const std::int32_t status = ferry_prepared_launch(prepared.handle, stream, nullptr);
+        EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
+                  FERRY_ERROR_CAPTURE);
+        graph.end();
+        if (status == FERRY_ERROR_CAPTURE) continue; // no kernels serve here
+        ASSERT_OK(status);
+        for (int step = 0; step < 3; ++step) {
+            graph.run();
+            cache.expect_copied();
+            cache.shuffle(seed++);
+            ASSERT_OK(ferry_prepared_set_addresses(prepared.handle, cache.batch.to.data(), cache.batch.from.data(),
+                                                   stream, nullptr));
+        }
+    }
+}
+
+TEST_F(batch, a_captured_prepared_batch_copies_at_every_launch_of_the_graph) {
+    std::uint64_t seed = 950;
+    for (const std::size_t count : {5, 700}) {
+        scattered pieces(place_kind::pinned, place_kind::device, count, 100, seed++);
+        prepared_owner prepared;
+        ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+        captured_graph graph(stream);
+        ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+        graph.end();
+        for (int round = 0; round < 2; ++round) {
+            pieces.source.fill(seed++);
+            graph.run();
+            pieces.expect_copied();
+        }
+    }
+}
+
+TEST_F(batch, new_addresses_that_change_more_are_refused_by_their_index_and_the_old_ones_stay) {
+    pages cache(place_kind::pinned, place_kind::device, 300, 970);
+    test_place elsewhere(place_kind::pinned, {.width = 4096});
+    prepared_owner prepared;
+    ASSERT_OK(
+        cache.batch.prepare(basic.get(), stream, FERRY_BATCH_CHANGEABLE | FERRY_BATCH_CHECK_OVERLAP, &prepared.handle));
+    const struct {
+        const char *what;
+        std::uint64_t to;
+        std::int32_t status;
+    } bad[] = {
+        {"other memory", elsewhere.address() / 128 * 128 + 128, FERRY_ERROR_OUT_OF_MEMORY},
+        {"another alignment", cache.batch.to[7] + 1, FERRY_ERROR_ALIGNMENT},
+        {"beyond the end", cache.destination.address() + 2 * 300 * pages::page - 16, FERRY_ERROR_OUT_OF_BOUNDS},
+        {"nothing", 0, FERRY_ERROR_ADDRESS},
+        {"another's destination", cache.batch.to[3], FERRY_ERROR_OVERLAP},
+    };
+    for (const auto &one : bad) {
+        SCOPED_TRACE(one.what);
+        std::vector<std::uint64_t> to = cache.batch.to;
+        to[7] = one.to;
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_prepared_set_addresses(prepared.handle, to.data(), nullptr, stream, &error);
+        if (one.status == FERRY_ERROR_OUT_OF_MEMORY) // pinned to pinned: of another kind, or not even aligned alike
+            EXPECT_TRUE(status == FERRY_ERROR_KIND || status == FERRY_ERROR_ALIGNMENT) << describe(error);
+        else
+            EXPECT_STREQ(ferry_status_name(status), ferry_status_name(one.status)) << describe(error);
+        EXPECT_EQ(error.index, 7u);
+    }
+    ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+    wait();
+    cache.expect_copied();
+}
+
+// ---- Failures and threads
+
+struct counting_allocator {
+    std::atomic<long> live = 0;
+    std::atomic<long> calls = 0;
+    long fail_at = 0; // the n-th call; 0: none
+    static void *allocate(void *self, std::uint64_t size, std::uint64_t alignment) {
+        auto &of = *static_cast<counting_allocator *>(self);
+        if (++of.calls == of.fail_at) return nullptr;
+        ++of.live;
+        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    }
+    static void deallocate(void *self, void *memory, std::uint64_t) {
+        --static_cast<counting_allocator *>(self)->live;
+        std::free(memory);
+    }
+};
+
+TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
+    fault_driver driver(raw_entry_points());
+    counting_allocator memory;
+    ferry_options options = driver.options();
+    options.allocate = counting_allocator::allocate;
+    options.deallocate = counting_allocator::deallocate;
+    options.allocate_user = &memory;
+    scattered up(place_kind::pinned, place_kind::device, 400, 60, 1000),
+        apart(place_kind::pageable, place_kind::device, 4, 60, 1001);
+    piece_batch all = up.batch;
+    for (std::size_t i = 0; i < apart.batch.to.size(); ++i)
+        all.add(apart.batch.to[i], apart.batch.from[i], apart.batch.sizes[i]);
+    const char *const entries[] = {"cuCtxGetCurrent",
+                                   "cuStreamGetCtx",
+                                   "cuPointerGetAttributes",
+                                   "cuMemcpy3DAsync",
+                                   "cuMemcpyBatchAsync",
+                                   "cuLaunchKernel",
+                                   "cuMemAlloc",
+                                   "cuMemFree",
+                                   "cuStreamSynchronize",
+                                   "cuEventRecord",
+                                   "cuStreamCreateWithPriority"};
+    for (const char *const entry : entries)
+        for (int nth = 1; nth <= 3; ++nth) {
+            SCOPED_TRACE(testing::Message() << entry << " fails at its call number " << nth);
+            {
+                const instance_owner instance = open_or_fail(options);
+                driver.fail(entry, CUDA_ERROR_LAUNCH_FAILED, nth, true);
+                const auto expect_told = [](std::int32_t status) {
+                    const bool is_told =
+                        status == FERRY_SUCCESS ||
+                        status == FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_LAUNCH_FAILED);
+                    EXPECT_TRUE(is_told) << ferry_status_name(status);
+                };
+                expect_told(all.copy_async(instance.get(), stream));
+                expect_told(all.copy(instance.get()));
+                ferry_prepared *prepared = nullptr;
+                expect_told(all.prepare(instance.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared));
+                if (prepared) {
+                    expect_told(ferry_prepared_launch(prepared, stream, nullptr));
+                    expect_told(
+                        ferry_prepared_set_addresses(prepared, all.to.data(), all.from.data(), stream, nullptr));
+                    expect_told(ferry_prepared_destroy(prepared));
+                }
+                driver.heal();
+                wait();
+                EXPECT_OK(raw().cuCtxSynchronize());
+                CUcontext current = nullptr;
+                EXPECT_OK(raw().cuCtxGetCurrent(&current));
+                EXPECT_EQ(current, context);
+                ASSERT_OK(all.copy(instance.get())) << "after the failure";
+            }
+            EXPECT_EQ(memory.live, 0);
+        }
+    up.expect_copied();
+    apart.expect_copied();
+}
+
+TEST_F(batch, what_the_driver_refuses_in_a_batch_is_copied_one_by_one) {
+    fault_driver driver(raw_entry_points());
+    driver.hide("cuLaunchKernel");
+    const instance_owner instance = open_or_fail(driver.options());
+    scattered pieces(place_kind::pinned, place_kind::device, 60, 60, 1010);
+    driver.fail("cuMemcpyBatchAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
+    ASSERT_OK(pieces.batch.copy_async(instance.get(), stream));
+    EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), 1);
+    wait();
+    pieces.expect_copied();
+}
+
+TEST_F(batch, want_of_memory_is_reported_and_the_next_batch_works) {
+    counting_allocator memory;
+    ferry_options options = options_under_test();
+    options.allocate = counting_allocator::allocate;
+    options.deallocate = counting_allocator::deallocate;
+    options.allocate_user = &memory;
+    {
+        const instance_owner instance = open_or_fail(options);
+        scattered pieces(place_kind::pinned, place_kind::device, 300, 60, 1020);
+        for (long nth = 1; nth < 12; ++nth) {
+            memory.fail_at = memory.calls + nth;
+            const std::int32_t status = pieces.batch.copy_async(instance.get(), stream, FERRY_BATCH_CHECK_OVERLAP);
+            EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_OUT_OF_MEMORY) << ferry_status_name(status);
+        }
+        memory.fail_at = 0;
+        ASSERT_OK(pieces.batch.copy(instance.get()));
+        wait();
+        pieces.expect_copied();
+    }
+    EXPECT_EQ(memory.live, 0);
+}
+
+TEST_F(batch, threads_copy_batches_at_once) {
+    std::vector<std::thread> threads;
+    for (std::uint64_t thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&, thread] {
+            const made_current as(context);
+            const test_stream own;
+            for (std::uint64_t round = 0; round < 5; ++round) {
+                scattered pieces(place_kind::pinned, place_kind::device, 250, 80, 1100 + 10 * thread + round);
+                ASSERT_OK(pieces.batch.copy_async(basic.get(), own));
+                ASSERT_OK(raw().cuStreamSynchronize(own));
+                pieces.expect_copied();
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+TEST_F(batch, threads_launch_one_prepared_batch_at_once) {
+    scattered pieces(place_kind::device, place_kind::device, 300, 80, 1200);
+    prepared_owner prepared;
+    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&] {
+            const made_current as(context);
+            const test_stream own;
+            for (int round = 0; round < 10; ++round)
+                ASSERT_OK(ferry_prepared_launch(prepared.handle, own, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(own));
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    pieces.expect_copied();
+}
+
+} // namespace
+} // namespace ferry::test
