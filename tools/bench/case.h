@@ -64,6 +64,7 @@ extern const bench_case pinned_pool_case;
 extern const bench_case pool_alloc_case;
 extern const bench_case address_case;
 extern const bench_case ipc_open_case;
+extern const bench_case batch_case;
 
 // What the second process of ipc-open does, which speaks with the first one through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);

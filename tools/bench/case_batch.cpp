@@ -1,0 +1,403 @@
+// batch: thousands of pieces in one call, in 16 allocations at either end, until all have arrived; prepared and not. And
+// what checking and planning costs the calling thread.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+constexpr std::size_t allocations = 16;
+constexpr std::size_t most_pieces = 4096;
+
+struct piece_list {
+    std::vector<std::uint64_t> to, from, sizes;
+    std::vector<CUdeviceptr> raw_to, raw_from; // as the driver's call takes them
+    std::vector<std::size_t> raw_sizes;
+    std::vector<ferry_copy_desc> descriptors;
+    std::size_t bytes = 0;
+
+    std::size_t count() const { return sizes.size(); }
+    void add(std::uint64_t destination, std::uint64_t source, std::size_t size) {
+        to.push_back(destination), from.push_back(source), sizes.push_back(size);
+        raw_to.push_back(destination), raw_from.push_back(source), raw_sizes.push_back(size);
+        ferry_copy_desc copy = {};
+        copy.source.address = source;
+        copy.destination.address = destination;
+        copy.width = size;
+        descriptors.push_back(copy);
+        bytes += size;
+    }
+};
+
+// 16 allocations of one kind, taken for one line of addresses with gaps.
+class spread_memory {
+public:
+    spread_memory(const environment &environment, memory kind, std::size_t part)
+        : environment_(environment), kind_(kind), part_(part) {
+        for (std::size_t i = 0; i < allocations; ++i)
+            if (kind == memory::pinned)
+                pinned_.push_back(allocate_pinned(environment, part));
+            else
+                device_.push_back(allocate_device(environment, part));
+    }
+    std::uint64_t at(std::size_t offset) const { return base(offset / part_) + offset % part_; }
+    std::size_t part() const { return part_; }
+
+    // Fills all of it.
+    void put(const std::vector<std::byte> &bytes) const {
+        for (std::size_t i = 0; i < allocations; ++i)
+            move(base(i), reinterpret_cast<std::uint64_t>(bytes.data() + i * part_));
+    }
+    std::vector<std::byte> get() const {
+        std::vector<std::byte> bytes(allocations * part_);
+        for (std::size_t i = 0; i < allocations; ++i)
+            move(reinterpret_cast<std::uint64_t>(bytes.data() + i * part_), base(i));
+        return bytes;
+    }
+
+private:
+    std::uint64_t base(std::size_t i) const {
+        return kind_ == memory::pinned ? reinterpret_cast<std::uint64_t>(pinned_[i].get()) : device_[i].get();
+    }
+    void move(std::uint64_t to, std::uint64_t from) const {
+        check(environment_.cu.cuMemcpy(to, from, part_), "cuMemcpy");
+        check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
+    }
+
+    const environment &environment_;
+    const memory kind_;
+    const std::size_t part_;
+    std::vector<owned<void *>> pinned_;
+    std::vector<owned<CUdeviceptr>> device_;
+};
+
+struct batch_direction {
+    const char *name;
+    memory source, destination;
+};
+constexpr batch_direction directions[] = {{"H2D", memory::pinned, memory::device},
+                                          {"D2H", memory::device, memory::pinned},
+                                          {"D2D", memory::device, memory::device}};
+
+std::vector<std::size_t> equal_sizes(std::size_t count, std::size_t size) {
+    return std::vector<std::size_t>(count, size);
+}
+
+// As many of each power of two, and so more bytes in large ones.
+std::vector<std::size_t> mixed_sizes(std::size_t bytes) {
+    std::mt19937_64 random(5);
+    std::vector<std::size_t> sizes;
+    for (std::size_t left = bytes; left >= 16;) {
+        const double log_size = 4 + 16.0 * static_cast<double>(random() % 10001) / 10000; // 16 B to 1 MiB
+        const std::size_t size = std::min<std::size_t>(static_cast<std::size_t>(std::exp2(log_size)) / 16 * 16, left);
+        sizes.push_back(size);
+        left -= size;
+    }
+    return sizes;
+}
+
+// The pieces of one row, with their memory: no two are neighbours at both ends.
+class scattered_pieces {
+public:
+    scattered_pieces(const environment &environment, const batch_direction &direction,
+                     const std::vector<std::size_t> &sizes)
+        : source_(environment, direction.source, part_for(sizes)),
+          destination_(environment, direction.destination, part_for(sizes)), data_(allocations * source_.part()) {
+        std::mt19937_64 random(7);
+        for (std::byte &byte : data_)
+            byte = static_cast<std::byte>(random() % 255 + 1);
+        source_.put(data_);
+        const std::vector<std::size_t> from = places(sizes, random), to = places(sizes, random);
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            pieces.add(destination_.at(to[i]), source_.at(from[i]), sizes[i]);
+            moves_.push_back({to[i], from[i], sizes[i]});
+        }
+    }
+
+    void verify(const contender &contender) const {
+        std::vector<std::byte> expected(data_.size());
+        destination_.put(expected);
+        contender.run();
+        for (const move &one : moves_)
+            std::memcpy(expected.data() + one.to, data_.data() + one.from, one.size);
+        if (destination_.get() != expected) fail(std::string(contender.name) + ": a batch went wrong");
+    }
+
+    piece_list pieces;
+
+private:
+    struct move {
+        std::size_t to, from, size;
+    };
+    static std::size_t part_for(const std::vector<std::size_t> &sizes) {
+        const std::size_t bytes = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+        const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
+        return (2 * bytes / allocations + 2 * largest + 4095) / 4096 * 4096;
+    }
+    // In a random order, each followed by as many bytes that nothing is copied to, none across two allocations.
+    std::vector<std::size_t> places(const std::vector<std::size_t> &sizes, std::mt19937_64 &random) const {
+        std::vector<std::size_t> order(sizes.size()), at(sizes.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::shuffle(order.begin(), order.end(), random);
+        std::size_t next = 0;
+        for (const std::size_t i : order) {
+            if (next % source_.part() + sizes[i] > source_.part()) next += source_.part() - next % source_.part();
+            at[i] = next;
+            next += 2 * sizes[i];
+        }
+        return at;
+    }
+
+    spread_memory source_, destination_;
+    std::vector<std::byte> data_;
+    std::vector<move> moves_;
+};
+
+// ---- The contenders
+
+contender raw_loop(const environment &environment, const piece_list &pieces) {
+    return {"loop of cuMemcpyAsync", [&environment, &pieces] {
+                for (std::size_t i = 0; i < pieces.count(); ++i)
+                    check(environment.cu.cuMemcpyAsync(pieces.to[i], pieces.from[i], pieces.sizes[i],
+                                                       environment.stream.get()),
+                          "cuMemcpyAsync");
+                drain(environment);
+            }};
+}
+
+void issue_raw_batch(const environment &environment, piece_list &pieces) {
+    CUmemcpyAttributes attributes = {};
+    attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    std::size_t first = 0;
+    check(environment.cu.cuMemcpyBatchAsync(pieces.raw_to.data(), pieces.raw_from.data(), pieces.raw_sizes.data(),
+                                            pieces.count(), &attributes, &first, 1, environment.stream.get()),
+          "cuMemcpyBatchAsync");
+}
+
+contender raw_batch(const environment &environment, piece_list &pieces) {
+    return {"cuMemcpyBatchAsync", [&] {
+                issue_raw_batch(environment, pieces);
+                drain(environment);
+            }};
+}
+
+void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream) {
+    auto error = sized<ferry_error_info>();
+    check(ferry_copy_pieces_async(ferry, pieces.to.data(), pieces.from.data(), pieces.sizes.data(), pieces.count(), 0,
+                                  stream, &error),
+          "ferry_copy_pieces_async", error);
+}
+
+void issue_descriptors(ferry_instance *ferry, const piece_list &pieces, CUstream stream) {
+    auto error = sized<ferry_error_info>();
+    check(ferry_copy_batch_async(ferry, pieces.descriptors.data(), pieces.count(), 0, stream, &error),
+          "ferry_copy_batch_async", error);
+}
+
+contender ferry_pieces(const environment &environment, const piece_list &pieces) {
+    return {"ferry_copy_pieces_async", [&] {
+                issue_pieces(environment.basic.get(), pieces, environment.stream.get());
+                drain(environment);
+            }};
+}
+
+contender ferry_descriptors(const environment &environment, const piece_list &pieces) {
+    return {"ferry_copy_batch_async", [&] {
+                issue_descriptors(environment.basic.get(), pieces, environment.stream.get());
+                drain(environment);
+            }};
+}
+
+owned<ferry_prepared *> prepare(const environment &environment, const piece_list &pieces, std::uint32_t flags) {
+    auto error = sized<ferry_error_info>();
+    ferry_prepared *prepared = nullptr;
+    check(ferry_prepared_create_pieces(environment.basic.get(), pieces.to.data(), pieces.from.data(),
+                                       pieces.sizes.data(), pieces.count(), flags, environment.stream.get(), &prepared,
+                                       &error),
+          "ferry_prepared_create_pieces", error);
+    return {prepared, [](ferry_prepared *handle) { ferry_prepared_destroy(handle); }};
+}
+
+contender ferry_launch(const environment &environment, ferry_prepared *prepared) {
+    return {"ferry_prepared_launch", [&environment, prepared] {
+                check(ferry_prepared_launch(prepared, environment.stream.get(), nullptr), "ferry_prepared_launch", {});
+                drain(environment);
+            }};
+}
+
+contender ferry_set_and_launch(const environment &environment, ferry_prepared *prepared, const piece_list &pieces) {
+    return {"ferry_prepared_set_addresses", [&environment, prepared, &pieces] {
+                auto error = sized<ferry_error_info>();
+                check(ferry_prepared_set_addresses(prepared, pieces.to.data(), pieces.from.data(),
+                                                   environment.stream.get(), &error),
+                      "ferry_prepared_set_addresses", error);
+                check(ferry_prepared_launch(prepared, environment.stream.get(), nullptr), "ferry_prepared_launch", {});
+                drain(environment);
+            }};
+}
+
+// ---- The rows
+
+struct size_class {
+    std::size_t size;
+    double targets[3], prepared_targets[3]; // of H2D, D2H, D2D
+};
+// 0: none is set.
+constexpr size_class size_classes[] = {
+    {256, {40, 15, 140}, {100, 40, 800}}, {4 << 10, {12, 4.2, 140}, {0, 0, 0}}, {64 << 10, {1.2, 1.2, 60}, {0, 0, 0}}};
+
+std::optional<double> target_of(double ratio) { return ratio > 0 ? std::optional(ratio) : std::nullopt; }
+
+effort effort_of(const session &session) { return session.is_quick ? effort{3, 20, 0.05e9} : effort{10, 200, 1e9}; }
+
+void measure_equal(session &session, const batch_direction &direction, int which, const size_class &of,
+                   std::vector<row> &rows) {
+    const environment &environment = session.environment;
+    const std::size_t count = std::min(most_pieces, session.workspace.largest / (4 * of.size));
+    session.progress.show("batch", direction.name, of.size);
+    scattered_pieces scattered(environment, direction, equal_sizes(count, of.size));
+    piece_list &pieces = scattered.pieces;
+    const owned<ferry_prepared *> fixed = prepare(environment, pieces, 0),
+                                  changeable = prepare(environment, pieces, FERRY_BATCH_CHANGEABLE);
+    struct form {
+        const char *name;
+        contender ferry;
+        double target;
+    };
+    const form forms[] = {
+        {"pieces", ferry_pieces(environment, pieces), of.targets[which]},
+        {"descriptors", ferry_descriptors(environment, pieces), 0},
+        {"prepared", ferry_launch(environment, fixed.get()), of.prepared_targets[which]},
+        {"new addresses", ferry_set_and_launch(environment, changeable.get(), pieces), 0},
+    };
+    std::vector<contender> all = {raw_loop(environment, pieces)};
+    if (environment.cu.cuMemcpyBatchAsync) all.push_back(raw_batch(environment, pieces));
+    const std::size_t raw_count = all.size();
+    for (const form &form : forms)
+        all.push_back(form.ferry);
+    for (const contender &contender : all)
+        scattered.verify(contender);
+    const std::vector<samples> taken = interleave(all, effort_of(session));
+    std::size_t fastest = 0;
+    for (std::size_t i = 1; i < raw_count; ++i)
+        if (summarise(taken[i]).median < summarise(taken[fastest]).median) fastest = i;
+    for (std::size_t i = 0; i < std::size(forms); ++i)
+        rows.push_back({.labels = {direction.name, std::to_string(count) + " x " + size_text(of.size), forms[i].name,
+                                   all[fastest].name},
+                        .bytes = pieces.bytes,
+                        .times = compare(taken[fastest], taken[raw_count + i]),
+                        .target = target_of(forms[i].target)});
+}
+
+// Beside one line of as many bytes.
+void measure_mixed(session &session, const batch_direction &direction, int which, std::vector<row> &rows) {
+    const environment &environment = session.environment;
+    const std::size_t bytes = std::min<std::size_t>(64 << 20, session.workspace.largest / 4);
+    session.progress.show("batch", direction.name, bytes);
+    scattered_pieces scattered(environment, direction, mixed_sizes(bytes));
+    const piece_list &pieces = scattered.pieces;
+    const contender ferry = ferry_pieces(environment, pieces);
+    scattered.verify(ferry);
+    const bench::direction whole = pinned_directions(session.workspace)[static_cast<std::size_t>(which)];
+    const contender pair[] = {{"one cuMemcpy*Async",
+                               [&] {
+                                   raw_copy_async(environment, whole, pieces.bytes, environment.stream.get());
+                                   drain(environment);
+                               }},
+                              ferry};
+    const std::vector<samples> taken = interleave(pair, effort_of(session));
+    rows.push_back(
+        {.labels = {direction.name, std::to_string(pieces.count()) + " of 16 B to 1 MiB", "pieces", pair[0].name},
+         .bytes = pieces.bytes,
+         .times = compare(taken[0], taken[1]),
+         .target = direction.source == direction.destination ? 0.7 : 0.85,
+         .ceiling = ceiling_of(direction.name, session.ceilings)});
+}
+
+// ---- What the calling thread does: everything but the driver's calls that move bytes, which do nothing here.
+
+template <class Function> struct does_nothing;
+template <class... Arguments> struct does_nothing<CUresult(CUDAAPI *)(Arguments...)> {
+    static CUresult CUDAAPI call(Arguments...) { return CUDA_SUCCESS; }
+};
+
+void *get_proc_that_moves_nothing(void *ferry, const char *name, std::int32_t version) {
+    void *const real = ferry_get_proc(static_cast<ferry_instance *>(ferry), name, version);
+    if (!real) return nullptr;
+#define FERRY_MOVES_NOTHING(entry, of_version)                                                                         \
+    if (std::strcmp(name, #entry) == 0 && version == of_version)                                                       \
+        return reinterpret_cast<void *>(&does_nothing<PFN_##entry##_v##of_version>::call);
+    FERRY_MOVES_NOTHING(cuLaunchKernel, 4000)
+    FERRY_MOVES_NOTHING(cuMemcpyBatchAsync, 13000)
+    FERRY_MOVES_NOTHING(cuMemcpyBatchAsync, 12080)
+    FERRY_MOVES_NOTHING(cuMemcpy3DAsync, 3020)
+#undef FERRY_MOVES_NOTHING
+    return real;
+}
+
+void measure_thread(session &session, std::vector<row> &rows) {
+    const environment &environment = session.environment;
+    auto options = sized<ferry_options>();
+    options.driver = FERRY_DRIVER_CUDA;
+    options.get_proc = get_proc_that_moves_nothing;
+    options.get_proc_user = environment.basic.get();
+    const instance idle = open_ferry(options);
+    constexpr std::size_t size = 256;
+    const std::size_t count = std::min(most_pieces, session.workspace.largest / (4 * size));
+    const int calls = static_cast<int>(count);
+    for (int which = 0; which < 3; ++which) {
+        const batch_direction &direction = directions[which];
+        session.progress.show("batch", direction.name, size);
+        scattered_pieces scattered(environment, direction, equal_sizes(count, size));
+        piece_list &pieces = scattered.pieces;
+        const CUstream stream = environment.stream.get();
+        const contender all[] = {
+            {"loop of cuMemcpyAsync", raw_loop(environment, pieces).run, calls},
+            {"ferry_copy_pieces_async", [&] { issue_pieces(idle.get(), pieces, stream); }, calls,
+             [&] { drain(environment); }},
+            {"ferry_copy_batch_async", [&] { issue_descriptors(idle.get(), pieces, stream); }, calls,
+             [&] { drain(environment); }},
+        };
+        const std::vector<samples> taken = interleave(all, effort_of(session));
+        const struct {
+            const char *name;
+            double most_ns;
+        } forms[] = {{"pieces", 15}, {"descriptors", 40}};
+        for (std::size_t i = 0; i < std::size(forms); ++i)
+            rows.push_back({.labels = {direction.name, "one of " + std::to_string(count),
+                                       forms[i].name + std::string(", check and plan"), all[0].name},
+                            .bytes = size,
+                            .times = compare(taken[0], taken[1 + i]),
+                            .target = std::nullopt,
+                            .most_ns = forms[i].most_ns});
+    }
+}
+
+case_result run_batch(session &session) {
+    session.environment.need({"cuMemcpyAsync", "cuMemcpy"});
+    case_result result = {.note =
+                              "scattered pieces in 16 allocations at either end, host memory pinned; raw: the faster "
+                              "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
+                              "until all have arrived. Check and plan: per piece, without the launch; raw: with it",
+                          .label_columns = {"copy", "pieces", "form", "raw call"}};
+    measure_thread(session, result.rows);
+    for (int which = 0; which < 3; ++which) {
+        for (const size_class &of : size_classes)
+            measure_equal(session, directions[which], which, of, result.rows);
+        measure_mixed(session, directions[which], which, result.rows);
+    }
+    return result;
+}
+
+} // namespace
+
+const bench_case batch_case = {"batch", "thousands of small pieces in one call, and prepared", run_batch};
+
+} // namespace bench
