@@ -152,6 +152,53 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
+TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_the_second_time) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    constexpr std::uint64_t apart = 64, pieces_of_each = 128;
+    std::vector<std::unique_ptr<test_place>> host, device;
+    for (int i = 0; i < 8; ++i) {
+        host.push_back(std::make_unique<test_place>(place_kind::pinned, grid{.width = apart * pieces_of_each}));
+        device.push_back(std::make_unique<test_place>(place_kind::device, grid{.width = apart * pieces_of_each}));
+    }
+    std::vector<std::uint64_t> to, from, sizes;
+    std::vector<ferry_copy_desc> copies;
+    for (std::uint64_t i = 0; i < 8 * pieces_of_each; ++i) {
+        to.push_back(device[i % 8]->address() + i / 8 * apart);
+        from.push_back(host[i * 5 % 8]->address() + i / 8 * apart);
+        sizes.push_back(apart / 2);
+        ferry_copy_desc copy = {};
+        copy.source.address = from.back();
+        copy.destination.address = to.back();
+        copy.width = sizes.back();
+        copies.push_back(copy);
+    }
+    // What moves bytes does nothing here, for a driver may allocate as it likes.
+    for (const char *const entry :
+         {"cuMemcpy3DAsync", "cuMemcpyBatchAsync", "cuLaunchKernel", "cuEventRecord", "cuEventQuery"})
+        driver.fail(entry, CUDA_SUCCESS, 1, true);
+    for (const bool is_described : {false, true})
+        for (int round = 0; round < 3; ++round) {
+            driver.reset_counts();
+            const long before = allocations;
+            const std::int32_t status =
+                is_described ? ferry_copy_batch_async(instance.get(), copies.data(), copies.size(), 0, stream, nullptr)
+                             : ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(),
+                                                       sizes.size(), 0, stream, nullptr);
+            const long made = allocations - before;
+            ASSERT_OK(status);
+            const int launches = driver.calls("cuLaunchKernel"), batches = driver.calls("cuMemcpyBatchAsync");
+            EXPECT_EQ(launches + batches, 1) << "for all of them";
+            EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
+            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 16 + launches); // and where a kernel's table lies
+            EXPECT_TRUE(made == 0 || round == 0) << "what the first one took is kept";
+        }
+    driver.heal();
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
 TEST_F(costs, opening_a_further_instance_takes_under_10_ms) {
     if (!on_software_driver()) GTEST_SKIP() << "measured by ferry-bench on a GPU";
     double best = 1;

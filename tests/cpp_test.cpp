@@ -1,4 +1,5 @@
 // ferry.hpp: who frees what, whether the bytes that a view names are the ones that travel, and what is refused.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
@@ -1044,6 +1045,70 @@ TEST_F(cpp, a_failure_throws_only_where_asked) {
     const status dead(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
     EXPECT_TRUE(dead.context_is_dead());
     EXPECT_STREQ(dead.name(), "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+// Batches
+
+TEST_F(cpp, batches_take_containers_of_descriptors_and_of_addresses) {
+    std::vector<std::uint32_t> from = volume::numbers(256), to(256), back(256);
+    auto device = device_memory<std::uint32_t>::create(gpu, 0, 256).or_throw();
+    const device_view<std::uint32_t> there = device.view();
+    std::vector<ferry_copy_desc> halves;
+    for (const std::uint64_t first : {std::uint64_t{128}, std::uint64_t{0}})
+        halves.push_back(describe_copy(view_of(from).sub(first, 128), there.sub(first, 128)).or_throw());
+    ASSERT_OK(copy_batch(gpu, halves, FERRY_BATCH_CHECK_OVERLAP));
+    ASSERT_OK(copy_batch_async(gpu, std::span<const ferry_copy_desc>(halves), nullptr));
+
+    std::vector<std::uint64_t> destinations, sources, sizes;
+    for (std::uint64_t i = 0; i < 256; i += 16) {
+        destinations.push_back(reinterpret_cast<std::uintptr_t>(back.data() + (240 - i)));
+        sources.push_back(device.handle() + 4 * i);
+        sizes.push_back(64);
+    }
+    const pieces all(destinations, sources, sizes);
+    ASSERT_OK(copy_pieces(gpu, all));
+    for (std::size_t i = 0; i < 256; ++i)
+        ASSERT_EQ(back[i], from[240 - i / 16 * 16 + i % 16]);
+    std::fill(back.begin(), back.end(), 0);
+    ASSERT_OK(copy_pieces_async(gpu, {destinations.data(), sources.data(), sizes.data(), 16}, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(nullptr));
+    EXPECT_EQ(back[0], from[240]);
+
+    sizes.pop_back();
+    EXPECT_EQ(copy_pieces(gpu, {destinations, sources, sizes}).code(), FERRY_ERROR_INVALID_ARGUMENT);
+    sizes.push_back(1 << 20);
+    const status refused = copy_pieces(gpu, all);
+    EXPECT_EQ(refused.code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(refused.info().index, 15u);
+}
+
+TEST_F(cpp, a_prepared_batch_is_launched_changed_and_ends_with_its_owner) {
+    auto host = pinned_memory<std::uint32_t>::create(gpu, 256).or_throw();
+    auto device = device_memory<std::uint32_t>::create(gpu, 0, 256).or_throw();
+    const std::vector<std::uint32_t> numbers = volume::numbers(256);
+    std::copy(numbers.begin(), numbers.end(), host.data());
+    std::vector<std::uint64_t> destinations, sources;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+        destinations.push_back(device.handle() + 128 * i);
+        sources.push_back(reinterpret_cast<std::uintptr_t>(host.data()) + 128 * (7 - i));
+    }
+    const std::vector<std::uint64_t> sizes(8, 128);
+    prepared batch =
+        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, FERRY_BATCH_CHANGEABLE).or_throw();
+    std::vector<std::uint32_t> back(256);
+    ASSERT_OK(batch.launch(nullptr));
+    ASSERT_OK(copy(gpu, device, back));
+    EXPECT_EQ(back[0], numbers[7 * 32]);
+    std::reverse(sources.begin(), sources.end());
+    ASSERT_OK(batch.set_addresses(nullptr, sources.data(), nullptr));
+    prepared moved = std::move(batch);
+    EXPECT_FALSE(batch);
+    ASSERT_OK(moved.launch(nullptr));
+    ASSERT_OK(copy(gpu, device, back));
+    EXPECT_EQ(back, numbers);
+    const std::vector<ferry_copy_desc> one = {describe_copy(host.view(), device.view()).or_throw()};
+    EXPECT_OK(prepared::create(gpu, one, nullptr).or_throw().launch(nullptr));
+    EXPECT_EQ(prepared::create(gpu, one, nullptr, 8).why().code(), FERRY_ERROR_FLAGS);
 }
 
 } // namespace

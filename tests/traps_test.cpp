@@ -11,6 +11,7 @@
 #include "route/kernel_route.h"
 #include "support/alias_driver.h"
 #include "support/fault_driver.h"
+#include "support/gate.h"
 #include "support/second_process.h"
 #include "support/test_place.h"
 
@@ -117,6 +118,95 @@ TEST_F(trap, trap_3_the_call_that_names_contexts_is_taken_exactly_when_an_end_is
     EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), 1);
     ASSERT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(far.read(), first.picture());
+}
+
+// 4: the batch calls have an argument more in 12.8 than in 13.0, and a driver of 12.8 that is asked for 13.0 may answer with
+// its own: ferry calls the signature of the driver's own version. They refuse the legacy stream and sizes of 0.
+class driver_of_12_8 : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        if (!raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batches";
+        ferry_options options = driver.options();
+        inner = options.get_proc;
+        options.get_proc = [](void *, const char *name, int version) -> void * {
+            const std::string entry = name;
+            if (entry == "cuDriverGetVersion") return reinterpret_cast<void *>(&tell_version);
+            if (entry == "cuLaunchKernel") return nullptr; // or batches would go that way
+            const bool has_changed = entry == "cuMemcpyBatchAsync" || entry == "cuMemcpy3DBatchAsync";
+            return inner(nullptr, name, has_changed ? 12080 : version);
+        };
+        old = open_or_fail(options);
+    }
+    static CUresult CUDAAPI tell_version(int *version) { return *version = 12080, CUDA_SUCCESS; }
+    static inline void *(*inner)(void *, const char *, int) = nullptr;
+    fault_driver driver{raw_entry_points()};
+    instance_owner old;
+};
+
+TEST_F(driver_of_12_8, trap_4_batches_are_called_by_the_drivers_own_signature_and_never_with_what_they_refuse) {
+    constexpr std::uint64_t count = 100, apart = 64;
+    test_place source(place_kind::pinned, {.width = count * apart}),
+        destination(place_kind::device, {.width = count * apart});
+    source.fill(1);
+    destination.fill(2);
+    std::vector<std::uint64_t> to, from, sizes;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        to.push_back(i % 10 == 3 ? 0 : destination.address() + i * apart);
+        from.push_back(source.address() + i * apart);
+        sizes.push_back(i % 10 == 3 ? 0 : apart / 2);
+        if (sizes[i]) reference_copy(source, {.x = i * apart}, destination, {.x = i * apart}, sizes[i], 1, 1);
+    }
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (CUstream const on : {stream, CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, 0, on, nullptr));
+        const bool is_legacy = on == CUstream{} || on == CU_STREAM_LEGACY;
+        EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), is_legacy ? 0 : 1);
+        ASSERT_OK(raw().cuStreamSynchronize(on));
+        EXPECT_EQ(destination.read(), destination.picture());
+    }
+    // In a capture the copies of a batch call have vanished (rapidsai/rmm issue 2518).
+    driver.reset_counts();
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+    EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), 0);
+    CUgraph graph = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+// 5: with the access order ANY a source may be read before earlier work on the stream has written it.
+TEST_F(driver_of_12_8, trap_5_sources_of_a_batch_are_read_in_the_order_of_the_stream) {
+    constexpr std::uint64_t count = 64, apart = 64;
+    test_place first(place_kind::device, {.width = count * apart}), host(place_kind::pinned, {.width = count * apart}),
+        last(place_kind::device, {.width = count * apart});
+    first.fill(1);
+    host.fill(2);
+    last.fill(3);
+    std::vector<std::uint64_t> to, from;
+    const std::vector<std::uint64_t> sizes(count, apart / 2);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        to.push_back(last.address() + i * apart);
+        from.push_back(host.address() + i * apart);
+    }
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    driver.reset_counts();
+    {
+        gate held(stream);
+        ASSERT_OK(
+            raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(host.address()), first.address(), count * apart, stream));
+        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+    }
+    EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), 1);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    for (std::uint64_t i = 0; i < count; ++i)
+        reference_copy(first, {.x = i * apart}, last, {.x = i * apart}, apart / 2, 1, 1);
+    EXPECT_EQ(last.read(), last.picture());
+    EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
 // 6: the driver takes no copy that leaves the registration it begins in.
@@ -678,6 +768,38 @@ TEST_F(trap, trap_20_kernels_that_the_driver_does_not_take_are_told_as_missing) 
         EXPECT_EQ(kernels.load().status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
     EXPECT_FALSE(kernels.may_serve());
     EXPECT_EQ(driver.calls("cuLibraryLoadData"), 1);
+}
+
+// 21: under a global capture calls that are unsafe beside one break it from any thread: batches of all forms do not.
+TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
+    constexpr std::uint64_t count = 500, apart = 64;
+    test_place source(place_kind::pinned, {.width = count * apart}),
+        destination(place_kind::device, {.width = count * apart});
+    std::vector<std::uint64_t> to, from;
+    const std::vector<std::uint64_t> sizes(count, apart / 2);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        to.push_back(destination.address() + i * apart);
+        from.push_back(source.address() + i * apart);
+    }
+    CUstream captured = nullptr, other = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, other, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, captured, nullptr));
+    EXPECT_OK(ferry_copy_pieces(basic.get(), to.data(), from.data(), sizes.data(), count, 0, nullptr));
+    ferry_prepared *prepared = nullptr;
+    EXPECT_OK(ferry_prepared_create_pieces(basic.get(), to.data(), from.data(), sizes.data(), count,
+                                           FERRY_BATCH_CHANGEABLE, other, &prepared, nullptr));
+    EXPECT_OK(ferry_prepared_launch(prepared, other, nullptr));
+    EXPECT_OK(ferry_prepared_set_addresses(prepared, to.data(), from.data(), other, nullptr));
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(captured, &graph));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_OK(raw().cuStreamSynchronize(other));
+    EXPECT_OK(raw().cuStreamDestroy(captured));
+    EXPECT_OK(raw().cuStreamDestroy(other));
 }
 
 // 22: a sticky error kills the context: reported as that, the number unchanged, no retry behind the caller's back.

@@ -1385,6 +1385,85 @@ status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *s
     return done.ok() ? detail::told_by(ferry_copy_async, instance, &desc, stream) : done;
 }
 
+// Pieces for copy_pieces() and prepared: containers or spans of destinations, sources and sizes, all std::uint64_t, which
+// must outlive the call. Of unequal lengths they are refused with FERRY_ERROR_INVALID_ARGUMENT.
+struct pieces {
+    pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t how_many) noexcept
+        : destinations(to), sources(from), sizes(of), count(how_many) {}
+    template <class To, class From, class Sizes>
+    pieces(const To &to, const From &from, const Sizes &of) noexcept
+        : destinations(to.data()), sources(from.data()), sizes(of.data()), count(of.size()) {
+        if (to.size() != of.size() || from.size() != of.size()) destinations = nullptr, count = 1;
+    }
+    const std::uint64_t *destinations, *sources, *sizes;
+    std::uint64_t count;
+};
+
+// ferry_copy_batch: a container or span of descriptors, such as describe_copy() makes. `flags` are FERRY_BATCH_*; a
+// refusal's info().index says which copy it is about.
+template <class Copies>
+status copy_batch(ferry_instance *instance, const Copies &copies, std::uint32_t flags = 0) noexcept {
+    return detail::told_by(ferry_copy_batch, instance, copies.data(), copies.size(), flags);
+}
+
+// ferry_copy_batch_async.
+template <class Copies>
+status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
+                        std::uint32_t flags = 0) noexcept {
+    return detail::told_by(ferry_copy_batch_async, instance, copies.data(), copies.size(), flags, stream);
+}
+
+// ferry_copy_pieces.
+inline status copy_pieces(ferry_instance *instance, const pieces &all, std::uint32_t flags = 0) noexcept {
+    return detail::told_by(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes, all.count, flags);
+}
+
+// ferry_copy_pieces_async.
+inline status copy_pieces_async(ferry_instance *instance, const pieces &all, CUstream_st *stream,
+                                std::uint32_t flags = 0) noexcept {
+    return detail::told_by(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes, all.count,
+                           flags, stream);
+}
+
+namespace detail {
+
+inline std::int32_t destroy_prepared(ferry_instance *, ferry_prepared *prepared) noexcept {
+    return ferry_prepared_destroy(prepared);
+}
+
+} // namespace detail
+
+// ferry_prepared_create and ferry_prepared_create_pieces: a batch that is checked and planned once and launched as often
+// as wanted. It must outlive the graphs that it was captured into.
+class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared> {
+public:
+    using owner::owner;
+    template <class Copies>
+    static result<prepared> create(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
+                                   std::uint32_t flags = 0) noexcept {
+        ferry_prepared *const none = nullptr;
+        return detail::own<prepared>(instance, detail::fetch_told(none, ferry_prepared_create, instance, copies.data(),
+                                                                  copies.size(), flags, stream));
+    }
+    static result<prepared> create(ferry_instance *instance, const pieces &all, CUstream_st *stream,
+                                   std::uint32_t flags = 0) noexcept {
+        ferry_prepared *const none = nullptr;
+        return detail::own<prepared>(instance,
+                                     detail::fetch_told(none, ferry_prepared_create_pieces, instance, all.destinations,
+                                                        all.sources, all.sizes, all.count, flags, stream));
+    }
+    operator ferry_prepared *() const noexcept { return handle_; }
+
+    status launch(CUstream_st *stream) const noexcept {
+        return detail::told_by(ferry_prepared_launch, handle_, stream);
+    }
+    // Of one made of pieces with FERRY_BATCH_CHANGEABLE: as many addresses; NULL keeps what there is.
+    status set_addresses(const std::uint64_t *destinations, const std::uint64_t *sources,
+                         CUstream_st *stream) const noexcept {
+        return detail::told_by(ferry_prepared_set_addresses, handle_, destinations, sources, stream);
+    }
+};
+
 // ferry_explain: what copy() would do, without doing it.
 template <class From, class To, detail::if_copyable<From, To> = 0>
 result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to) noexcept {
