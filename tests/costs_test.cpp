@@ -152,7 +152,7 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_the_second_time) {
+TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_once_it_is_warm) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     CUstream stream = nullptr;
@@ -180,7 +180,7 @@ TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_the_se
          {"cuMemcpy3DAsync", "cuMemcpyBatchAsync", "cuLaunchKernel", "cuEventRecord", "cuEventQuery"})
         driver.fail(entry, CUDA_SUCCESS, 1, true);
     for (const bool is_described : {false, true})
-        for (int round = 0; round < 3; ++round) {
+        for (int round = 0; round < 6; ++round) {
             driver.reset_counts();
             const long before = allocations;
             const std::int32_t status =
@@ -192,8 +192,9 @@ TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_the_se
             const int launches = driver.calls("cuLaunchKernel"), batches = driver.calls("cuMemcpyBatchAsync");
             EXPECT_EQ(launches + batches, 1) << "for all of them";
             EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
-            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 16 + launches); // and where a kernel's table lies
-            EXPECT_TRUE(made == 0 || round == 0) << "what the first one took is kept";
+            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 8 + 2 * 8 + launches); // and where a kernel's table lies
+            // A few rounds until there is a table for each that may be under way.
+            EXPECT_TRUE(made == 0 || round < 3) << made << " allocations in round " << round;
         }
     driver.heal();
     EXPECT_OK(raw().cuStreamDestroy(stream));

@@ -102,11 +102,12 @@ public:
 
     // Any copy.
     [[gnu::cold, gnu::noinline]] failure add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
-        batch_box box;
+        batch_box box = {};
         shape &shape = box.shape;
         if (failure failed = lay_out(copy, instance_.limits, shape)) return failed;
         if (shape.empty()) return {};
-        if (shape.is_line() && !shape.source.array && !shape.destination.array) {
+        const bool is_line = shape.is_line() && !shape.source.array && !shape.destination.array;
+        if (is_line && !copy.flags) {                              // with the instance's wishes as its group
             ferry_place to = copy.destination, from = copy.source; // without their origins
             to.address = shape.destination.span.first;
             from.address = shape.source.span.first;
@@ -114,13 +115,15 @@ public:
         }
         resolved_ends resolved;
         bool is_for_batches = true;
-        if (failure failed = resolve(copy.source, shape.source, resolved.source, is_for_batches))
+        if (failure failed = resolve(copy.source, shape.source, resolved.source, box.from, is_for_batches))
             return on_side(failed, FERRY_SIDE_SOURCE);
-        if (failure failed = resolve(copy.destination, shape.destination, resolved.destination, is_for_batches))
+        if (failure failed = resolve(copy.destination, shape.destination, resolved.destination, box.to, is_for_batches))
             return on_side(failed, FERRY_SIDE_DESTINATION);
         if (failure failed = look_up_arrays(instance_.cu, copy, resolved)) return failed;
         if (failure failed = settle(resolved, instance_.limits, shape)) return failed;
         const bool is_linear = !shape.source.array && !shape.destination.array;
+        const std::uint32_t flags = copy.flags ? copy.flags : instance_.copy_flags;
+        if (flags) return add_own(flags, box);
         if (shape.is_line() && is_linear && is_for_batches) {
             ferry_place to = copy.destination, from = copy.source;
             to.address = shape.destination.span.first;
@@ -131,6 +134,9 @@ public:
         const std::uint64_t element =
             std::max(resolved.source.array.element_size, resolved.destination.array.element_size);
         box.element = !is_for_batches || on_host ? 0 : is_linear ? 1 : element;
+        const known_ranges &ranges = job_.ranges;
+        box.group = is_linear && is_for_batches ? group_of(ranges[box.from], ranges[box.to], job_.context_device)
+                                                : piece_group::apart;
         return job_.boxes.append(box) ? failure{} : no_memory;
     }
 
@@ -140,6 +146,17 @@ private:
             append_merging(job_.pieces, piece);
         else
             job_.pieces.append_reserved(piece);
+    }
+
+    // One with flags: what they ask for must be possible.
+    failure add_own(std::uint32_t flags, batch_box &box) noexcept {
+        box.way = box_way::own;
+        box.group = piece_group::apart;
+        plan_facts facts = {.context_device = job_.context_device, .form = copy_form::asynchronous};
+        facts.wishes = wishes_of(flags);
+        if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, box.views, box.plan))
+            return failed;
+        return job_.boxes.append(box) ? failure{} : no_memory;
     }
 
     // Finds what lies `done` bytes behind the beginning of a line, and shortens the step to where that ends.
@@ -195,7 +212,7 @@ private:
 
     // The memory of one end of a box.
     failure resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved,
-                    bool &is_for_batches) noexcept {
+                    std::uint32_t &range_index, bool &is_for_batches) noexcept {
         resolved.range_size = 0;
         resolved.array.element_size = 0;
         if (end.array) {
@@ -208,6 +225,7 @@ private:
         const int stated = place.kind == FERRY_KIND_DEVICE ? place.device : -1;
         std::uint32_t index = known_ranges::unknown;
         if (failure failed = job_.ranges.find(end.span.first, bytes, stated, index)) return failed;
+        range_index = index;
         const known_range range = job_.ranges[index];
         resolved.kind = range.kind;
         resolved.device = range.device;
@@ -347,7 +365,7 @@ failure check_batch(ferry_instance &instance, const batch_input &input, bool mer
                     batch_job &job) noexcept {
     job.pieces.clear();
     job.boxes.clear();
-    if (failure failed = job.ranges.begin(instance.cu, job.context_device, stream)) return failed;
+    if (failure failed = job.ranges.begin(instance.cu, job.context.wanted, job.context_device, stream)) return failed;
     batch_checker checker(instance, stream, merges, job);
     if (!checker.has_room_for(input.count)) return no_memory;
     if (failure failed =
@@ -384,7 +402,12 @@ bool plan_groups(const ferry_instance &instance, bool takes_batch_calls, bool ha
         const group_facts &of = job.groups[group];
         batch_plan &plan = job.plans[group];
         plan = {};
-        if (of.count == 0 || group == static_cast<int>(piece_group::apart)) continue;
+        if (of.count == 0) continue;
+        const copy_wishes wishes = wishes_of(instance.copy_flags);
+        if (group == static_cast<int>(piece_group::apart)) {
+            if (wishes.forced == route_kind::kernel) plan.refused = obstacle::pageable; // or out of reach
+            continue;
+        }
         const bool is_managed = group == static_cast<int>(piece_group::managed);
         const std::uint64_t bits = of.misalignment | 16;
         plan = plan_batch({.direction = direction_of(group),
@@ -396,24 +419,86 @@ bool plan_groups(const ferry_instance &instance, bool takes_batch_calls, bool ha
                                       : has_kernels ? obstacle::none
                                                     : obstacle::not_loaded,
                            .batch_call = batch_call_obstacle(has_line_batches(instance.cu), takes_batch_calls),
+                           .wishes = wishes,
                            .profile = instance.profiles.of(job.context_device)});
         takes_kernels |= plan.way == batch_way::kernel;
     }
     return takes_kernels;
 }
 
-// Boxes that a batch call takes go to the front.
-failure plan_boxes(const ferry_instance &instance, bool takes_batch_calls, batch_job &job) noexcept {
+bool may_be_for_kernels(const batch_box &box) noexcept {
+    return box.way != box_way::own && box.group != piece_group::apart && box.group != piece_group::managed;
+}
+
+// A box that a kernel copies faster by itself goes with the others that do; of the rest all of a group or none.
+void plan_boxes_for_kernels(const ferry_instance &instance, bool takes_batch_calls, bool has_kernels,
+                            batch_job &job) noexcept {
+    plan_facts facts = {.context_device = job.context_device, .form = copy_form::asynchronous};
+    facts.kernels = has_kernels ? obstacle::none : obstacle::not_loaded;
+    facts.source_reach = facts.destination_reach = obstacle::none;
+    facts.wishes = wishes_of(instance.copy_flags);
+    facts.profile = instance.profiles.of(job.context_device);
+    batch_facts rest[piece_groups];
+    std::uint64_t misalignment[piece_groups] = {};
+    for (batch_box &box : job.boxes) {
+        if (box.way == box_way::own) continue;
+        box.way = box_way::call;
+        if (!may_be_for_kernels(box)) continue;
+        const copy_plan alone = plan_copy(box.shape, facts);
+        if (alone.route == route_kind::kernel) {
+            box.way = box_way::kernel;
+            box.blocks = alone.blocks;
+            continue;
+        }
+        const auto group = static_cast<int>(box.group);
+        const std::uint64_t bytes = box.shape.width * box.shape.height * box.shape.depth;
+        ++rest[group].count;
+        rest[group].bytes += bytes;
+        rest[group].largest = std::max(rest[group].largest, bytes);
+        misalignment[group] |= (box.shape.source.span.first ^ box.shape.destination.span.first) |
+                               box.shape.source.row_pitch | box.shape.destination.row_pitch;
+    }
+    for (int group = 0; group < piece_groups; ++group) {
+        if (rest[group].count == 0) continue;
+        const std::uint64_t bits = misalignment[group] | 16;
+        rest[group].direction = direction_of(group);
+        rest[group].are_boxes = true;
+        rest[group].access = static_cast<unsigned>(bits & -bits);
+        rest[group].kernels = facts.kernels;
+        rest[group].batch_call = batch_call_obstacle(has_box_batches(instance.cu), takes_batch_calls);
+        rest[group].wishes = facts.wishes;
+        rest[group].profile = facts.profile;
+        const batch_plan plan = plan_batch(rest[group]);
+        if (plan.way != batch_way::kernel) continue;
+        for (batch_box &box : job.boxes)
+            if (static_cast<int>(box.group) == group && box.way == box_way::call) {
+                box.way = box_way::kernel;
+                box.blocks = plan.blocks;
+            }
+    }
+}
+
+bool takes_kernels(const batch_job &job) noexcept {
+    return std::any_of(job.boxes.begin(), job.boxes.end(),
+                       [](const batch_box &box) { return box.way == box_way::kernel; });
+}
+
+// What is left goes by a batch call, if that takes several.
+failure plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, batch_job &job) noexcept {
     job.operations.clear();
-    if (job.boxes.size() < 2 || !takes_batch_calls || !has_box_batches(instance.cu)) return {};
+    if (!takes_batch_calls || !has_box_batches(instance.cu)) return {};
     if (!job.operations.reserve(job.boxes.size())) return no_memory;
+    batch_box *last = nullptr;
     for (batch_box &box : job.boxes) {
         CUDA_MEMCPY3D_BATCH_OP operation;
-        if (!lower(box.shape, box.element, operation)) continue;
-        std::swap(box, job.boxes[job.operations.size()]);
+        if (box.way != box_way::call || !lower(box.shape, box.element, operation)) continue;
         job.operations.append_reserved(operation);
+        box.way = box_way::batch_call;
+        last = &box;
     }
-    if (job.operations.size() == 1) job.operations.clear();
+    if (job.operations.size() != 1) return {};
+    last->way = box_way::call;
+    job.operations.clear();
     return {};
 }
 
@@ -425,12 +510,18 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
         std::copy_n(ways, piece_groups, job.plans);
     else if (plan_groups(instance, takes_batch_calls, instance.kernels.may_serve(), job) && instance.kernels.load())
         plan_groups(instance, takes_batch_calls, false, job);
+    for (const batch_plan &plan : job.plans)
+        if (plan.refused != obstacle::none)
+            return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
+                    static_cast<std::uint64_t>(plan.refused)};
     job.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
         if (job.plans[group].way == batch_way::batch_call)
             if (!job.lines.append(job.pieces.begin() + job.groups[group].begin, job.groups[group].count))
                 return no_memory;
-    return plan_boxes(instance, takes_batch_calls, job);
+    plan_boxes_for_kernels(instance, takes_batch_calls, instance.kernels.may_serve(), job);
+    if (takes_kernels(job) && instance.kernels.load()) plan_boxes_for_kernels(instance, takes_batch_calls, false, job);
+    return plan_box_calls(instance, takes_batch_calls, job);
 }
 
 // ---- Enqueuing
@@ -511,10 +602,16 @@ private:
         return planned == batch_way::batch_call && !takes_batches_ ? batch_way::calls : planned;
     }
 
+    bool is_called(const batch_box &box) const noexcept {
+        return box.way == box_way::call || (box.way == box_way::batch_call && !takes_batches_) ||
+               (box.way == box_way::own && box.plan.route != route_kind::kernel);
+    }
+
     // What goes by a driver call of its own.
     template <class Action> failure for_each_call(const Action &action) noexcept {
-        for (std::size_t i = takes_batches_ ? job_.operations.size() : 0; i < job_.boxes.size(); ++i)
-            if (failure failed = action(job_.boxes[i].shape)) return failed;
+        for (const batch_box &box : job_.boxes)
+            if (is_called(box))
+                if (failure failed = action(box.shape)) return failed;
         for (int group = 0; group < piece_groups; ++group)
             if (way_of(group) == batch_way::calls)
                 if (failure failed = for_each_piece(group, action)) return failed;
@@ -564,12 +661,64 @@ private:
     }
 
     failure run_boxes() noexcept {
+        for (const batch_box &box : job_.boxes)
+            if (box.way == box_way::own && box.plan.route == route_kind::kernel)
+                if (failure failed =
+                        run_kernel_copy(instance_.cu, instance_.kernels, box.shape, box.plan, box.views, stream_))
+                    return failed;
+        if (failure failed = run_box_calls()) return failed;
+        for (int group = 0; group < piece_groups; ++group)
+            if (failure failed = run_box_kernels(group)) return failed;
+        return {};
+    }
+
+    failure run_box_calls() noexcept {
         if (job_.operations.size() == 0 || !takes_batches_) return {};
         const CUresult result = run_box_batch(instance_.cu, job_.operations.begin(), job_.operations.size(), stream_);
         if (!is_refused(result)) return to_failure(result);
-        for (std::size_t i = 0; i < job_.operations.size(); ++i)
-            if (failure failed = call(job_.boxes[i].shape)) return failed;
+        for (const batch_box &box : job_.boxes)
+            if (box.way == box_way::batch_call)
+                if (failure failed = call(box.shape)) return failed;
         return {};
+    }
+
+    // As many to a launch as the parameters hold; what is too large for that has one of its own.
+    failure run_box_kernels(int group) noexcept {
+        std::uint64_t count = 0, bytes = 0;
+        std::uint32_t blocks = 0;
+        for (const batch_box &box : job_.boxes)
+            if (is_for_kernel(box, group)) {
+                ++count;
+                bytes += box.shape.width * box.shape.height * box.shape.depth;
+                blocks = std::max<std::uint32_t>(blocks, box.blocks);
+            }
+        const team_cut cut = cut_boxes(count, bytes);
+        kernels::box_parameters given;
+        box_packer packer(given.boxes, kernels::most_boxes_in_parameters, cut);
+        const auto launch = [&]() noexcept -> failure {
+            if (packer.empty()) return {};
+            const failure failed = launch_boxes(instance_.cu, instance_.kernels, packer, given, blocks, stream_);
+            packer = box_packer(given.boxes, kernels::most_boxes_in_parameters, cut);
+            return failed;
+        };
+        for (const batch_box &box : job_.boxes) {
+            if (!is_for_kernel(box, group)) continue;
+            const kernel_box one = box_of(box.shape, box.shape.destination.span.first + job_.ranges[box.to].alias,
+                                          box.shape.source.span.first + job_.ranges[box.from].alias);
+            pack_result packed = packer.add(one);
+            if (packed == pack_result::no_room) {
+                if (failure failed = launch()) return failed;
+                packed = packer.add(one);
+            }
+            if (packed != pack_result::added)
+                if (failure failed = launch_strided(instance_.cu, instance_.kernels, one, blocks, stream_))
+                    return failed;
+        }
+        return launch();
+    }
+
+    static bool is_for_kernel(const batch_box &box, int group) noexcept {
+        return box.way == box_way::kernel && static_cast<int>(box.group) == group;
     }
 
     failure run_lines(int group, std::size_t first) noexcept {
@@ -640,6 +789,7 @@ failure enqueue_job(ferry_instance &instance, const batch_job &job, copy_form fo
 
 bool is_single_call(const batch_job &job) noexcept {
     if (job.pieces.size() + job.boxes.size() != 1) return false;
+    if (job.boxes.size() == 1) return job.boxes[0].way == box_way::call;
     return std::none_of(std::begin(job.plans), std::end(job.plans),
                         [](const batch_plan &plan) { return plan.way != batch_way::calls; });
 }

@@ -10,6 +10,7 @@
 #include "plan/batch_plan.h"
 #include "plan/kernel_pieces.h"
 #include "route/batch_calls.h"
+#include "route/kernel_copy.h"
 
 struct ferry_instance;
 
@@ -23,10 +24,24 @@ struct batch_input {
     std::uint32_t flags = 0; // FERRY_BATCH_*
 };
 
-// More than a run of bytes.
+// How a box goes.
+enum class box_way : std::uint8_t {
+    call,       // of its own
+    batch_call, // the job's operations are of these, in order
+    kernel,     // one launch for all of a group
+    own,        // as its flags ask: its plan
+};
+
+// What is more than a run of bytes, or has flags of its own.
 struct batch_box {
     ferry::shape shape;
-    std::uint64_t element; // bytes, the unit of batch calls; 0: not for those
+    std::uint64_t element;  // bytes, the unit of batch calls; 0: not for those
+    std::uint32_t to, from; // the known ranges of linear ends
+    piece_group group;      // apart: not for kernels
+    box_way way;
+    std::uint16_t blocks; // of a kernel
+    copy_plan plan;       // of `own`
+    kernel_views views;
 };
 
 struct batch_job {
@@ -41,7 +56,7 @@ struct batch_job {
     // What check_batch leaves. Not merged, uncut pieces are in the order of those of the input that have a size.
     known_ranges ranges;
     growing<batch_piece> pieces, scratch;
-    growing<batch_box> boxes; // those for batch calls first, once planned
+    growing<batch_box> boxes;
     growing<byte_span> spans;
     std::uint64_t bad_index = 0; // where it has failed
 

@@ -7,8 +7,9 @@
 
 namespace ferry {
 
-failure known_ranges::begin(const driver_table &cu, int context_device, CUstream stream) noexcept {
+failure known_ranges::begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream) noexcept {
     cu_ = &cu;
+    context_ = context;
     context_device_ = context_device;
     stream_ = stream;
     ranges_.clear();
@@ -23,6 +24,16 @@ bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noe
     if (after == sorted_.begin()) return false;
     index = (after - 1)->index;
     return ranges_[index].holds(address, 1);
+}
+
+// Another context's memory on the same device is not mapped in this one.
+bool known_ranges::is_device_memory_reached(std::uint64_t address, int device) const noexcept {
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    CUcontext owner = nullptr; // memory of pools belongs to no context
+    CUdeviceptr seen_at = 0;
+    void *values[] = {&owner, &seen_at};
+    if (cu_->cuPointerGetAttributes(2, attributes, values, address)) return false;
+    return seen_at && (device != context_device_ || !owner || owner == context_);
 }
 
 failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
@@ -40,7 +51,7 @@ failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated
         return {};
     }
     if (range.kind == memory_kind::device) {
-        range.is_reached = range.device == context_device_ || is_within_reach(*cu_, address);
+        range.is_reached = is_device_memory_reached(address, range.device);
         return {};
     }
     range.is_reached = facts.device_address != 0;

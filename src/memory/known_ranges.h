@@ -29,7 +29,7 @@ public:
     static constexpr std::uint32_t unknown = 0; // the range of what the driver does not know
 
     // Forgets all, for the context that is current from now on. FERRY_ERROR_OUT_OF_MEMORY.
-    failure begin(const driver_table &cu, int context_device, CUstream stream) noexcept;
+    failure begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream) noexcept;
 
     const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
     std::size_t size() const noexcept { return ranges_.size(); }
@@ -47,6 +47,7 @@ private:
         return static_cast<std::uint32_t>((address >> 16) ^ (address >> 26)) % slot_count;
     }
     bool search(std::uint64_t address, std::uint32_t &index) const noexcept;
+    bool is_device_memory_reached(std::uint64_t address, int device) const noexcept;
     failure ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
 
     struct place {
@@ -56,6 +57,7 @@ private:
     static constexpr std::uint32_t slot_count = 1024;
 
     const driver_table *cu_ = nullptr;
+    CUcontext context_ = nullptr;
     int context_device_ = -1;
     CUstream stream_ = nullptr;
     growing<known_range> ranges_;
