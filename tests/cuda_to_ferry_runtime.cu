@@ -280,7 +280,7 @@ TEST_F(cuda_runtime_to_ferry, cudaMemcpyAsync_ptsz_takes_the_per_thread_stream) 
         });
 }
 
-TEST_F(cuda_runtime_to_ferry, cudaMemcpyBatchAsync_is_a_loop_of_ferry_copy_bytes_async) {
+TEST_F(cuda_runtime_to_ferry, cudaMemcpyBatchAsync_is_ferry_copy_pieces_async) {
     constexpr std::size_t count = 3, size = 100, apart = 200;
     expect_same(
         memory::pinned, memory::device,
@@ -299,11 +299,13 @@ TEST_F(cuda_runtime_to_ferry, cudaMemcpyBatchAsync_is_a_loop_of_ferry_copy_bytes
             return cudaMemcpyBatchAsync(destinations, sources, sizes, count, &attributes, &first, 1, stream);
         },
         [&](const place &from, const place &to) {
-            std::int32_t status = FERRY_SUCCESS;
-            for (std::size_t i = 0; i < count && !status; ++i)
-                status = ferry_copy_bytes_async(ferry, to.number() + i * apart, from.number() + i * apart, size, stream,
-                                                nullptr);
-            return status;
+            std::uint64_t destinations[count], sources[count], sizes[count];
+            for (std::size_t i = 0; i < count; ++i) {
+                destinations[i] = to.number() + i * apart;
+                sources[i] = from.number() + i * apart;
+                sizes[i] = size;
+            }
+            return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, 0, stream, nullptr);
         });
 }
 
@@ -500,7 +502,7 @@ cudaMemcpy3DOperand operand(const place &at, std::size_t x, std::size_t y, std::
     return made;
 }
 
-TEST_F(cuda_runtime_to_ferry, cudaMemcpy3DBatchAsync_is_a_loop_of_ferry_copy_async) {
+TEST_F(cuda_runtime_to_ferry, cudaMemcpy3DBatchAsync_is_ferry_copy_batch_async) {
     // The box in two: its first slice, and the others.
     const box first = {from_x, from_y, from_z, to_x, to_y, to_z, width, height, 1};
     const box others = {from_x, from_y, from_z + 1, to_x, to_y, to_z + 1, width, height, depth - 1};
@@ -521,8 +523,8 @@ TEST_F(cuda_runtime_to_ferry, cudaMemcpy3DBatchAsync_is_a_loop_of_ferry_copy_asy
                     return cudaMemcpy3DBatchAsync(2, operations, 0, stream);
                 },
                 [&](const place &from, const place &to) {
-                    const std::int32_t status = copy_box_async(from, to, first, stream);
-                    return status ? status : copy_box_async(from, to, others, stream);
+                    const ferry_copy_desc copies[] = {describe(from, to, first), describe(from, to, others)};
+                    return ferry_copy_batch_async(ferry, copies, 2, 0, stream, nullptr);
                 });
 }
 

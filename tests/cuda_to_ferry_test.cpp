@@ -147,6 +147,11 @@ protected:
     }
 
     // ferry's forms.
+    static ferry_copy_desc describe(const job &at) {
+        return describe_copy(at.source.describe(statement::stated, at.from),
+                             at.destination.describe(statement::stated, at.to), at.size.width, at.size.height,
+                             at.size.depth);
+    }
     std::int32_t copy_bytes(const job &at) const {
         const line line = line_of(at);
         return ferry_copy_bytes(basic.get(), line.to, line.from, line.size, nullptr);
@@ -172,11 +177,6 @@ protected:
     CUstream stream = nullptr;
 
 private:
-    static ferry_copy_desc describe(const job &at) {
-        return describe_copy(at.source.describe(statement::stated, at.from),
-                             at.destination.describe(statement::stated, at.to), at.size.width, at.size.height,
-                             at.size.depth);
-    }
 };
 
 // ---- One line between addresses -------------------------------------------------------------------------------
@@ -442,7 +442,7 @@ TEST_F(cuda_to_ferry_peers, cuMemcpy3DPeerAsync_is_ferry_copy_async) {
 
 // ---- Many copies in one call ------------------------------------------------------------------------------------
 
-TEST_F(cuda_to_ferry, cuMemcpyBatchAsync_is_a_loop_of_ferry_copy_bytes_async) {
+TEST_F(cuda_to_ferry, cuMemcpyBatchAsync_is_ferry_copy_pieces_async) {
     FERRY_NEED(cuMemcpyBatchAsync, 13000);
     constexpr std::size_t count = 3, size = 100, apart = 200;
     expect_same_line(
@@ -459,11 +459,10 @@ TEST_F(cuda_to_ferry, cuMemcpyBatchAsync_is_a_loop_of_ferry_copy_bytes_async) {
         },
         [&](const job &job) {
             const line at = line_of(job);
-            std::int32_t status = FERRY_SUCCESS;
-            for (std::size_t i = 0; i < count && !status; ++i)
-                status =
-                    ferry_copy_bytes_async(basic.get(), at.to + i * apart, at.from + i * apart, size, stream, nullptr);
-            return status;
+            std::uint64_t to[count], from[count], sizes[count];
+            for (std::size_t i = 0; i < count; ++i)
+                to[i] = at.to + i * apart, from[i] = at.from + i * apart, sizes[i] = size;
+            return ferry_copy_pieces_async(basic.get(), to, from, sizes, count, 0, stream, nullptr);
         });
 }
 
@@ -483,7 +482,7 @@ CUmemcpy3DOperand operand(const test_place &place, const box &origin, std::size_
     return operand;
 }
 
-TEST_F(cuda_to_ferry, cuMemcpy3DBatchAsync_is_a_loop_of_ferry_copy_async) {
+TEST_F(cuda_to_ferry, cuMemcpy3DBatchAsync_is_ferry_copy_batch_async) {
     FERRY_NEED(cuMemcpy3DBatchAsync, 13000);
     // Two boxes: the upper slices of the one that the other tests copy, and the rest.
     const auto part = [](job at, std::uint64_t first, std::uint64_t depth) {
@@ -510,8 +509,8 @@ TEST_F(cuda_to_ferry, cuMemcpy3DBatchAsync_is_a_loop_of_ferry_copy_async) {
                 return cuMemcpy3DBatchAsync(2, operations, 0, stream);
             },
             [&](const job &whole) {
-                const std::int32_t status = copy_async(part(whole, 0, 2));
-                return status ? status : copy_async(part(whole, 2, depth - 2));
+                const ferry_copy_desc copies[] = {describe(part(whole, 0, 2)), describe(part(whole, 2, depth - 2))};
+                return ferry_copy_batch_async(basic.get(), copies, 2, 0, stream, nullptr);
             });
 }
 

@@ -16,6 +16,8 @@ struct ferry_instance;
 
 namespace ferry {
 
+inline constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
+
 // Descriptors, or arrays of addresses and sizes; which of them is not null.
 struct batch_input {
     const ferry_copy_desc *copies = nullptr;

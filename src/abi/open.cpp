@@ -209,7 +209,8 @@ int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferr
 void ferry_close(ferry_instance *instance) {
     if (!instance) return;
     const allocator memory = instance->allocator;
-    if (!instance->fork_mark.is_in_child()) instance->tables.close();
+    // Without devices no driver was found, and none is asked.
+    if (instance->limits.device_count && !instance->fork_mark.is_in_child()) instance->tables.close();
     [[maybe_unused]] const bool holds_software_driver = instance->holds_software_driver;
     instance->~ferry_instance();
     memory.deallocate(instance, sizeof(ferry_instance));

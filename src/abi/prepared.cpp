@@ -29,8 +29,6 @@ struct ferry_prepared {
 
 namespace {
 
-constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
-
 // ---- The table
 
 bool has_table(const ferry_prepared &prepared, int group) noexcept {

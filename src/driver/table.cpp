@@ -4,19 +4,34 @@
 
 namespace ferry {
 
+namespace {
+
+struct finder {
+    const resolver &from;
+    int newest;
+    bool *found;
+
+    // Not inlined a hundred times.
+    [[gnu::noinline]] void *operator()(const char *name, int version) noexcept {
+        void *const entry = version > newest ? nullptr : from.get_proc(from.user, name, version);
+        *found++ = entry != nullptr;
+        return entry;
+    }
+};
+
+} // namespace
+
 void resolve_table(const resolver &from, driver_table &table, bool (&found)[driver_symbol_count]) noexcept {
     int newest = INT_MAX;
     const auto get_version =
         reinterpret_cast<PFN_cuDriverGetVersion_v2020>(from.get_proc(from.user, "cuDriverGetVersion", 2020));
     if (get_version && get_version(&newest) != CUDA_SUCCESS) newest = INT_MAX;
-    int row = 0;
+    finder find = {from, newest, found};
     // A row's type is the one its version names, so the cast restores what the driver exported.
-    const auto resolve = [&]<class Function>(Function &entry, const char *name, int version) noexcept {
-        entry = version > newest ? nullptr : reinterpret_cast<Function>(from.get_proc(from.user, name, version));
-        found[row++] = entry != nullptr;
-    };
-#define FERRY_DRIVER_SYMBOL(need, name, version) resolve(table.name, #name, version);
-#define FERRY_DRIVER_OLDER_SYMBOL(need, name, version) resolve(table.name##_v##version, #name, version);
+#define FERRY_DRIVER_SYMBOL(need, name, version)                                                                       \
+    table.name = reinterpret_cast<PFN_##name##_v##version>(find(#name, version));
+#define FERRY_DRIVER_OLDER_SYMBOL(need, name, version)                                                                 \
+    table.name##_v##version = reinterpret_cast<PFN_##name##_v##version>(find(#name, version));
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
 }

@@ -1,0 +1,342 @@
+// The first part of a batch: every copy of it is checked, by itself and against the memory, and becomes a piece or a box.
+#include <algorithm>
+
+#include "abi/batch_job.h"
+#include "abi/copy_steps.h"
+#include "base/checked.h"
+
+namespace ferry {
+
+namespace {
+
+// An end of a copy, as the checks walk along it.
+struct line_end {
+    const ferry_place &place;
+    std::int32_t side;
+    std::uint32_t range = known_ranges::unknown;
+
+    int stated_device() const noexcept { return place.kind == FERRY_KIND_DEVICE ? place.device : -1; }
+};
+
+failure refuse_end(const line_end &end, std::uint64_t limit, std::uint64_t beyond) noexcept {
+    return refuse(FERRY_ERROR_OUT_OF_BOUNDS, end.side, FERRY_FIELD_ADDRESS, limit, beyond);
+}
+
+class batch_checker {
+public:
+    batch_checker(ferry_instance &instance, CUstream stream, bool merges, batch_job &job) noexcept
+        : instance_(instance), host_ranges_(instance.pinned.ranges()), stream_(stream), merges_(merges), job_(job) {}
+
+    // Where both ends lie in ranges that are known already and all is right: what most pieces are. There must be room.
+    [[gnu::always_inline]] bool add_plain(std::uint64_t destination, std::uint64_t source,
+                                          std::uint64_t size) noexcept {
+        const known_ranges &ranges = job_.ranges;
+        const std::uint32_t to = ranges.guess(destination), from = ranges.guess(source);
+        const bool overlap = destination - source < size || source - destination < size;
+        if (!ranges[to].holds(destination, size) || !ranges[from].holds(source, size) || overlap) return false;
+        append({destination, source, size, to, from});
+        return true;
+    }
+
+    bool has_room_for(std::uint64_t count) noexcept {
+        return count < SIZE_MAX / sizeof(batch_piece) / 4 && job_.pieces.reserve(job_.pieces.size() + count);
+    }
+
+    // Any line; it is cut where an allocation ends. Leaves room for `following` pieces.
+    [[gnu::cold, gnu::noinline]] failure add_line(const ferry_place &to, const ferry_place &from, std::uint64_t size,
+                                                  std::uint64_t following) noexcept {
+        line_end source = {from, FERRY_SIDE_SOURCE}, destination = {to, FERRY_SIDE_DESTINATION};
+        for (const line_end *const end : {&source, &destination}) {
+            std::uint64_t last = 0;
+            if (!end->place.address) return refuse(FERRY_ERROR_ADDRESS, end->side, FERRY_FIELD_ADDRESS);
+            if (!add(end->place.address, size - 1, last))
+                return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, size);
+        }
+        if (to.address - from.address < size || from.address - to.address < size)
+            return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+        for (std::uint64_t done = 0; done < size;) {
+            std::uint64_t step = size - done;
+            for (line_end *const end : {&source, &destination})
+                if (failure failed = walk(*end, done, size, step)) return failed;
+            if (!has_room_for(following + 1)) return no_memory;
+            append({to.address + done, from.address + done, step, destination.range, source.range});
+            done += step;
+        }
+        return {};
+    }
+
+    // Any copy.
+    [[gnu::cold, gnu::noinline]] failure add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
+        batch_box box = {};
+        shape &shape = box.shape;
+        if (failure failed = lay_out(copy, instance_.limits, shape)) return failed;
+        if (shape.empty()) return {};
+        const bool is_line = shape.is_line() && !shape.source.array && !shape.destination.array;
+        if (is_line && !copy.flags) {                              // with the instance's wishes as its group
+            ferry_place to = copy.destination, from = copy.source; // without their origins
+            to.address = shape.destination.span.first;
+            from.address = shape.source.span.first;
+            return add_line(to, from, shape.width, following);
+        }
+        resolved_ends resolved;
+        bool is_for_batches = true;
+        if (failure failed = resolve(copy.source, shape.source, resolved.source, box.from, is_for_batches))
+            return on_side(failed, FERRY_SIDE_SOURCE);
+        if (failure failed = resolve(copy.destination, shape.destination, resolved.destination, box.to, is_for_batches))
+            return on_side(failed, FERRY_SIDE_DESTINATION);
+        if (failure failed = look_up_arrays(instance_.cu, copy, resolved)) return failed;
+        if (failure failed = settle(resolved, instance_.limits, shape)) return failed;
+        const bool is_linear = !shape.source.array && !shape.destination.array;
+        const std::uint32_t flags = copy.flags ? copy.flags : instance_.copy_flags;
+        if (flags) return add_own(flags, box);
+        if (shape.is_line() && is_linear && is_for_batches) {
+            ferry_place to = copy.destination, from = copy.source;
+            to.address = shape.destination.span.first;
+            from.address = shape.source.span.first;
+            return add_line(to, from, shape.width, following);
+        }
+        const bool on_host = is_host(shape.source.kind) && is_host(shape.destination.kind);
+        const std::uint64_t element =
+            std::max(resolved.source.array.element_size, resolved.destination.array.element_size);
+        box.element = !is_for_batches || on_host ? 0 : is_linear ? 1 : element;
+        const known_ranges &ranges = job_.ranges;
+        box.group = is_linear && is_for_batches ? group_of(ranges[box.from], ranges[box.to], job_.context_device)
+                                                : piece_group::apart;
+        return job_.boxes.append(box) ? failure{} : no_memory;
+    }
+
+private:
+    void append(const batch_piece &piece) noexcept {
+        if (merges_)
+            append_merging(job_.pieces, piece);
+        else
+            job_.pieces.append_reserved(piece);
+    }
+
+    // One with flags: what they ask for must be possible.
+    failure add_own(std::uint32_t flags, batch_box &box) noexcept {
+        box.way = box_way::own;
+        box.group = piece_group::apart;
+        plan_facts facts = {.context_device = job_.context_device, .form = copy_form::asynchronous};
+        facts.wishes = wishes_of(flags);
+        if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, box.views, box.plan))
+            return failed;
+        return job_.boxes.append(box) ? failure{} : no_memory;
+    }
+
+    // Finds what lies `done` bytes behind the beginning of a line, and shortens the step to where that ends.
+    failure walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept {
+        const std::uint64_t address = end.place.address + done, beyond = end.place.address + size;
+        const std::uint32_t before = end.range;
+        if (failure failed = job_.ranges.find(address, size - done, end.stated_device(), end.range))
+            return on_side(failed, end.side);
+        const known_range &range = job_.ranges[end.range];
+        if (done == 0)
+            if (failure failed = check_beginning(end, range, size)) return failed;
+        const bool changes = done != 0 && end.range != before;
+        if (changes && leaves_for_other_memory(before, address, range)) return refuse_end(end, address, beyond);
+        if (range.size) {
+            step = std::min(step, range.room_from(address));
+            return {};
+        }
+        const std::uint64_t border = host_ranges_.next_registration(address);
+        if (border > address) step = std::min(step, border - address);
+        return {};
+    }
+
+    // Memory of a device may go on in memory of the same one, as mapped memory does; registered memory in any host memory.
+    bool leaves_for_other_memory(std::uint32_t before, std::uint64_t address, const known_range &range) const noexcept {
+        const known_range &left = job_.ranges[before];
+        if (left.kind == memory_kind::device || range.kind == memory_kind::device)
+            return left.kind != range.kind || left.device != range.device;
+        host_registration registration;
+        return left.kind == memory_kind::managed ||
+               (left.kind == memory_kind::pinned && !host_ranges_.find_registration(address - 1, registration));
+    }
+
+    failure check_beginning(const line_end &end, const known_range &range, std::uint64_t size) const noexcept {
+        if (!instance_.full_checks) {
+            // Told here, as the driver might tell it in the middle of the batch.
+            const bool is_nothing = end.place.kind == FERRY_KIND_DEVICE && range.kind == memory_kind::pageable;
+            return is_nothing ? refuse(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS) : failure{};
+        }
+        if (range.holds(end.place.address, size))
+            return on_side(check_statement(end.place, range.kind, range.device), end.side);
+        const address_span span = {end.place.address, end.place.address + (size - 1)};
+        resolved_place resolved;
+        if (failure failed = ask_driver(instance_.cu, end.place, span, full_options(), resolved))
+            return on_side(failed, end.side);
+        shape_end whole;
+        whole.span = span;
+        return check_range(whole, end.side, resolved);
+    }
+
+    resolve_options full_options() const noexcept {
+        return {.ranges = &host_ranges_, .full_checks = true, .stream = stream_};
+    }
+
+    // The memory of one end of a box.
+    failure resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved,
+                    std::uint32_t &range_index, bool &is_for_batches) noexcept {
+        resolved.range_size = 0;
+        resolved.array.element_size = 0;
+        if (end.array) {
+            resolved.kind = memory_kind::array;
+            resolved.device = place.device;
+            is_for_batches &= place.device < 0 || place.device == job_.context_device;
+            return {};
+        }
+        const std::uint64_t bytes = end.span.last - end.span.first + 1;
+        const int stated = place.kind == FERRY_KIND_DEVICE ? place.device : -1;
+        std::uint32_t index = known_ranges::unknown;
+        if (failure failed = job_.ranges.find(end.span.first, bytes, stated, index)) return failed;
+        range_index = index;
+        const known_range range = job_.ranges[index];
+        resolved.kind = range.kind;
+        resolved.device = range.device;
+        is_for_batches &= range.is_reached;
+        if (range.holds(end.span.first, bytes))
+            return instance_.full_checks ? check_statement(place, range.kind, range.device) : failure{};
+        is_for_batches = false;
+        if (instance_.full_checks) {
+            const memory_kind kind = resolved.kind; // pageable to this context, and perhaps to no other
+            failure failed = ask_driver(instance_.cu, place, end.span, full_options(), resolved);
+            resolved.kind = kind;
+            return failed;
+        }
+        if (range.kind == memory_kind::pageable)
+            return place.kind == FERRY_KIND_DEVICE ? refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS)
+                                                   : failure{};
+        if (is_host(range.kind) && host_ranges_.end_of_piece(end.span.first)) return {}; // runs in parts
+        bool goes_on = range.kind == memory_kind::device;
+        for (known_range last = range; goes_on && !last.holds(end.span.last, 1);) {
+            if (failure failed = job_.ranges.find(last.first + last.size, 1, -1, index)) return failed;
+            last = job_.ranges[index];
+            goes_on = last.kind == range.kind && last.device == range.device;
+        }
+        if (goes_on) return {};
+        resolved.range_start = range.first;
+        resolved.range_size = range.size;
+        return {};
+    }
+
+    ferry_instance &instance_;
+    const host_ranges &host_ranges_;
+    const CUstream stream_;
+    const bool merges_;
+    batch_job &job_;
+};
+
+failure check_arrays(const batch_input &input, batch_checker &checker, batch_job &job) noexcept {
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        const std::uint64_t size = input.sizes[i];
+        if (size == 0 || checker.add_plain(input.destinations[i], input.sources[i], size)) continue;
+        ferry_place destination = {}, source = {};
+        destination.address = input.destinations[i];
+        source.address = input.sources[i];
+        if (failure failed = checker.add_line(destination, source, size, input.count - i - 1)) {
+            job.bad_index = i;
+            return failed;
+        }
+    }
+    return {};
+}
+
+failure check_descriptors(const ferry_instance &instance, const batch_input &input, batch_checker &checker,
+                          batch_job &job) noexcept {
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        const ferry_copy_desc &copy = input.copies[i];
+        const std::uint64_t following = input.count - i - 1;
+        failure failed;
+        // With full checks what is stated is compared too.
+        if (!is_plain_line(copy, instance.limits))
+            failed = checker.add_copy(copy, following);
+        else if (instance.full_checks || !checker.add_plain(copy.destination.address, copy.source.address, copy.width))
+            failed = checker.add_line(copy.destination, copy.source, copy.width, following);
+        if (failed) {
+            job.bad_index = i;
+            return failed;
+        }
+    }
+    return {};
+}
+
+// Of what has been checked; the shapes are laid out once more, as the pieces know their indices no longer.
+failure check_overlap(const ferry_instance &instance, const batch_input &input, batch_job &job) noexcept {
+    job.spans.clear();
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        shape shape = {};
+        if (input.copies) {
+            if (failure failed = lay_out(input.copies[i], instance.limits, shape)) return failed;
+        } else {
+            shape.width = input.sizes[i];
+            shape.height = shape.depth = 1;
+            shape.destination.span.first = input.destinations[i];
+            shape.source.span.first = input.sources[i];
+        }
+        if (!shape.empty() && !append_spans(shape, i, job.spans)) return no_memory;
+    }
+    const shared_bytes shared = find_shared_bytes(job.spans);
+    if (!shared.found) return {};
+    job.bad_index = shared.index;
+    return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, shared.other, shared.index);
+}
+
+// For the default streams in a thread without a context: the devices of the first copy that has one.
+failure find_first_devices(ferry_instance &instance, const batch_input &input, int (&devices)[2]) noexcept {
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        if ((input.copies ? input.copies[i].width : input.sizes[i]) == 0) continue;
+        for (const bool at_source : {false, true}) {
+            int &device = devices[at_source];
+            ferry_place place = {};
+            if (input.copies)
+                place = at_source ? input.copies[i].source : input.copies[i].destination;
+            else
+                place.address = at_source ? input.sources[i] : input.destinations[i];
+            device = -1;
+            const bool is_stated = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
+            if (is_stated && place.device >= 0 && place.device < instance.limits.device_count)
+                device = place.device;
+            else if (place.kind == FERRY_KIND_ANY || place.kind == FERRY_KIND_DEVICE) {
+                address_facts facts;
+                if (failure failed = look_up_address(instance.cu, place.address, ask::kind_only, facts)) return failed;
+                device = facts.device;
+            }
+        }
+        if (devices[0] >= 0 || devices[1] >= 0) return {};
+    }
+    return {};
+}
+
+} // namespace
+
+failure enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_job &job,
+                        context_scope &scope) noexcept {
+    job.bad_index = 0;
+    int devices[2] = {-1, -1};
+    if (belongs_to_current_context(stream)) {
+        CUcontext current = nullptr;
+        if (CUresult result = instance.cu.cuCtxGetCurrent(&current)) return to_failure(result);
+        if (!current)
+            if (failure failed = find_first_devices(instance, input, devices)) return failed;
+    }
+    if (failure failed = choose_context(instance.cu, instance.contexts, stream, devices[0], devices[1], job.context))
+        return failed;
+    if (failure failed = scope.enter(job.context.wanted, job.context.current)) return failed;
+    return instance.contexts.device_of_current(job.context.wanted, job.context_device);
+}
+
+failure check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
+                    batch_job &job) noexcept {
+    job.pieces.clear();
+    job.boxes.clear();
+    if (failure failed = job.ranges.begin(instance.cu, job.context.wanted, job.context_device, stream)) return failed;
+    batch_checker checker(instance, stream, merges, job);
+    if (!checker.has_room_for(input.count)) return no_memory;
+    if (failure failed =
+            input.copies ? check_descriptors(instance, input, checker, job) : check_arrays(input, checker, job))
+        return failed;
+    return input.flags & FERRY_BATCH_CHECK_OVERLAP ? check_overlap(instance, input, job) : failure{};
+}
+
+} // namespace ferry

@@ -1,0 +1,280 @@
+// The third part of a batch: it is enqueued, what the driver might still refuse first.
+#include <algorithm>
+#include <iterator>
+
+#include "abi/batch_job.h"
+#include "abi/copy_steps.h"
+#include "abi/instance.h"
+#include "route/kernel_route.h"
+
+namespace ferry {
+
+namespace {
+
+shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept {
+    const auto end_of = [&](std::uint64_t address, std::uint32_t range) noexcept {
+        shape_end end = {};
+        end.kind = ranges[range].kind;
+        end.device = ranges[range].device;
+        end.span = {address, address + (piece.size - 1)};
+        end.row_pitch = piece.size;
+        end.slice_height = 1;
+        return end;
+    };
+    return {end_of(piece.source, piece.from), end_of(piece.destination, piece.to), piece.size, 1, 1};
+}
+
+constexpr failure too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any memory holds
+
+bool pack(const known_ranges &ranges, const batch_piece &piece, piece_packer &packed) noexcept {
+    return packed.add(piece.destination + ranges[piece.to].alias, piece.source + ranges[piece.from].alias, piece.size);
+}
+
+} // namespace
+
+failure free_table(ferry_instance &instance, CUstream stream, void *table) noexcept {
+    if (!instance.tables.free_on(stream, table)) return {};
+    const CUresult passed = instance.cu.cuStreamSynchronize(stream);
+    instance.tables.free(table);
+    return to_failure(passed);
+}
+
+std::uint64_t records_of(const group_facts &group) noexcept {
+    return group.count + group.bytes / piece_packer::largest_record;
+}
+
+bool pack_group(const batch_job &job, int group, piece_packer &packed) noexcept {
+    const batch_piece *const first = job.pieces.begin() + job.groups[group].begin;
+    return std::all_of(first, first + job.groups[group].count,
+                       [&](const batch_piece &piece) { return pack(job.ranges, piece, packed); });
+}
+
+namespace {
+
+class batch_runner {
+public:
+    batch_runner(ferry_instance &instance, const batch_job &job, copy_form form, const launch_site &site) noexcept
+        : instance_(instance), job_(job), form_(form), site_(site), stream_(site.stream),
+          takes_batches_(takes_batch_calls(site.stream, site.is_captured)) {}
+
+    failure run() noexcept {
+        if (site_.is_captured)
+            if (failure failed = for_each_call([&](const shape &shape) noexcept { return try_capture(shape); }))
+                return failed;
+        if (failure failed = for_each_call([&](const shape &shape) noexcept { return call(shape); })) return failed;
+        if (failure failed = run_boxes()) return failed;
+        std::size_t first_line = 0;
+        for (int group = 0; group < piece_groups; ++group) {
+            const std::size_t count = job_.groups[group].count;
+            if (count == 0) continue;
+            failure failed;
+            if (way_of(group) == batch_way::batch_call) {
+                failed = run_lines(group, first_line);
+                first_line += count;
+            } else if (way_of(group) == batch_way::kernel) {
+                failed = run_kernel(group);
+            }
+            if (failed) return failed;
+        }
+        return {};
+    }
+
+private:
+    batch_way way_of(int group) const noexcept {
+        const batch_way planned = job_.plans[group].way;
+        return planned == batch_way::batch_call && !takes_batches_ ? batch_way::calls : planned;
+    }
+
+    bool is_called(const batch_box &box) const noexcept {
+        return box.way == box_way::call || (box.way == box_way::batch_call && !takes_batches_) ||
+               (box.way == box_way::own && box.plan.route != route_kind::kernel);
+    }
+
+    // What goes by a driver call of its own.
+    template <class Action> failure for_each_call(const Action &action) noexcept {
+        for (const batch_box &box : job_.boxes)
+            if (is_called(box))
+                if (failure failed = action(box.shape)) return failed;
+        for (int group = 0; group < piece_groups; ++group)
+            if (way_of(group) == batch_way::calls)
+                if (failure failed = for_each_piece(group, action)) return failed;
+        return {};
+    }
+
+    template <class Action> failure for_each_piece(int group, const Action &action) noexcept {
+        const batch_piece *const first = job_.pieces.begin() + job_.groups[group].begin;
+        for (const batch_piece *piece = first; piece != first + job_.groups[group].count; ++piece)
+            if (failure failed = action(shape_of(*piece, job_.ranges))) return failed;
+        return {};
+    }
+
+    plan_facts facts() const noexcept {
+        return {.context_device = job_.context_device, .form = form_, .is_captured = site_.is_captured};
+    }
+
+    // Whether the graph takes it: asked of all before any is enqueued.
+    failure try_capture(const shape &shape) noexcept {
+        plan_facts facts = this->facts();
+        facts.is_captured = false;
+        copy_plan plan = plan_for_driver(shape, facts);
+        context_scope scope(instance_.cu);
+        if (!plan.names_contexts) return {};
+        return enter_for_graph(instance_, shape, stream_, site_.context, facts, plan, scope);
+    }
+
+    failure call(const shape &shape) noexcept {
+        plan_facts facts = this->facts();
+        facts.is_captured = false;
+        copy_plan plan = plan_for_driver(shape, facts);
+        context_scope graph_scope(instance_.cu);
+        if (plan.names_contexts && site_.is_captured)
+            if (failure failed = enter_for_graph(instance_, shape, stream_, site_.context, facts, plan, graph_scope))
+                return failed;
+        end_contexts contexts = {site_.context, site_.context};
+        if (plan.names_contexts)
+            if (failure failed = find_contexts(instance_, shape, job_.context_device, contexts)) return failed;
+        failure result = run_driver_route(instance_.cu, shape, plan, form_, contexts, stream_);
+        if (result) run_refused_in_parts(instance_, shape, facts, contexts, stream_, result);
+        return result;
+    }
+
+    // What the driver refuses to take in a batch it may take one by one, and then says what is wrong.
+    static bool is_refused(CUresult result) noexcept {
+        return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
+    }
+
+    failure run_boxes() noexcept {
+        for (const batch_box &box : job_.boxes)
+            if (box.way == box_way::own && box.plan.route == route_kind::kernel)
+                if (failure failed =
+                        run_kernel_copy(instance_.cu, instance_.kernels, box.shape, box.plan, box.views, stream_))
+                    return failed;
+        if (failure failed = run_box_calls()) return failed;
+        for (int group = 0; group < piece_groups; ++group)
+            if (failure failed = run_box_kernels(group)) return failed;
+        return {};
+    }
+
+    failure run_box_calls() noexcept {
+        if (job_.operations.size() == 0 || !takes_batches_) return {};
+        const CUresult result = run_box_batch(instance_.cu, job_.operations.begin(), job_.operations.size(), stream_);
+        if (!is_refused(result)) return to_failure(result);
+        for (const batch_box &box : job_.boxes)
+            if (box.way == box_way::batch_call)
+                if (failure failed = call(box.shape)) return failed;
+        return {};
+    }
+
+    // As many to a launch as the parameters hold; what is too large for that has one of its own.
+    failure run_box_kernels(int group) noexcept {
+        std::uint64_t count = 0, bytes = 0;
+        std::uint32_t blocks = 0;
+        for (const batch_box &box : job_.boxes)
+            if (is_for_kernel(box, group)) {
+                ++count;
+                bytes += box.shape.width * box.shape.height * box.shape.depth;
+                blocks = std::max<std::uint32_t>(blocks, box.blocks);
+            }
+        const team_cut cut = cut_boxes(count, bytes);
+        kernels::box_parameters given;
+        box_packer packer(given.boxes, kernels::most_boxes_in_parameters, cut);
+        const auto launch = [&]() noexcept -> failure {
+            if (packer.empty()) return {};
+            const failure failed = launch_boxes(instance_.cu, instance_.kernels, packer, given, blocks, stream_);
+            packer = box_packer(given.boxes, kernels::most_boxes_in_parameters, cut);
+            return failed;
+        };
+        for (const batch_box &box : job_.boxes) {
+            if (!is_for_kernel(box, group)) continue;
+            const kernel_box one = box_of(box.shape, box.shape.destination.span.first + job_.ranges[box.to].alias,
+                                          box.shape.source.span.first + job_.ranges[box.from].alias);
+            pack_result packed = packer.add(one);
+            if (packed == pack_result::no_room) {
+                if (failure failed = launch()) return failed;
+                packed = packer.add(one);
+            }
+            if (packed != pack_result::added)
+                if (failure failed = launch_strided(instance_.cu, instance_.kernels, one, blocks, stream_))
+                    return failed;
+        }
+        return launch();
+    }
+
+    static bool is_for_kernel(const batch_box &box, int group) noexcept {
+        return box.way == box_way::kernel && static_cast<int>(box.group) == group;
+    }
+
+    failure run_lines(int group, std::size_t first) noexcept {
+        const CUresult result = run_line_batch(instance_.cu, job_.lines, first, job_.groups[group].count, stream_);
+        if (!is_refused(result)) return to_failure(result);
+        return for_each_piece(group, [&](const shape &shape) noexcept { return call(shape); });
+    }
+
+    failure run_kernel(int group) noexcept {
+        const std::uint32_t blocks = job_.plans[group].blocks;
+        const std::uint64_t records = records_of(job_.groups[group]);
+        if (site_.tables && site_.tables[group].address)
+            return launch_piece_table(instance_.cu, instance_.kernels, site_.tables[group].packed,
+                                      site_.tables[group].address, blocks, stream_);
+        void *table = nullptr;
+        // A graph outlives the call, so its pieces travel in the parameters, in as many launches as that takes.
+        const bool wants_table = records > kernels::most_pieces_in_parameters && !site_.is_captured;
+        if (!wants_table || instance_.tables.allocate(records * sizeof(kernels::piece), table))
+            return run_in_parameters(group, blocks);
+        if (failure failed = launch_from(table, group, records, blocks)) {
+            instance_.tables.free(table);
+            return failed;
+        }
+        return free_table(instance_, stream_, table);
+    }
+
+    failure launch_from(void *table, int group, std::uint64_t records, std::uint32_t blocks) noexcept {
+        address_facts facts;
+        if (failure failed =
+                look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts))
+            return failed;
+        piece_packer packer(static_cast<kernels::piece *>(table), static_cast<std::uint32_t>(records),
+                            cut_pieces(job_.groups[group].count, job_.groups[group].bytes));
+        if (!pack_group(job_, group, packer)) return too_large;
+        return launch_piece_table(instance_.cu, instance_.kernels, packer, facts.device_address, blocks, stream_);
+    }
+
+    failure run_in_parameters(int group, std::uint32_t blocks) noexcept {
+        const group_facts &of = job_.groups[group];
+        const team_cut cut = cut_pieces(of.count, of.bytes);
+        const batch_piece *next = job_.pieces.begin() + of.begin;
+        const batch_piece *const end = next + of.count;
+        while (next != end) {
+            kernels::piece_parameters given;
+            piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut);
+            while (next != end && pack(job_.ranges, *next, packer))
+                ++next;
+            if (packer.empty()) return too_large;
+            if (failure failed = launch_pieces(instance_.cu, instance_.kernels, packer, given, blocks, stream_))
+                return failed;
+        }
+        return {};
+    }
+
+    ferry_instance &instance_;
+    const batch_job &job_;
+    const copy_form form_;
+    const launch_site &site_;
+    const CUstream stream_;
+    const bool takes_batches_; // this stream: a prepared job was planned for others too
+};
+
+} // namespace
+
+failure enqueue_job(ferry_instance &instance, const batch_job &job, copy_form form, const launch_site &site) noexcept {
+    return batch_runner(instance, job, form, site).run();
+}
+
+bool is_single_call(const batch_job &job) noexcept {
+    if (job.pieces.size() + job.boxes.size() != 1) return false;
+    if (job.boxes.size() == 1) return job.boxes[0].way == box_way::call;
+    return std::none_of(std::begin(job.plans), std::end(job.plans),
+                        [](const batch_plan &plan) { return plan.way != batch_way::calls; });
+}
+
+} // namespace ferry
