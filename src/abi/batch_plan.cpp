@@ -139,7 +139,8 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
     if (!sort_by_group(job.pieces, job.scratch, job.ranges, job.context_device, job.groups)) return no_memory;
     if (ways)
         std::copy_n(ways, piece_groups, job.plans);
-    else if (plan_groups(instance, takes_batch_calls, instance.kernels.may_serve(), job) && instance.kernels.load())
+    else if (plan_groups(instance, takes_batch_calls, instance.kernels.may_serve(), job) &&
+             instance.kernels.load_into(job.context.wanted))
         plan_groups(instance, takes_batch_calls, false, job);
     for (const batch_plan &plan : job.plans)
         if (plan.refused != obstacle::none)
@@ -151,7 +152,8 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
             if (!job.lines.append(job.pieces.begin() + job.groups[group].begin, job.groups[group].count))
                 return no_memory;
     plan_boxes_for_kernels(instance, takes_batch_calls, instance.kernels.may_serve(), job);
-    if (takes_kernels(job) && instance.kernels.load()) plan_boxes_for_kernels(instance, takes_batch_calls, false, job);
+    if (takes_kernels(job) && instance.kernels.load_into(job.context.wanted))
+        plan_boxes_for_kernels(instance, takes_batch_calls, false, job);
     return plan_box_calls(instance, takes_batch_calls, job);
 }
 

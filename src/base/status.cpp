@@ -17,7 +17,8 @@ std::int32_t report(ferry_error_info *error, const failure &what, std::uint64_t 
     // A zeroed struct is served as the first version's: nobody's can be smaller than that.
     constexpr std::uint32_t first_size = 40, smallest_size = 8; // as plausible_size of base/sized.h
     if (error->struct_size == 0) error->struct_size = first_size;
-    const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, index, what.limit, what.value};
+    const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, index,
+                                   what.limit,         what.value};
     if (error->struct_size >= sizeof told)
         *error = told;
     else if (error->struct_size >= smallest_size)
