@@ -5,8 +5,10 @@
 #include "driver/table.h"
 #include "softdriver/arrays.h"
 
+#include <algorithm>
 #include <cstring>
 #include <future>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -66,7 +68,11 @@ struct softdriver_test : ::testing::Test {
 TEST_F(softdriver_test, every_row_of_the_list_is_implemented_and_nothing_else) {
     for (const driver_symbol &symbol : driver_symbols) {
         EXPECT_NE(nullptr, get_proc(symbol.name, symbol.version)) << symbol.name;
-        EXPECT_EQ(nullptr, get_proc(symbol.name, symbol.version - 1)) << symbol.name;
+        const bool has_older =
+            std::any_of(std::begin(driver_symbols), std::end(driver_symbols), [&](const auto &other) {
+                return std::string(other.name) == symbol.name && other.version < symbol.version;
+            });
+        EXPECT_EQ(has_older, get_proc(symbol.name, symbol.version - 1) != nullptr) << symbol.name;
     }
     EXPECT_NE(nullptr, get_proc("ferrySoftwareDriver", 0));
     EXPECT_EQ(nullptr, get_proc("cuModuleLoadData", 13000));

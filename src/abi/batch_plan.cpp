@@ -109,7 +109,7 @@ void plan_boxes_for_kernels(const ferry_instance &instance, bool takes_batch_cal
     }
 }
 
-bool takes_kernels(const batch_job &job) noexcept {
+bool has_kernel_boxes(const batch_job &job) noexcept {
     return std::any_of(job.boxes.begin(), job.boxes.end(),
                        [](const batch_box &box) { return box.way == box_way::kernel; });
 }
@@ -152,9 +152,18 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
             if (!job.lines.append(job.pieces.begin() + job.groups[group].begin, job.groups[group].count))
                 return no_memory;
     plan_boxes_for_kernels(instance, takes_batch_calls, instance.kernels.may_serve(), job);
-    if (takes_kernels(job) && instance.kernels.load_into(job.context.wanted))
+    if (has_kernel_boxes(job) && instance.kernels.load_into(job.context.wanted))
         plan_boxes_for_kernels(instance, takes_batch_calls, false, job);
     return plan_box_calls(instance, takes_batch_calls, job);
+}
+
+bool takes_kernels(const batch_job &job) noexcept {
+    const auto by_own_kernel = [](const batch_box &box) {
+        return box.way == box_way::own && box.plan.route == route_kind::kernel;
+    };
+    return has_kernel_boxes(job) || std::any_of(job.boxes.begin(), job.boxes.end(), by_own_kernel) ||
+           std::any_of(std::begin(job.plans), std::end(job.plans),
+                       [](const batch_plan &plan) { return plan.way == batch_way::kernel; });
 }
 
 } // namespace ferry

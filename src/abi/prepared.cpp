@@ -20,6 +20,7 @@ struct ferry_prepared {
     batch_job *job;
     std::uint64_t table = 0, table_records = 0;
     piece_table tables[piece_groups]; // parts of it
+    bool takes_kernels = false;
     // Of changeable ones: what was asked for, and the group of each piece that has a size.
     bool is_changeable = false;
     std::uint32_t flags = 0;
@@ -139,6 +140,7 @@ failure prepare(ferry_prepared &prepared, const batch_input &input, CUstream str
     if (prepared.is_changeable)
         if (failure failed = note_kinds(prepared, input)) return failed;
     if (failure failed = plan_job(instance, true, nullptr, job)) return failed;
+    prepared.takes_kernels = takes_kernels(job);
     return make_table(prepared);
 }
 
@@ -207,6 +209,9 @@ failure launch(ferry_prepared &prepared, CUstream stream) noexcept {
     launch_site site = {nullptr, stream, false, prepared.tables};
     if (failure failed = enter_stream(prepared, stream, scope, site.context)) return failed;
     site.is_captured = is_being_captured(instance.cu, stream);
+    // Prepared in another context of the same device, kernels may be new to this one.
+    if (prepared.takes_kernels)
+        if (failure failed = instance.kernels.load_into(site.context)) return failed;
     if (site.is_captured && prepared.is_changeable && !reads_all_from_table(prepared))
         return {.status = FERRY_ERROR_CAPTURE};
     return enqueue_job(instance, *prepared.job, copy_form::asynchronous, site);
