@@ -317,8 +317,7 @@ void measure_mixed(session &session, const batch_direction &direction, int which
         {.labels = {direction.name, std::to_string(pieces.count()) + " of 16 B to 1 MiB", "pieces", pair[0].name},
          .bytes = pieces.bytes,
          .times = compare(taken[0], taken[1]),
-         .target = direction.source == direction.destination ? 0.7 : 0.85,
-         .ceiling = ceiling_of(direction.name, session.ceilings)});
+         .target = direction.source == direction.destination ? 0.7 : 0.85});
 }
 
 // ---- What the calling thread does: everything but the driver's calls that move bytes, which do nothing here.
