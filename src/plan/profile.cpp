@@ -127,7 +127,7 @@ constexpr device_profile hopper() {
                                                   1950000}; // expected, but for the last
     std::copy(std::begin(copies), std::end(copies), within.kernel_access_rates);
     within.kernel_block_rate = 48000;
-    within.kernel_blocks = 1056; // 264 blocks 1840, 1056 and 2112 blocks 1930 to 1980 GB/s
+    within.kernel_blocks = 528; // 264 blocks 1840, 528 to 2112 blocks 1930 to 1980 GB/s
     within.call_ns = 3950;
     within.batch_piece_ns = 3560;
     within.batch_box_ns = 3560; // expected

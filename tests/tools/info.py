@@ -38,5 +38,10 @@ for words in ["driver               software", "device 1", "memory           4.0
     assert words in table, (words, table)
 assert "untested" in run("--no-probe")
 
+profile = run("--calibrate", "1")
+assert profile.startswith("ferry-profile 1\n") and profile.splitlines()[-1].startswith("checksum "), profile
+absent = subprocess.run([program, "--driver", "software", "--calibrate", "7"], capture_output=True, text=True)
+assert absent.returncode != 0 and "FERRY_ERROR_DEVICE" in absent.stderr, absent
+
 wrong = subprocess.run([program, "--driver", "none"], capture_output=True, text=True)
 assert wrong.returncode != 0 and "--driver" in wrong.stderr, wrong

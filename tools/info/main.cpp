@@ -362,22 +362,41 @@ instance_owner open(std::int32_t driver) {
     return instance_owner(instance);
 }
 
+// The text of the profile is all that goes out, so that it can be put into a file.
+std::string measured_profile(ferry_instance *instance, std::int32_t device) {
+    check(ferry_calibrate(instance, device, nullptr), "ferry_calibrate");
+    std::uint64_t size = 0;
+    check(ferry_profile_save(instance, device, nullptr, 0, &size), "ferry_profile_save");
+    std::string text(size, '\0');
+    check(ferry_profile_save(instance, device, text.data(), size, nullptr), "ferry_profile_save");
+    text.pop_back(); // the ending zero
+    return text;
+}
+
 } // namespace
 
 int main(int argument_count, char **arguments) {
     const std::map<std::string, std::int32_t> drivers = {
         {"auto", FERRY_DRIVER_AUTO}, {"cuda", FERRY_DRIVER_CUDA}, {"software", FERRY_DRIVER_SOFTWARE}};
     std::int32_t driver = FERRY_DRIVER_AUTO;
+    std::int32_t calibrated = -1;
     bool as_json = false, no_probe = false;
     CLI::App app("Shows what ferry finds on this machine: driver, devices, and who reaches whose memory.");
     app.add_flag("--json", as_json, "Write JSON");
     app.add_flag("--no-probe", no_probe, "Do not send data between devices, which needs a context on each");
+    app.add_option("--calibrate", calibrated, "Measure this device instead, and write its profile")
+        ->option_text("DEVICE")
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--driver", driver, "Which driver; auto takes the software driver where there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
     CLI11_PARSE(app, argument_count, arguments);
     try {
         const instance_owner instance = open(driver);
+        if (calibrated >= 0) {
+            std::cout << measured_profile(instance.get(), calibrated);
+            return 0;
+        }
         const machine found = look_around(instance.get(), !no_probe);
         if (as_json)
             std::cout << to_json(found).dump(2) << '\n';
