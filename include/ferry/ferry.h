@@ -2294,8 +2294,9 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and late errors
  *                of earlier work. The profile is then what it was.
  * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
- *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, many times cuMemcpy3DAsync, cuLaunchKernel and
- *                cuStreamSynchronize, and what gives back. Kernels are loaded, where that has not been done.
+ *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times cuMemcpy3DAsync,
+ *                cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and what gives
+ *                back. Kernels are loaded, where that has not been done.
  */
 FERRY_API int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
 

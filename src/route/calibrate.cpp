@@ -9,6 +9,7 @@
 #include "device/capture_mode.h"
 #include "driver/result.h"
 #include "memory/address.h"
+#include "plan/kernel_arrays.h"
 #include "plan/plan.h"
 #include "plan/predict.h"
 #include "route/driver_route.h"
@@ -76,6 +77,7 @@ public:
         : cu_(cu), options_(options), profile_(profile) {}
     ~calibration() {
         if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may be under way when another fails
+        if (surface_) cu_.cuSurfObjectDestroy(surface_);
         if (array_) cu_.cuArrayDestroy(array_);
         for (const CUdeviceptr memory : device_)
             if (memory) cu_.cuMemFree(memory);
@@ -150,8 +152,18 @@ private:
         array.Depth = std::min<std::uint64_t>(device_bytes_ / array_slice, array_side);
         array.Format = CU_AD_FORMAT_FLOAT;
         array.NumChannels = 1;
-        const CUresult result = cu_.cuArray3DCreate(&array_, &array);
-        if (result) array_ = nullptr;
+        const bool is_surface = has_kernels_ && cu_.cuSurfObjectCreate && cu_.cuSurfObjectDestroy;
+        if (is_surface) array.Flags = CUDA_ARRAY3D_SURFACE_LDST;
+        if (CUresult result = cu_.cuArray3DCreate(&array_, &array)) {
+            array_ = nullptr;
+            return to_failure(result);
+        }
+        if (!is_surface) return {};
+        CUDA_RESOURCE_DESC resource = {};
+        resource.resType = CU_RESOURCE_TYPE_ARRAY;
+        resource.res.array.hArray = array_;
+        const CUresult result = cu_.cuSurfObjectCreate(&surface_, &resource);
+        if (result) surface_ = 0;
         return to_failure(result);
     }
 
@@ -248,6 +260,7 @@ private:
         if (failure failed = measure_calls(direction)) return failed;
         if (has_kernels_)
             if (failure failed = measure_kernel_lines(direction)) return failed;
+        if (failure failed = measure_batches(direction)) return failed;
         if (failure failed = measure_rows(direction)) return failed;
         return has_kernels_ ? measure_kernel_pieces(direction) : failure{};
     }
@@ -284,6 +297,60 @@ private:
         if (failure failed = median_of(5, copy_all, ns)) return failed;
         direction_profile &found = profile_[direction];
         found.call_ns = fit((ns - std::min<std::uint64_t>(ns, found.driver_fixed_ns)) / (count - 1));
+        return {};
+    }
+
+    static constexpr std::size_t batch_count = 128;
+
+    // By cuMemcpyBatchAsync, or as boxes by cuMemcpy3DBatchAsync, in the signature that the driver has.
+    failure copy_batch(copy_direction direction, bool are_boxes, std::size_t count) noexcept {
+        constexpr std::size_t size = 256, rows = 4, apart = 4 * KiB;
+        const ends base = ends_of(direction);
+        CUmemcpyAttributes attributes = {};
+        attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+        CUdeviceptr to[batch_count], from[batch_count];
+        std::size_t sizes[batch_count], first = 0, failed_at = 0;
+        CUDA_MEMCPY3D_BATCH_OP boxes[batch_count];
+        for (std::size_t i = 0; i < count; ++i) {
+            from[i] = base.source + i * apart;
+            to[i] = base.destination + i * 7 % batch_count * apart;
+            sizes[i] = size;
+            CUDA_MEMCPY3D_BATCH_OP &box = boxes[i];
+            box = {};
+            box.src.type = box.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+            box.src.op.ptr.ptr = from[i];
+            box.dst.op.ptr.ptr = to[i];
+            box.src.op.ptr.rowLength = box.dst.op.ptr.rowLength = 2 * size / rows;
+            box.src.op.ptr.layerHeight = box.dst.op.ptr.layerHeight = rows;
+            box.extent = {size / rows, rows, 1};
+            box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+        }
+        if (are_boxes)
+            return to_failure(cu_.cuMemcpy3DBatchAsync
+                                  ? cu_.cuMemcpy3DBatchAsync(count, boxes, 0, stream_)
+                                  : cu_.cuMemcpy3DBatchAsync_v12080(count, boxes, &failed_at, 0, stream_));
+        return to_failure(
+            cu_.cuMemcpyBatchAsync
+                ? cu_.cuMemcpyBatchAsync(to, from, sizes, count, &attributes, &first, 1, stream_)
+                : cu_.cuMemcpyBatchAsync_v12080(to, from, sizes, count, &attributes, &first, 1, &failed_at, stream_));
+    }
+
+    failure measure_batches(copy_direction direction) noexcept {
+        const bool is_there[] = {cu_.cuMemcpyBatchAsync || cu_.cuMemcpyBatchAsync_v12080,
+                                 cu_.cuMemcpy3DBatchAsync || cu_.cuMemcpy3DBatchAsync_v12080};
+        direction_profile &found = profile_[direction];
+        std::uint32_t *const piece_ns[] = {&found.batch_piece_ns, &found.batch_box_ns};
+        for (const bool are_boxes : {false, true}) {
+            if (!is_there[are_boxes]) continue;
+            std::uint64_t one = 0, all = 0;
+            if (failure failed = median_of(
+                    5, [&]() noexcept { return copy_batch(direction, are_boxes, 1); }, one))
+                return failed;
+            const auto copy_all = [&]() noexcept { return copy_batch(direction, are_boxes, batch_count); };
+            if (failure failed = median_of(5, copy_all, all)) return failed;
+            *piece_ns[are_boxes] = fit((all - std::min(all, one)) / (batch_count - 1));
+            if (!are_boxes && direction == copy_direction::host_to_device) profile_.batch_fixed_ns = fit(one);
+        }
         return {};
     }
 
@@ -402,22 +469,61 @@ private:
                 [&](std::uint64_t bytes) noexcept { return copy_box(0, array_side, bytes / array_slice); },
                 profile_.array_driver_rate))
             return failed;
-        return measure_boxes(copy_box);
-    }
-
-    // Many small boxes, each by a call of its own.
-    template <class Copy> failure measure_boxes(const Copy &copy_box) noexcept {
-        constexpr std::uint64_t count = 32, side = 16;
-        const auto copy_all = [&]() noexcept -> failure {
+        const auto copy_boxes = [&](std::uint64_t count) noexcept -> failure {
             for (std::uint64_t i = 0; i < count; ++i)
-                if (failure failed = copy_box(i * side % array_side, side, side)) return failed;
+                if (failure failed = copy_box(i * box_side % array_side, box_side, box_side)) return failed;
             return {};
         };
+        if (failure failed = measure_boxes(fixed_ns, profile_.array_call_ns, copy_boxes)) return failed;
+        return surface_ ? measure_array_kernel(most) : failure{};
+    }
+
+    // Small boxes, as many as fit into one launch's parameters.
+    static constexpr std::uint64_t box_side = 16, box_count = 32;
+    static_assert(box_count <= kernels::most_array_boxes_in_parameters);
+    template <class Copy>
+    failure measure_boxes(std::uint64_t fixed_ns, std::uint32_t &box_ns, const Copy &copy_boxes) noexcept {
         std::uint64_t ns = 0;
-        if (failure failed = median_of(5, copy_all, ns)) return failed;
-        const std::uint64_t fixed_ns = profile_[copy_direction::within_device].driver_fixed_ns;
-        profile_.array_call_ns = fit((ns - std::min(ns, fixed_ns)) / (count - 1));
+        if (failure failed = median_of(
+                5, [&]() noexcept { return copy_boxes(box_count); }, ns))
+            return failed;
+        box_ns = fit((ns - std::min(ns, fixed_ns)) / (box_count - 1));
         return {};
+    }
+
+    // One launch for all boxes, each beside the one before it.
+    failure copy_boxes_by_kernel(std::uint64_t count, std::uint64_t side, std::uint64_t depth) noexcept {
+        kernels::array_box_parameters given;
+        const std::uint64_t width = side * array_element, size = width * side * depth;
+        array_packer packer(given.boxes, kernels::most_array_boxes_in_parameters, cut_array_boxes(count, count * size));
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const kernel_array_box box = {.destination = {device_[0] + i * size, width, width * side},
+                                          .surface = surface_,
+                                          .form = array_form_of(array_side, array_side, false),
+                                          .x = i * width % (array_side * array_element),
+                                          .y = 0,
+                                          .z = 0,
+                                          .width = width,
+                                          .height = side,
+                                          .depth = depth};
+            if (packer.add(box) != pack_result::added) return {.status = FERRY_ERROR_UNSUPPORTED};
+        }
+        const direction_profile &within = profile_[copy_direction::within_device];
+        const unsigned blocks =
+            blocks_for(within, copy_direction::within_device, static_cast<double>(count * size), array_element, 0);
+        return launch_arrays(cu_, *options_.kernels, packer, given, blocks, stream_);
+    }
+
+    failure measure_array_kernel(std::uint64_t most) noexcept {
+        const std::uint64_t fixed_ns = profile_[copy_direction::within_device].kernel_fixed_ns;
+        const auto copy_whole = [&](std::uint64_t bytes) noexcept {
+            return copy_boxes_by_kernel(1, array_side, bytes / array_slice);
+        };
+        if (failure failed = rate_of_run(array_slice, most, fixed_ns, copy_whole, profile_.array_kernel_rate))
+            return failed;
+        return measure_boxes(fixed_ns, profile_.array_kernel_box_ns, [&](std::uint64_t count) noexcept {
+            return copy_boxes_by_kernel(count, box_side, box_side);
+        });
     }
 
     const driver_table &cu_;
@@ -427,6 +533,7 @@ private:
     CUdeviceptr device_[2] = {};
     void *pinned_ = nullptr, *pageable_ = nullptr;
     CUarray array_ = nullptr;
+    CUsurfObject surface_ = 0; // of the array, where kernels read it
     std::uint64_t pinned_on_device_ = 0;
     bool has_kernels_ = false;
     std::uint64_t device_bytes_ = 0, host_bytes_ = 0;
