@@ -257,6 +257,7 @@ TEST_F(ipc, bytes_that_changed_on_the_way_or_never_were_a_handle_are_refused) {
         expect_no_import(counted.get(), damaged, FERRY_ERROR_HANDLE);
         ferry_ipc_handle cut_off = handle; // that many bytes came
         std::memset(cut_off.bytes + i, 0, sizeof cut_off.bytes - i);
+        if (std::memcmp(&cut_off, &handle, sizeof handle) == 0) continue; // its sum ends in zeros
         expect_no_import(counted.get(), cut_off, FERRY_ERROR_HANDLE);
     }
     EXPECT_EQ(openings(driver), 0);

@@ -282,6 +282,16 @@ failure check_overlap(const ferry_instance &instance, const batch_input &input, 
     return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, shared.other, shared.index);
 }
 
+// By a few of the copies.
+std::uint64_t estimate_bytes(const batch_input &input) noexcept {
+    constexpr std::uint64_t samples = 16;
+    const std::uint64_t step = input.count / samples + 1;
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < input.count; i += step)
+        if (__builtin_add_overflow(sum, input.copies ? input.copies[i].width : input.sizes[i], &sum)) return UINT64_MAX;
+    return __builtin_mul_overflow(sum, step, &sum) ? UINT64_MAX : sum;
+}
+
 // For the default streams in a thread without a context: the devices of the first copy that has one.
 failure find_first_devices(ferry_instance &instance, const batch_input &input, int (&devices)[2]) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
@@ -330,7 +340,9 @@ failure check_batch(ferry_instance &instance, const batch_input &input, bool mer
                     batch_job &job) noexcept {
     job.pieces.clear();
     job.boxes.clear();
-    if (failure failed = job.ranges.begin(instance.cu, job.context.wanted, job.context_device, stream)) return failed;
+    if (failure failed =
+            job.ranges.begin(instance.cu, job.context.wanted, job.context_device, stream, estimate_bytes(input)))
+        return failed;
     batch_checker checker(instance, stream, merges, job);
     if (!checker.has_room_for(input.count)) return no_memory;
     if (failure failed =

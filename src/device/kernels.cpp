@@ -11,8 +11,10 @@ namespace ferry {
 kernel_set::kernel_set(const driver_table &cu) noexcept : kernel_set(cu, kernel_image) {}
 
 kernel_set::~kernel_set() {
+    if (!library_) return;
     // At process exit the driver may be gone already; then there is nothing left to unload.
-    if (library_) cu_.cuLibraryUnload(library_);
+    const relaxed_capture_mode relaxed(cu_);
+    cu_.cuLibraryUnload(library_);
 }
 
 const char *kernel_set::missing_entry_point() const noexcept {

@@ -1,19 +1,22 @@
 #include "memory/known_ranges.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "device/capture_mode.h"
 
 namespace ferry {
 
-failure known_ranges::begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream) noexcept {
+failure known_ranges::begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
+                            std::uint64_t bytes) noexcept {
     cu_ = &cu;
     context_ = context;
     context_device_ = context_device;
     stream_ = stream;
     ranges_.clear();
     sorted_.clear();
+    stretch_bits_ = std::max<int>(least_stretch_bits, std::bit_width(bytes / most_stretches));
     std::memset(memo_, 0, sizeof memo_);
     return ranges_.append({}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
@@ -73,7 +76,7 @@ failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int state
             !ranges_.append(range))
             return {.status = FERRY_ERROR_OUT_OF_MEMORY};
     }
-    memo_[slot_of(address)] = index;
+    if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     return {};
 }
 

@@ -28,8 +28,9 @@ public:
 
     static constexpr std::uint32_t unknown = 0; // the range of what the driver does not know
 
-    // Forgets all, for the context that is current from now on. FERRY_ERROR_OUT_OF_MEMORY.
-    failure begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream) noexcept;
+    // Forgets all, for the context that is current from now on, and about `bytes` at either end. FERRY_ERROR_OUT_OF_MEMORY.
+    failure begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
+                  std::uint64_t bytes) noexcept;
 
     const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
     std::size_t size() const noexcept { return ranges_.size(); }
@@ -42,9 +43,11 @@ public:
     failure find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept;
 
 private:
-    // Of 64 KiB: allocations are seldom smaller where there are many pieces, and a slot that two share costs a search.
-    static std::uint32_t slot_of(std::uint64_t address) noexcept {
-        return static_cast<std::uint32_t>((address >> 16) ^ (address >> 26)) % slot_count;
+    // Of the stretch that it lies in. A first visit costs a search, and so does a slot that two stretches share: drivers
+    // begin allocations at multiples of 2 MiB, which the multiplication scatters.
+    std::uint32_t slot_of(std::uint64_t address) const noexcept {
+        constexpr std::uint64_t golden = 0x9e37'79b9'7f4a'7c15;
+        return static_cast<std::uint32_t>(((address >> stretch_bits_) * golden) >> (64 - slot_bits));
     }
     bool search(std::uint64_t address, std::uint32_t &index) const noexcept;
     bool is_device_memory_reached(std::uint64_t address, int device) const noexcept;
@@ -54,7 +57,9 @@ private:
         std::uint64_t first;
         std::uint32_t index;
     };
-    static constexpr std::uint32_t slot_count = 1024;
+    static constexpr int slot_bits = 12;
+    static constexpr int least_stretch_bits = 16; // allocations are seldom smaller where there are many pieces
+    static constexpr std::uint64_t most_stretches = 128;
 
     const driver_table *cu_ = nullptr;
     CUcontext context_ = nullptr;
@@ -62,7 +67,8 @@ private:
     CUstream stream_ = nullptr;
     growing<known_range> ranges_;
     growing<place> sorted_; // all but the unknown one, by address
-    std::uint32_t memo_[slot_count] = {};
+    int stretch_bits_ = least_stretch_bits;
+    std::uint16_t memo_[1 << slot_bits] = {}; // of the first 65536 ranges
 };
 
 } // namespace ferry

@@ -9,7 +9,6 @@ CUresult cuSurfObjectCreate(CUsurfObject *made, const CUDA_RESOURCE_DESC *asked)
         require(made && asked && asked->resType == CU_RESOURCE_TYPE_ARRAY && asked->flags == 0);
         const array *const of = cu.arrays.find(asked->res.array.hArray);
         require(of, CUDA_ERROR_INVALID_HANDLE);
-        require(of->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST);
         *made = cu.surfaces.add(std::make_unique<surface>(surface{asked->res.array.hArray, current.handle}),
                                 CUsurfObject{next_handle()});
     });
