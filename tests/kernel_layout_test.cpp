@@ -61,6 +61,12 @@ const box_row boxes[] = {
      500},
     {"a pitch without rows does not count", {{base, 7, 0}, {base, 9, 0}, 64, 1, 1}, kernel::strided_16_whole, 4},
     {"slices apart", {{base, 64, 6400}, {base, 64, 640}, 64, 10, 5}, kernel::strided_16_whole, 4},
+    {"rows with parts at both ends", {{base, 17, 0}, {base, 25, 0}, 17, 1000, 1}, kernel::strided_8, 3},
+    {"into a host, which takes each part by itself",
+     {{base, 17, 0}, {base, 25, 0}, 17, 1000, 1, true},
+     kernel::strided_1_whole,
+     17},
+    {"wide rows into a host", {{base, 1001, 0}, {base, 1009, 0}, 1001, 1000, 1, true}, kernel::strided_8, 126},
     {"slices 8 bytes off", {{base, 64, 648}, {base, 64, 640}, 64, 10, 5}, kernel::strided_8_whole, 8},
 };
 

@@ -22,49 +22,29 @@ std::uint64_t common_alignment(std::uint64_t numbers) noexcept {
     return std::uint64_t{1} << std::countr_zero(numbers | 16);
 }
 
-struct cut {
-    std::uint64_t windows; // of a row, at most
-    bool is_whole;
-};
-
 // A row's alignment is that of the first one, unless the strides between rows change it.
-cut cut_rows(std::uint64_t first, std::uint64_t strides, std::uint64_t width, std::uint64_t word) noexcept {
-    if (strides % word) return {(width + 2 * word - 2) / word, false};
-    const std::uint64_t lead = first % word;
-    return {(lead + width + word - 1) / word, lead == 0 && width % word == 0};
+row_words cut_rows(std::uint64_t first, std::uint64_t strides, std::uint64_t width, std::uint64_t word) noexcept {
+    const std::uint64_t mask = word - 1;
+    const int shift = std::countr_zero(word);
+    if (strides & mask) return {word, (width + 2 * mask) >> shift, false};
+    const std::uint64_t lead = first & mask;
+    return {word, (lead + width + mask) >> shift, ((lead | width) & mask) == 0};
 }
-
-struct word_choice {
-    std::uint64_t word;
-    cut rows;
-};
 
 // Wide words, unless narrower ones fit the rows without parts: those of a row together take about as long as this many
-// whole words.
-constexpr std::uint64_t cost_of_parts = 4;
+// whole words. Host memory takes each part as a write of its own, of which a row has three: 6 ns on an H200, in which 150
+// single bytes go there (tests/kernel-speed: rows of 1 byte, scattered and gathered).
+constexpr std::uint64_t cost_of_parts = 4, cost_of_parts_to_host = 150;
 
-// What has to agree with a word: `apart`, the differences of both ends, or-ed together.
-word_choice choose_word(std::uint64_t apart, std::uint64_t first, std::uint64_t strides, std::uint64_t width) noexcept {
-    word_choice best = {};
-    std::uint64_t least = UINT64_MAX;
-    for (std::uint64_t word = common_alignment(apart); word != 0; word /= 2) {
-        const cut rows = cut_rows(first, strides, width, word);
-        const std::uint64_t cost = rows.windows + (rows.is_whole ? 0 : cost_of_parts);
-        if (cost < least) {
-            least = cost;
-            best = {word, rows};
-        }
-        if (rows.is_whole) break;
-    }
-    return best;
-}
-
-word_choice choose_word(const kernel_box &box) noexcept {
+row_words words_of(const kernel_box &box) noexcept {
     const kernels::box_end &to = box.destination, &from = box.source;
     const kernels::box_end apart = {to.address - from.address, to.row_pitch - from.row_pitch,
                                     to.slice_pitch - from.slice_pitch};
-    return choose_word(apart.address | strides_of(apart, box.height, box.depth), to.address,
-                       strides_of(to, box.height, box.depth), box.width);
+    return choose_words({.apart = apart.address | strides_of(apart, box.height, box.depth),
+                         .first = to.address,
+                         .strides = strides_of(to, box.height, box.depth),
+                         .width = box.width},
+                        box.writes_to_host);
 }
 
 std::uint32_t blocks_with_work(std::uint32_t blocks, std::uint64_t threads) noexcept {
@@ -97,18 +77,37 @@ kernels::divisor divisor_of(std::uint64_t by) noexcept {
             .shift_after = bits ? bits - 1 : 0};
 }
 
+row_words choose_words(const row_places &places, bool is_to_host) noexcept {
+    const auto cut = [&](std::uint64_t word) noexcept {
+        return cut_rows(places.first, places.strides, places.width, word);
+    };
+    const std::uint64_t parts = is_to_host ? cost_of_parts_to_host : cost_of_parts;
+    std::uint64_t best = 0, least = UINT64_MAX;
+    for (std::uint64_t word = common_alignment(places.apart); word != 0; word /= 2) {
+        const row_words rows = cut(word);
+        const std::uint64_t cost = rows.windows + (rows.is_whole ? 0 : parts);
+        if (cost < least) {
+            least = cost;
+            best = word;
+        }
+        if (rows.is_whole) break;
+    }
+    return cut(best);
+}
+
 kernel_box box_of(const shape &shape, std::uint64_t destination, std::uint64_t source) noexcept {
     const auto end = [](const shape_end &of, std::uint64_t address) {
         return kernels::box_end{address, of.row_pitch, of.row_pitch * of.slice_height};
     };
-    return {end(shape.destination, destination), end(shape.source, source), shape.width, shape.height, shape.depth};
+    return {end(shape.destination, destination), end(shape.source, source), shape.width, shape.height, shape.depth,
+            is_host(shape.destination.kind)};
 }
 
 strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noexcept {
-    const auto [word, rows] = choose_word(box);
+    const row_words rows = words_of(box);
     const std::uint32_t used = blocks_with_work(blocks, rows.windows * box.height * box.depth);
     const auto *const kernels_by_word = rows.is_whole ? whole_kernels : part_kernels;
-    return {.kernel = kernels_by_word[std::countr_zero(word)],
+    return {.kernel = kernels_by_word[std::countr_zero(rows.word)],
             .blocks = used,
             .parameters = {.destination = box.destination,
                            .source = box.source,
@@ -118,12 +117,14 @@ strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noex
 
 fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) noexcept {
     const kernels::box_end &to = fill.destination;
-    const auto [word, rows] = choose_word(0, to.address, strides_of(to, fill.height, fill.depth), fill.width);
+    const row_words rows = choose_words(
+        {.apart = 0, .first = to.address, .strides = strides_of(to, fill.height, fill.depth), .width = fill.width},
+        false);
     const std::uint32_t used = blocks_with_work(blocks, rows.windows * fill.height * fill.depth);
     std::uint8_t aligned[16];
     for (std::uint64_t i = 0; i < sizeof aligned; ++i)
         aligned[i] = fill.pattern[(i - to.address) % fill.pattern_size];
-    fill_launch launch = {.kernel = fill_kernels[std::countr_zero(word)],
+    fill_launch launch = {.kernel = fill_kernels[std::countr_zero(rows.word)],
                           .blocks = used,
                           .parameters = {.destination = to,
                                          .width = fill.width,
@@ -142,7 +143,7 @@ team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept {
 }
 
 pack_result box_packer::add(const kernel_box &box) noexcept {
-    const auto [word, rows] = choose_word(box);
+    const row_words rows = words_of(box);
     std::uint64_t windows = 0;
     if (box.width > UINT32_MAX || box.height > UINT32_MAX || box.depth > UINT32_MAX ||
         __builtin_mul_overflow(rows.windows, box.height, &windows) ||
@@ -161,7 +162,7 @@ pack_result box_packer::add(const kernel_box &box) noexcept {
               .per_row = per_row,
               .rows_per_slice = height,
               .windows = static_cast<std::uint32_t>(windows),
-              .word_shift = static_cast<std::uint32_t>(std::countr_zero(word)),
+              .word_shift = static_cast<std::uint32_t>(std::countr_zero(rows.word)),
               .first_unit = first_unit};
     return pack_result::added;
 }

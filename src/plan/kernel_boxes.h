@@ -14,7 +14,22 @@ namespace ferry {
 struct kernel_box {
     kernels::box_end destination, source;
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
+    bool writes_to_host = false;
 };
+
+// How the rows of a box are cut.
+struct row_words {
+    std::uint64_t word;    // bytes: 1, 2, 4, 8 or 16
+    std::uint64_t windows; // of a row, at most
+    bool is_whole;         // no word lies in its row in part
+};
+struct row_places {
+    std::uint64_t apart;   // what has to agree with a word: the differences of both ends, or-ed together
+    std::uint64_t first;   // where the first row begins
+    std::uint64_t strides; // from row to row and slice to slice, or-ed together
+    std::uint64_t width;
+};
+row_words choose_words(const row_places &places, bool is_to_host) noexcept;
 
 // Of a shape with two linear ends, which lie at these addresses for the device.
 kernel_box box_of(const shape &shape, std::uint64_t destination, std::uint64_t source) noexcept;
