@@ -38,13 +38,11 @@ prediction predict(const batch_facts &facts) noexcept {
     const std::uint64_t largest = std::min(facts.largest, facts.bytes);
     const std::uint64_t others = facts.count > 1 ? (facts.bytes - largest) / (facts.count - 1) : 0;
     const auto kernel_ns = [&](std::uint64_t width, double size) noexcept {
-        row_profile rows = {};
-        rows.bytes = size;
+        row_profile rows;
         rows.width = std::max<std::uint64_t>(width, 1);
-        rows.pitch = UINT64_MAX; // each lies somewhere else
-        rows.side = gaps::both;
+        rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each lies somewhere else
         rows.access = std::bit_floor(std::clamp(facts.access, 1u, 16u));
-        return size * 1000 / kernel_rate(of_direction, rows, blocks);
+        return size / static_cast<double>(rows.width) * kernel_row_ns(of_direction, facts.direction, rows, blocks);
     };
     prediction predicted = {};
     predicted.ns[static_cast<int>(batch_way::calls)] =

@@ -49,21 +49,24 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const copy_direction direction = direction_of(shape, facts.context_device);
     const direction_profile &of_direction = profile[direction];
     const row_profile rows = rows_of(shape);
-    const unsigned blocks = blocks_for(of_direction, direction, rows.bytes, rows.access, facts.wishes.most_blocks);
+    const double bytes = rows.bytes();
+    const unsigned blocks = blocks_for(of_direction, direction, bytes, rows.access, facts.wishes.most_blocks);
 
     const bool is_pageable = shape.source.kind == memory_kind::pageable ||
                              shape.destination.kind == memory_kind::pageable ||
                              facts.source_reach == obstacle::pageable || facts.destination_reach == obstacle::pageable;
-    const bool has_array = shape.source.array || shape.destination.array;
-    double by_driver = driver_rate(of_direction, rows), by_kernel = kernel_rate(of_direction, rows, blocks);
-    if (is_pageable) by_driver = std::min<double>(by_driver, of_direction.driver_pageable_rate);
-    if (has_array && direction >= copy_direction::within_device) {
-        by_driver = std::min<double>(by_driver, profile.array_driver_rate);
-        by_kernel = std::min<double>(by_kernel, profile.array_kernel_rate);
+    const auto count = static_cast<double>(rows.count);
+    double by_driver = count * driver_row_ns(of_direction, direction, rows),
+           by_kernel = count * kernel_row_ns(of_direction, direction, rows, blocks);
+    const auto limit = [&](double &ns, std::uint32_t rate) noexcept { ns = std::max(ns, bytes * 1000 / rate); };
+    if (is_pageable) limit(by_driver, of_direction.driver_pageable_rate);
+    if (rows.has_array && direction >= copy_direction::within_device) {
+        limit(by_driver, profile.array_driver_rate);
+        limit(by_kernel, profile.array_kernel_rate);
     }
-    // Rates are bytes a microsecond.
-    return {of_direction.driver_fixed_ns + rows.bytes * 1000 / by_driver,
-            of_direction.kernel_fixed_ns + rows.bytes * 1000 / by_kernel, static_cast<std::uint16_t>(blocks)};
+    const std::uint32_t driver_fixed_ns =
+        goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;
+    return {driver_fixed_ns + by_driver, of_direction.kernel_fixed_ns + by_kernel, static_cast<std::uint16_t>(blocks)};
 }
 
 copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcept {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "plan/kernel_boxes.h"
+
 namespace ferry {
 
 namespace {
@@ -15,36 +17,73 @@ bool has_gaps(const shape_end &end, const shape &shape) noexcept {
                           (shape.depth > 1 && end.slice_height != shape.height));
 }
 
-// The widest access that kernels make: what the two ends of every row share, for they begin and end rows narrowly.
-unsigned access_of(const shape &shape) noexcept {
-    const shape_end &from = shape.source, &to = shape.destination;
-    if (from.array || to.array) return widest_access;
-    std::uint64_t apart = (from.span.first - to.span.first) | widest_access;
-    if (shape.height > 1) apart |= from.row_pitch - to.row_pitch;
-    if (shape.depth > 1) apart |= from.row_pitch * from.slice_height - to.row_pitch * to.slice_height;
-    return static_cast<unsigned>(apart & -apart);
+std::uint64_t lowest_bit(std::uint64_t numbers) noexcept { return numbers & -numbers; }
+
+std::uint64_t slice_pitch(const shape_end &end) noexcept { return end.row_pitch * end.slice_height; }
+
+std::uint64_t strides_of(const shape_end &end, const shape &shape) noexcept {
+    return (shape.height > 1 ? end.row_pitch : 0) | (shape.depth > 1 ? slice_pitch(end) : 0);
+}
+
+// 1, 1/2, 1/4 …: this is done for every copy, and divisions are slow.
+struct powers_of_half {
+    double of[width_classes];
+    constexpr powers_of_half() : of{} {
+        double power = 1;
+        for (double &each : of) {
+            each = power;
+            power /= 2;
+        }
+    }
+};
+constexpr powers_of_half halves;
+
+// Nanoseconds of a row of this width.
+double row_ns(const std::uint32_t (&rates)[width_classes], std::uint64_t width, double line_rate) noexcept {
+    return static_cast<double>(width) * 1000 / rate_of(rates, width, line_rate);
 }
 
 } // namespace
 
 row_profile rows_of(const shape &shape) noexcept {
-    row_profile rows = {};
-    rows.bytes =
-        static_cast<double>(shape.width) * static_cast<double>(shape.height) * static_cast<double>(shape.depth);
-    const bool source_gaps = has_gaps(shape.source, shape), destination_gaps = has_gaps(shape.destination, shape);
+    const shape_end &from = shape.source, &to = shape.destination;
+    row_profile rows;
+    const bool source_gaps = has_gaps(from, shape), destination_gaps = has_gaps(to, shape);
     rows.is_line = !source_gaps && !destination_gaps;
     rows.side = source_gaps && destination_gaps ? gaps::both : source_gaps ? gaps::source : gaps::destination;
+    rows.has_array = from.array || to.array;
     rows.width = shape.width;
+    rows.count = shape.height * shape.depth;
     // Whole slices without gaps in them are rows themselves.
-    if (shape.height > 1 && !shape.source.array && !shape.destination.array && shape.source.row_pitch == shape.width &&
-        shape.destination.row_pitch == shape.width)
+    const bool are_slices =
+        shape.height > 1 && !rows.has_array && from.row_pitch == shape.width && to.row_pitch == shape.width;
+    if (are_slices) {
         rows.width *= shape.height;
+        rows.count = shape.depth;
+    }
     const auto pitch_of = [&](const shape_end &end) noexcept {
-        return shape.height > 1 ? end.row_pitch : end.row_pitch * end.slice_height;
+        return shape.height > 1 && !are_slices ? end.row_pitch : slice_pitch(end);
     };
-    rows.pitch = std::min(source_gaps ? pitch_of(shape.source) : UINT64_MAX,
-                          destination_gaps ? pitch_of(shape.destination) : UINT64_MAX);
-    rows.access = access_of(shape);
+    if (source_gaps) rows.source_pitch = pitch_of(from);
+    if (destination_gaps) rows.destination_pitch = pitch_of(to);
+    if (rows.has_array) {
+        rows.access = widest_access;
+        return rows;
+    }
+    const std::uint64_t from_strides = strides_of(from, shape), to_strides = strides_of(to, shape);
+    const std::uint64_t apart = (from.span.first - to.span.first) |
+                                (shape.height > 1 ? from.row_pitch - to.row_pitch : 0) |
+                                (shape.depth > 1 ? slice_pitch(from) - slice_pitch(to) : 0);
+    rows.engine_alignment = lowest_bit(rows.width | from_strides | to_strides);
+    rows.host_alignment = lowest_bit(
+        rows.width | sector | (is_host(from.kind) ? from.span.first | from_strides : to.span.first | to_strides));
+    const row_words words = choose_words(
+        {.apart = apart, .first = to.span.first, .strides = to_strides, .width = shape.width}, is_host(to.kind));
+    rows.access = static_cast<unsigned>(words.word);
+    rows.has_parts = !words.is_whole;
+    // Parts take about as long as four words more.
+    rows.words =
+        static_cast<double>((words.windows + (words.is_whole ? 0 : 4)) * words.word) / static_cast<double>(shape.width);
     return rows;
 }
 
@@ -52,8 +91,8 @@ double rate_of(const std::uint32_t (&rates)[width_classes], std::uint64_t width,
     const auto at = static_cast<int>(std::bit_width(width)) - 1;
     if (at >= width_classes - 1) return width >> (width_classes - 1) > 1 ? line_rate : rates[width_classes - 1];
     const auto low = static_cast<double>(rates[at]), high = static_cast<double>(rates[at + 1]);
-    const std::uint64_t first = 1ull << at;
-    return low + (high - low) * (static_cast<double>(width - first) / static_cast<double>(first));
+    const auto beyond = static_cast<std::int64_t>(width - (1ull << at));
+    return low + (high - low) * (static_cast<double>(beyond) * halves.of[at]);
 }
 
 unsigned blocks_for(const direction_profile &facts, copy_direction direction, double bytes, unsigned access,
@@ -61,29 +100,83 @@ unsigned blocks_for(const direction_profile &facts, copy_direction direction, do
     // A thread's share of a block of 512: two accesses. Beyond that it begins again.
     const double share = 2.0 * 512 * access;
     const bool over_host_link = direction <= copy_direction::device_to_host;
-    // Narrow accesses leave less in flight on the link.
-    const unsigned enough = facts.kernel_blocks << (over_host_link && access < widest_access);
+    // Narrow accesses leave less in flight. On an H200 a host's link is full with 4 blocks of 16-byte accesses, 16 of
+    // 4-byte ones, and gains little beyond 32; the device's memory with a block on each multiprocessor, narrow: two.
+    const unsigned enough = facts.kernel_blocks * std::min(widest_access / access, over_host_link ? 8u : 2u);
     const double wanted = std::clamp(bytes / share + 1, 1.0, static_cast<double>(std::min(enough, 0xffffu)));
     const auto blocks = static_cast<unsigned>(wanted);
     return most_blocks ? std::min(blocks, most_blocks) : blocks;
 }
 
-double kernel_rate(const direction_profile &facts, const row_profile &rows, unsigned blocks) noexcept {
-    double rate = facts.kernel_line_rate;
-    if (!rows.is_line) {
-        rate = rate_of(facts.kernel_rates[static_cast<int>(rows.side)], rows.width, rate);
-        // Rows were measured at twice their width. Farther apart, each pays for a sector of its own.
-        const std::uint64_t paid = std::min(rows.pitch, sector);
-        if (paid > 2 * rows.width) rate *= static_cast<double>(2 * rows.width) / static_cast<double>(paid);
-    }
+double kernel_row_ns(const direction_profile &facts, copy_direction direction, const row_profile &rows,
+                     unsigned blocks) noexcept {
     const int access_class = std::countr_zero(rows.access);
-    const double of_blocks = static_cast<double>(blocks) * facts.kernel_block_rate * rows.access / widest_access;
-    return std::min({rate, static_cast<double>(facts.kernel_access_rates[access_class]), of_blocks});
+    const auto width = static_cast<double>(rows.width);
+    const double of_blocks = static_cast<double>(blocks * rows.access) / widest_access * facts.kernel_block_rate;
+    const double of_words = std::min<double>(of_blocks, facts.kernel_access_rates[access_class]);
+    const double words_ns = width * rows.words * 1000 / of_words;
+    if (rows.is_line) return std::max(words_ns, width * 1000 / facts.kernel_line_rate);
+
+    const auto &rates = facts.kernel_rates[static_cast<int>(rows.side)];
+    const auto &scattered = facts.kernel_rates[static_cast<int>(gaps::destination)];
+    // Gaps on the device's side of a host's link cost nothing: the device's memory is faster.
+    const std::uint64_t pitch = direction == copy_direction::host_to_device ? rows.source_pitch
+                                : direction == copy_direction::device_to_host
+                                    ? rows.destination_pitch
+                                    : std::max(rows.source_pitch, rows.destination_pitch);
+    double ns = 0;
+    if (pitch && rows.access < widest_access && rows.width > sector) {
+        // A warp's accesses end within rows: what it has of one costs a sector more.
+        const double pieces = 1 + width / (32.0 * rows.access);
+        ns = pieces * row_ns(rates, static_cast<std::uint64_t>(width / pieces) + sector, facts.kernel_line_rate);
+    } else {
+        ns = row_ns(rates, rows.width, facts.kernel_line_rate);
+    }
+    if (direction == copy_direction::device_to_host && rows.has_parts) {
+        // Each part is a write of its own on the link, and takes as long as 16 bytes with gaps around them do.
+        constexpr double writes = 3;
+        ns += writes * row_ns(scattered, widest_access, facts.kernel_line_rate);
+    }
+    // Rows were measured at twice their width. Farther apart, each pays for a sector of its own.
+    const std::uint64_t paid = std::min(pitch, sector);
+    if (paid > 2 * rows.width) ns *= static_cast<double>(paid) / static_cast<double>(2 * rows.width);
+    // Narrow accesses that scatter wide rows do no better than narrow rows, and worse by the sectors shared.
+    if (direction == copy_direction::within_device && rows.destination_pitch && rows.access < widest_access) {
+        const double touched = rows.width > sector ? width + sector - rows.access : width;
+        ns = std::max(ns, touched * 1000 / scattered[access_class]);
+    }
+    return std::max(ns, words_ns);
 }
 
-double driver_rate(const direction_profile &facts, const row_profile &rows) noexcept {
+// The driver of CUDA 13.0 on an H200: a copy of at least so many rows, of whole 4-byte words at multiples of 4 from each
+// other, takes longer to begin and a fifth of the time for each row. 51 Ki rows do not yet; 64 Ki of 1 KiB, 82 Ki of 100 B do;
+// rows of 17 B or at a pitch of 11 never.
+bool goes_by_many_rows(copy_direction direction, const row_profile &rows) noexcept {
+    return direction == copy_direction::within_device && !rows.is_line && !rows.has_array && rows.count >= many_rows &&
+           rows.engine_alignment >= 4;
+}
+
+double driver_row_ns(const direction_profile &facts, copy_direction direction, const row_profile &rows) noexcept {
     const double line_rate = facts.driver_line_rate;
-    return rows.is_line ? line_rate : rate_of(facts.driver_rates[static_cast<int>(rows.side)], rows.width, line_rate);
+    const auto width = static_cast<double>(rows.width);
+    if (rows.is_line) return width * 1000 / line_rate;
+    const auto &rates = facts.driver_rates[static_cast<int>(rows.side)];
+    if (direction == copy_direction::within_device && !rows.has_array && !goes_by_many_rows(direction, rows)) {
+        // As rows of two bytes go, and as fast as the widest, which are few.
+        const double widest_rate = rows.width >> width_classes ? line_rate : rates[width_classes - 1];
+        return std::max(width * 1000 / widest_rate, 2000.0 / rates[1]);
+    }
+    double ns = row_ns(rates, rows.width, line_rate);
+    if (direction >= copy_direction::within_device || rows.has_array) return ns;
+    // Rows that share a sector of host memory wait for each other. They were measured at twice their width; farther apart
+    // they take as long as wider ones.
+    const std::uint64_t apart = std::min(rows.source_pitch, sector) / 2;
+    if (direction == copy_direction::host_to_device && apart > rows.width)
+        ns = std::min(ns, row_ns(rates, apart, line_rate));
+    // Sectors of which a row has a part are moved as a whole.
+    if (rows.host_alignment < sector)
+        ns = std::max(ns, row_ns(rates, rows.width + sector - rows.host_alignment, line_rate));
+    return ns;
 }
 
 } // namespace ferry

@@ -42,113 +42,147 @@ constexpr void fill_rates(std::uint32_t (&rates)[width_classes], const measured_
     }
 }
 
+// Rows with gaps on both sides go as those with gaps on the slower one.
 template <std::size_t count, std::size_t other_count>
-constexpr void fill_sides(std::uint32_t (&rates)[gap_sides][width_classes], const measured_rate (&source)[count],
-                          const measured_rate (&destination)[other_count]) {
+constexpr void fill_sides(std::uint32_t (&rates)[gap_sides][width_classes], gaps slower,
+                          const measured_rate (&source)[count], const measured_rate (&destination)[other_count]) {
     fill_rates(rates[static_cast<int>(gaps::source)], source);
     fill_rates(rates[static_cast<int>(gaps::destination)], destination);
     for (int at = 0; at < width_classes; ++at)
-        rates[static_cast<int>(gaps::both)][at] = std::min(rates[0][at], rates[1][at]);
+        rates[static_cast<int>(gaps::both)][at] = rates[static_cast<int>(slower)][at];
 }
 
-// NVIDIA H200 SXM, PCIe 5 x16, driver 580, CUDA 13.0, wall time with a stream synchronise, medians: copies of 8 MiB in rows
-// narrower than 64 B, else 32 MiB, within the device 256 MiB. Where a line says so the number is expected, not measured:
-// then it favours the driver.
+constexpr void fill_accesses(direction_profile &direction, const std::uint32_t (&rates)[access_classes]) {
+    std::copy(std::begin(rates), std::end(rates), direction.kernel_access_rates);
+}
+
+// NVIDIA H200 SXM, PCIe 5 x16, driver 580, CUDA 13.0, wall time with a stream synchronise, medians: tests/kernel-speed, with
+// copies of 64 MiB over the link and 256 MiB within the device, or 16 Mi rows where that is less; what it does not measure
+// by ferry-info --calibrate. Where a line says so the number is expected, not measured: then it favours the driver.
 constexpr device_profile hopper() {
     device_profile profile = {};
 
     direction_profile &to_device = profile[copy_direction::host_to_device];
     to_device.driver_fixed_ns = 5700;
-    to_device.driver_line_rate = 55000;
-    to_device.driver_pageable_rate = 8000;
-    fill_sides(to_device.driver_rates,
-               {{4, 1728}, {16, 10454}, {64, 41155}, {128, 54000 /* expected */}, {256, 54480}, {4096, 54852}},
-               {{4, 1115}, {16, 8953}, {64, 41986}, {128, 53000 /* expected */}, {256, 53811}, {65536, 54839}});
-    to_device.kernel_fixed_ns = 11000;
-    to_device.kernel_line_rate = 50000;
-    fill_sides(to_device.kernel_rates, {{4, 24554}, {16, 24659}, {64, 39719}, {256, 50019}, {65536, 50312}},
-               {{4, 47160}, {16, 47224}, {64, 50049}, {256, 49998}, {65536, 50417}});
-    const std::uint32_t reads[access_classes] = {12000, 24000, 47000, 49000, 50400}; // expected, but for the last
-    std::copy(std::begin(reads), std::end(reads), to_device.kernel_access_rates);
-    to_device.kernel_block_rate = 18000; // one block 20400, two 36000, four 49400
-    to_device.kernel_blocks = 8;
+    to_device.driver_line_rate = 55200;
+    to_device.driver_pageable_rate = 8000; // of a gibibyte; of 1 to 8 MiB 10 to 16 GB/s
+    fill_sides(
+        to_device.driver_rates, gaps::source,
+        {{1, 114}, {2, 590}, {4, 1800}, {8, 4700}, {16, 11100}, {32, 24200}, {64, 42800}, {128, 50100}, {256, 54800}},
+        {{1, 85}, {2, 240}, {4, 1205}, {8, 3680}, {16, 9600}, {32, 22300}, {64, 43200}, {128, 50000}, {256, 54800}});
+    to_device.kernel_fixed_ns = 10500;
+    to_device.kernel_line_rate = 51000;
+    fill_sides(to_device.kernel_rates, gaps::source,
+               {{1, 20700}, {2, 25300}, {4, 25500}, {16, 25600}, {32, 29100}, {64, 42200}, {128, 49300}, {256, 51000}},
+               {{1, 23600}, {2, 42400}, {4, 48700}, {8, 50800}, {16, 51000}});
+    fill_accesses(to_device, {23600, 42400, 48700, 50800, 51000});
+    to_device.kernel_block_rate = 19500;
+    to_device.kernel_blocks = 4;
     to_device.call_ns = 2400;
-    to_device.batch_piece_ns = 440; // 440 with 64 KiB, 1030 with 256 B, 1300 with 4 KiB
+    to_device.batch_piece_ns = 440; // with 64 KiB and with 256 B; 1300 with 4 KiB
     to_device.batch_box_ns = 440;   // expected
-    to_device.kernel_piece_ns = 6;  // expected: the launch itself shows none
+    to_device.kernel_piece_ns = 6;
 
     direction_profile &to_host = profile[copy_direction::device_to_host];
     to_host.driver_fixed_ns = 6500;
-    to_host.driver_line_rate = 55000;
+    to_host.driver_line_rate = 55300;
     to_host.driver_pageable_rate = 15000;
-    fill_sides(to_host.driver_rates, // with gaps in the source as measured with gaps in the destination: expected
-               {{4, 2646}, {16, 10496}, {64, 42005}, {128, 54000}, {256, 54369}, {65536, 54880}},
-               {{4, 2646}, {16, 10496}, {64, 42005}, {128, 54000 /* expected */}, {256, 54369}, {65536, 54880}});
-    to_host.kernel_fixed_ns = 11000;
+    fill_sides(
+        to_host.driver_rates, gaps::destination,
+        {{1, 770}, {2, 1500}, {4, 3000}, {8, 6000}, {16, 11900}, {32, 23800}, {64, 44300}, {128, 52900}, {256, 55200}},
+        {{1, 770}, {2, 1500}, {4, 3000}, {8, 6000}, {16, 11900}, {32, 23800}, {64, 44300}, {128, 52900}, {256, 55000}});
+    to_host.kernel_fixed_ns = 9200;
     to_host.kernel_line_rate = 52000;
-    fill_sides(to_host.kernel_rates, {{4, 40000 /* expected */}, {16, 45000 /* expected */}, {64, 51500}, {256, 51900}},
-               {{4, 1987}, {16, 7862}, {64, 44528}, {256, 51556}, {65536, 51939}});
-    const std::uint32_t writes[access_classes] = {12000, 24000, 45000, 50000, 52000}; // expected, but for the last
-    std::copy(std::begin(writes), std::end(writes), to_host.kernel_access_rates);
-    to_host.kernel_block_rate = 44000;
-    to_host.kernel_blocks = 4;
+    fill_sides(to_host.kernel_rates, gaps::destination, {{1, 25400}, {2, 44000}, {4, 51500}, {16, 52000}},
+               {{1, 2000},
+                {4, 2000},
+                {8, 4000},
+                {16, 8000},
+                {32, 24800},
+                {64, 44400},
+                {128, 50000 /* expected */},
+                {256, 51300}});
+    fill_accesses(to_host, {25400, 44000, 51500, 51900, 52000});
+    to_host.kernel_block_rate = 44900;
+    to_host.kernel_blocks = 2;
     to_host.call_ns = 1850;
     to_host.batch_piece_ns = 380;
     to_host.batch_box_ns = 380; // expected
-    to_host.kernel_piece_ns = 6;
+    to_host.kernel_piece_ns = 7;
 
     direction_profile &within = profile[copy_direction::within_device];
-    within.driver_fixed_ns = 9000;
+    within.driver_fixed_ns = 8900;
     within.driver_line_rate = 2104000;
-    within.driver_pageable_rate = 2104000; // no end is a host's
-    fill_sides(within.driver_rates,        // of gaps in the destination, and beyond 64 KiB: expected
-               {{4, 35500},
-                {16, 123000},
-                {64, 520000},
-                {256, 1366000},
-                {1024, 1506000},
-                {4096, 1469000},
-                {65536, 817000},
-                {1048576, 2104000}},
-               {{4, 35500},
-                {16, 123000},
-                {64, 520000},
-                {256, 1366000},
-                {1024, 1506000},
-                {4096, 1469000},
-                {65536, 817000},
-                {1048576, 2104000}});
-    within.kernel_fixed_ns = 11000;
-    within.kernel_line_rate = 1950000;
-    fill_sides(within.kernel_rates, // narrower than 64 B, and gaps in the destination: expected
-               {{4, 800000}, {16, 1400000}, {64, 1854000}, {256, 1892000}, {1024, 1912000}, {65536, 1929000}},
-               {{4, 400000}, {16, 800000}, {64, 1700000}, {256, 1850000}, {1024, 1900000}, {65536, 1929000}});
-    const std::uint32_t copies[access_classes] = {150000, 300000, 600000, 1200000,
-                                                  1950000}; // expected, but for the last
-    std::copy(std::begin(copies), std::end(copies), within.kernel_access_rates);
-    within.kernel_block_rate = 48000;
-    within.kernel_blocks = 528; // 264 blocks 1840, 528 to 2112 blocks 1930 to 1980 GB/s
+    within.driver_pageable_rate = 2104000;             // no end is a host's
+    fill_sides(within.driver_rates, gaps::destination, // beyond 64 KiB: of 3 MiB in all
+               {{1, 1570},
+                {2, 3140},
+                {4, 36600},
+                {8, 73000},
+                {16, 145000},
+                {32, 283000},
+                {64, 550000},
+                {256, 1560000},
+                {1024, 1720000},
+                {4096, 1660000},
+                {65536, 848000},
+                {1048576, 844000}},
+               {{1, 1570},
+                {2, 3140},
+                {4, 37000},
+                {8, 73500},
+                {16, 145500},
+                {32, 287000},
+                {64, 529000},
+                {256, 1560000},
+                {1024, 1720000},
+                {4096, 1660000},
+                {65536, 848000},
+                {1048576, 844000}});
+    within.kernel_fixed_ns = 8800;
+    within.kernel_line_rate = 1900000;
+    fill_sides(within.kernel_rates, gaps::destination,
+               {{1, 325000},
+                {2, 614000},
+                {4, 1045000},
+                {8, 1232000},
+                {16, 1315000},
+                {32, 1332000},
+                {64, 1733000},
+                {256, 1898000}},
+               {{1, 338000},
+                {2, 580000},
+                {4, 711000},
+                {8, 777000},
+                {16, 809000},
+                {32, 1446000},
+                {64, 1446000},
+                {256, 1866000}});
+    fill_accesses(within, {385000, 731000, 1100000, 1600000 /* expected */, 1900000});
+    within.kernel_block_rate = 41000;
+    within.kernel_blocks = 132; // one on each multiprocessor
     within.call_ns = 3950;
     within.batch_piece_ns = 3560;
     within.batch_box_ns = 3560; // expected
-    within.kernel_piece_ns = 6;
+    within.kernel_piece_ns = 4;
 
+    // NVLink 4: lines were measured; rows as expected of packets that carry 32 bytes.
     direction_profile &peer = profile[copy_direction::between_devices];
     peer = within;
     peer.driver_fixed_ns = 8000;
     peer.driver_line_rate = peer.driver_pageable_rate = 395000;
     peer.kernel_fixed_ns = 13500;
     peer.kernel_line_rate = 367000;
-    for (int side = 0; side < gap_sides; ++side) // expected: NVLink's packets carry 32 bytes
-        for (int at = 0; at < width_classes; ++at) {
-            peer.driver_rates[side][at] = std::min(within.driver_rates[side][at], peer.driver_line_rate);
-            peer.kernel_rates[side][at] = std::min(within.kernel_rates[side][at] / 5, peer.kernel_line_rate);
-        }
-    for (std::uint32_t &rate : peer.kernel_access_rates)
-        rate = std::min(rate, peer.kernel_line_rate);
+    fill_sides(peer.driver_rates, gaps::destination, {{4, 35500}, {16, 123000}, {32, 322000}, {64, 395000}},
+               {{4, 35500}, {16, 123000}, {32, 322000}, {64, 395000}});
+    fill_sides(peer.kernel_rates, gaps::destination, {{1, 40000}, {4, 160000}, {16, 280000}, {64, 367000}},
+               {{1, 20000}, {4, 80000}, {16, 160000}, {64, 340000}, {256, 367000}});
+    fill_accesses(peer, {150000, 300000, 367000, 367000, 367000});
     peer.kernel_block_rate = 12000;
     peer.kernel_blocks = 32;
+    peer.kernel_piece_ns = 6;
 
+    profile.many_rows_fixed_ns = 20000;
     profile.batch_fixed_ns = 6000;
     profile.array_driver_rate = 1090000;
     profile.array_kernel_rate = 1922000;
@@ -157,19 +191,21 @@ constexpr device_profile hopper() {
     return profile;
 }
 
-// A driver twice as good and kernels an eighth as good as there: links from PCIe 3 x8 on.
+// A driver twice as good as there; kernels an eighth as good, for links from PCIe 3 x8 on, and within the device, whose
+// memory may be as much slower than that one's, a thirty-second.
 constexpr device_profile cautious() {
     device_profile profile = hopper();
     for (direction_profile &direction : profile.directions) {
+        const std::uint32_t slower = &direction == &profile[copy_direction::within_device] ? 32 : 8;
         for (int side = 0; side < gap_sides; ++side)
             for (int at = 0; at < width_classes; ++at) {
                 std::uint32_t &driver = direction.driver_rates[side][at], &kernel = direction.kernel_rates[side][at];
                 driver = std::min(driver * 2, direction.driver_line_rate);
-                kernel = std::max(kernel / 8, 1u);
+                kernel = std::max(kernel / slower, 1u);
             }
         for (std::uint32_t &rate : direction.kernel_access_rates)
-            rate /= 8;
-        direction.kernel_line_rate /= 8;
+            rate /= slower;
+        direction.kernel_line_rate /= slower;
         direction.kernel_block_rate /= 2;
         direction.kernel_fixed_ns *= 2;
         direction.kernel_piece_ns *= 4;

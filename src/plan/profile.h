@@ -37,8 +37,9 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(kernel_piece_ns, , time)                     /* … by one launch, its table made and sent */
 
 #define FERRY_DEVICE_FACTS(FACT)                                                                                       \
-    FACT(batch_fixed_ns, , time)    /* a batch by the driver's calls, but for its pieces */                            \
-    FACT(array_driver_rate, , rate) /* array to linear memory of the device, a 3D array of 4-byte elements */          \
+    FACT(many_rows_fixed_ns, , time) /* as driver_fixed_ns, of a copy of many rows within a device */                  \
+    FACT(batch_fixed_ns, , time)     /* a batch by the driver's calls, but for its pieces */                           \
+    FACT(array_driver_rate, , rate)  /* array to linear memory of the device, a 3D array of 4-byte elements */         \
     FACT(array_kernel_rate, , rate)                                                                                    \
     FACT(array_call_ns, , time) /* a small box of many, each by a call of its own */                                   \
     FACT(array_kernel_box_ns, , time)
