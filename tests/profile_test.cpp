@@ -231,8 +231,6 @@ TEST_F(profiles, a_calibration_that_fails_leaves_all_as_it_was) {
         {"cuMemHostAlloc", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuArray3DCreate", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuSurfObjectCreate", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
-        {"cuMemcpyBatchAsync", 3, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
-        {"cuMemcpy3DBatchAsync", 3, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuMemcpy3DAsync", 1, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuMemcpy3DAsync", 40, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
         {"cuMemcpy3DAsync", 300, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
@@ -275,6 +273,26 @@ TEST_F(profiles, where_kernels_cannot_be_loaded_the_rest_is_measured) {
     EXPECT_EQ(numbers(found, "within_device.kernel_line_rate"), numbers(before, "within_device.kernel_line_rate"));
     EXPECT_NE(numbers(found, "within_device.driver_rates.both_gaps"),
               numbers(before, "within_device.driver_rates.both_gaps"));
+}
+
+TEST_F(profiles, batch_calls_that_a_driver_refuses_keep_their_numbers) {
+    if (!raw().cuMemcpyBatchAsync && !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has none";
+    fault_driver faults(raw_entry_points());
+    const instance_owner ferry = open_or_fail(faults.options());
+    const std::string before = saved(ferry.get());
+    faults.fail("cuMemcpyBatchAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
+    faults.fail("cuMemcpy3DBatchAsync", CUDA_ERROR_UNKNOWN, 3); // once it has begun
+    ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    const std::string found = saved(ferry.get());
+    const auto expect_kept = [&](const std::string &name, bool is_kept) {
+        EXPECT_EQ(numbers(found, name) == numbers(before, name), is_kept) << name;
+    };
+    for (const std::string direction : {"host_to_device", "device_to_host", "within_device"}) {
+        expect_kept(direction + ".batch_piece_ns", true);
+        expect_kept(direction + ".driver_rates.both_gaps", false);
+    }
+    expect_kept("host_to_device.batch_box_ns", true);
+    expect_kept("batch_fixed_ns", true);
 }
 
 TEST_F(profiles, a_calibration_makes_do_with_less_memory) {

@@ -25,7 +25,6 @@ constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
 constexpr std::uint64_t most_device_bytes = 256 * MiB, least_device_bytes = 8 * MiB;
 constexpr std::uint64_t most_host_bytes = 64 * MiB, least_host_bytes = 8 * MiB;
 constexpr std::uint64_t pageable_bytes = 8 * MiB;
-constexpr std::uint64_t most_rows = 8 << 20;
 
 // A row of the array that reads are measured with, and its slices: 4-byte elements.
 constexpr std::uint64_t array_side = 256, array_element = 4;
@@ -97,6 +96,7 @@ public:
         for (const copy_direction direction :
              {copy_direction::host_to_device, copy_direction::device_to_host, copy_direction::within_device})
             if (failure failed = measure_direction(direction)) return failed;
+        if (failure failed = measure_many_rows()) return failed;
         return measure_array();
     }
 
@@ -188,25 +188,30 @@ private:
         return {};
     }
 
-    // Payload bytes per microsecond of `run(bytes)`, with as many bytes, in multiples of `unit`, as its share of the time
-    // allows.
+    // Payload bytes per microsecond of `run(bytes)`, in multiples of `unit`: as many as take half a millisecond, or its share
+    // of the time that is left. With few bytes a copy is over before its rate shows, and in a cache. At least `wanted` if
+    // that does not take much longer.
     template <class Run>
     failure rate_of_run(std::uint64_t unit, std::uint64_t most, std::uint64_t fixed_ns, const Run &run,
-                        std::uint32_t &rate) noexcept {
+                        std::uint32_t &rate, std::uint64_t wanted = 0) noexcept {
         constexpr int runs = 3;
+        constexpr std::uint64_t growth = 8, most_target_ns = 500'000;
         const std::uint64_t now = now_ns(), left = deadline_ns_ - std::min(now, deadline_ns_);
         const std::uint64_t share = left / static_cast<std::uint64_t>(std::max(cells_left_--, 1)) / (runs + 2);
-        const std::uint64_t target_ns = std::clamp<std::uint64_t>(share, 10'000, 500'000);
-        const std::uint64_t least = std::min(most, std::max<std::uint64_t>(unit, 16 * KiB / unit * unit));
-        std::uint64_t bytes = least, ns = 0;
-        if (failure failed = median_of(
-                1, [&]() noexcept { return run(bytes); }, ns))
-            return failed;
-        const std::uint64_t wanted = rate_in(bytes, ns, fixed_ns) * target_ns / 1000;
-        bytes = std::clamp(wanted / unit * unit, least, most / unit * unit);
-        if (failure failed = median_of(
-                runs, [&]() noexcept { return run(bytes); }, ns))
-            return failed;
+        const std::uint64_t target_ns = std::clamp<std::uint64_t>(share, 10'000, most_target_ns);
+        const std::uint64_t all = most / unit * unit;
+        std::uint64_t bytes = std::min(all, std::max<std::uint64_t>(unit, 16 * KiB / unit * unit)), ns = 0;
+        const auto run_all = [&]() noexcept { return run(bytes); };
+        if (failure failed = time_once(run_all, ns)) return failed; // for warmth
+        for (;; bytes = std::min(all, bytes * growth)) {
+            if (failure failed = time_once(run_all, ns)) return failed;
+            if (bytes == all || ns > fixed_ns + target_ns / growth) break;
+        }
+        const auto bytes_in = [&](std::uint64_t time_ns) noexcept {
+            return std::clamp(rate_in(bytes, ns, fixed_ns) * time_ns / 1000 / unit * unit, unit, all);
+        };
+        bytes = std::clamp(wanted / unit * unit, bytes_in(target_ns), bytes_in(4 * target_ns));
+        if (failure failed = median_of(runs, run_all, ns)) return failed;
         rate = rate_in(bytes, ns, fixed_ns);
         return {};
     }
@@ -335,6 +340,8 @@ private:
                 : cu_.cuMemcpyBatchAsync_v12080(to, from, sizes, count, &attributes, &first, 1, &failed_at, stream_));
     }
 
+    // A driver that has the entry point may yet refuse the call: then the number stays what it was. If the context is
+    // broken, the stream says so.
     failure measure_batches(copy_direction direction) noexcept {
         const bool is_there[] = {cu_.cuMemcpyBatchAsync || cu_.cuMemcpyBatchAsync_v12080,
                                  cu_.cuMemcpy3DBatchAsync || cu_.cuMemcpy3DBatchAsync_v12080};
@@ -342,12 +349,18 @@ private:
         std::uint32_t *const piece_ns[] = {&found.batch_piece_ns, &found.batch_box_ns};
         for (const bool are_boxes : {false, true}) {
             if (!is_there[are_boxes]) continue;
+            bool is_refused = false;
+            const auto time_batches = [&](std::size_t count, std::uint64_t &ns) noexcept {
+                const auto copy_some = [&]() noexcept -> failure {
+                    if (!is_refused && copy_batch(direction, are_boxes, count)) is_refused = true;
+                    return {};
+                };
+                return median_of(5, copy_some, ns);
+            };
             std::uint64_t one = 0, all = 0;
-            if (failure failed = median_of(
-                    5, [&]() noexcept { return copy_batch(direction, are_boxes, 1); }, one))
-                return failed;
-            const auto copy_all = [&]() noexcept { return copy_batch(direction, are_boxes, batch_count); };
-            if (failure failed = median_of(5, copy_all, all)) return failed;
+            if (failure failed = time_batches(1, one)) return failed;
+            if (failure failed = time_batches(batch_count, all)) return failed;
+            if (is_refused) continue;
             *piece_ns[are_boxes] = fit((all - std::min(all, one)) / (batch_count - 1));
             if (!are_boxes && direction == copy_direction::host_to_device) profile_.batch_fixed_ns = fit(one);
         }
@@ -403,12 +416,14 @@ private:
             ends.destination_gaps = side != static_cast<int>(gaps::source);
             for (int at = 0; at < width_classes; ++at) {
                 const std::uint64_t width = 1ull << at, unit = 2 * width; // of two rows or more
-                const std::uint64_t most = std::min(room_of(direction) / 2, most_rows * width);
+                const std::uint64_t most = room_of(direction) / 2;
+                // Few rows within the device go another way.
+                const std::uint64_t many = direction == copy_direction::within_device ? many_rows * width : 0;
                 const auto by_driver = [&](std::uint64_t bytes) noexcept {
                     return copy_by_driver(shape_of(ends, width, bytes / width));
                 };
                 if (failure failed =
-                        rate_of_run(unit, most, found.driver_fixed_ns, by_driver, found.driver_rates[side][at]))
+                        rate_of_run(unit, most, found.driver_fixed_ns, by_driver, found.driver_rates[side][at], many))
                     return failed;
                 if (!has_kernels_) continue;
                 const auto by_kernel = [&](std::uint64_t bytes) noexcept {
@@ -421,6 +436,22 @@ private:
                     return failed;
             }
         }
+        return {};
+    }
+
+    // What the driver's way with many rows takes to begin.
+    failure measure_many_rows() noexcept {
+        ends ends = ends_of(copy_direction::within_device);
+        ends.source_gaps = true;
+        constexpr std::uint64_t width = 4;
+        const auto &within = profile_[copy_direction::within_device];
+        std::uint64_t ns = 0;
+        if (failure failed = median_of(
+                9, [&]() noexcept { return copy_by_driver(shape_of(ends, width, many_rows)); }, ns))
+            return failed;
+        const double rate = rate_of(within.driver_rates[static_cast<int>(gaps::source)], width, 1);
+        const auto of_rows = static_cast<std::uint64_t>(many_rows * width * 1000 / rate);
+        profile_.many_rows_fixed_ns = fit(std::max<std::uint64_t>(ns - std::min(ns, of_rows), within.driver_fixed_ns));
         return {};
     }
 
