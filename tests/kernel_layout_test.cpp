@@ -236,24 +236,67 @@ TEST(kernel_layout, arrays_are_read_in_words_that_fit_both_ends) {
     struct {
         kernels::box_end destination;
         std::uint64_t x, width;
-        std::uint32_t word_shift, windows;
+        std::uint32_t word_shift, words;
     } const rows[] = {
-        {{base, 2048, 0}, 0, 2048, 4, 128 * 9}, {{base, 64, 0}, 8, 64, 3, 8 * 9},   {{base, 64, 0}, 16, 60, 2, 15 * 9},
-        {{base + 2, 64, 0}, 16, 64, 1, 32 * 9}, {{base, 65, 0}, 16, 64, 0, 64 * 9}, {{base, 64, 0}, 3, 16, 0, 16 * 9},
+        {{base, 2048, 0}, 0, 2048, 4, 128}, {{base, 64, 0}, 8, 64, 3, 8},   {{base, 64, 0}, 16, 60, 2, 15},
+        {{base + 2, 64, 0}, 16, 64, 1, 32}, {{base, 65, 0}, 16, 64, 0, 64}, {{base, 64, 0}, 3, 16, 0, 16},
     };
     for (const auto &row : rows) {
+        const kernel_array_box box = {row.destination, 1, array_form::two_d, row.x, 0, 0, row.width, 9, 1};
         kernels::array_box table[1];
         array_packer packer(table, 1, cut_array_boxes(1, 1));
-        ASSERT_EQ(packer.add({row.destination, 1, array_form::two_d, row.x, 0, 0, row.width, 9, 1}),
-                  pack_result::added);
+        ASSERT_EQ(packer.add(box), pack_result::added);
         EXPECT_EQ(table[0].word_shift, row.word_shift);
-        EXPECT_EQ(table[0].windows, row.windows);
+        EXPECT_EQ(table[0].words, row.words);
+        const kernels::array_parameters alone = lay_out_array(box, 1).parameters;
+        EXPECT_EQ(alone.word_shift, row.word_shift);
+        EXPECT_EQ(alone.words, row.words);
     }
     EXPECT_EQ(array_form_of(0, 0, false), array_form::one_d);
     EXPECT_EQ(array_form_of(4, 0, false), array_form::two_d);
     EXPECT_EQ(array_form_of(4, 4, false), array_form::three_d);
     EXPECT_EQ(array_form_of(0, 4, true), array_form::layers_of_one_d);
     EXPECT_EQ(array_form_of(4, 6, true), array_form::layers_of_two_d);
+}
+
+// Every word of the box is in exactly one tile, and tiles have few that are not.
+TEST(kernel_layout, arrays_are_cut_into_tiles_of_a_warp) {
+    struct {
+        std::uint64_t width, height, depth;
+        std::uint32_t tile_words, tile_rows, windows; // among many
+        std::uint64_t tiles, blocks;                  // alone
+    } const rows[] = {
+        {2048, 512, 512, 8, 4, 128 * 512 * 512, 8 * 128 * 512, 32768}, // words of 16 bytes
+        {64, 16, 16, 4, 8, 4 * 16 * 16, 16, 1},
+        {4096, 1, 1, 32, 1, 256, 4, 1},
+        {4096, 1, 7, 32, 1, 256 * 7, 4 * 7, 2},
+        {16, 4096, 1, 1, 32, 4096, 128, 8},
+        {80, 9, 2, 8, 4, 8 * 12 * 2, 2 * 2, 1},
+        {16, 1, 1, 1, 1, 1, 1, 1},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(testing::Message() << row.width << " x " << row.height << " x " << row.depth);
+        const kernel_array_box box = {{base, row.width, row.width * row.height},
+                                      1,
+                                      kernels::array_form::three_d,
+                                      0,
+                                      0,
+                                      0,
+                                      row.width,
+                                      row.height,
+                                      row.depth};
+        kernels::array_box table[1];
+        array_packer packer(table, 1, cut_array_boxes(1, 1));
+        ASSERT_EQ(packer.add(box), pack_result::added);
+        EXPECT_EQ(1u << table[0].tile_words_shift, row.tile_words);
+        EXPECT_EQ(1u << table[0].tile_rows_shift, row.tile_rows);
+        EXPECT_EQ(table[0].windows, row.windows);
+        const array_launch alone = lay_out_array(box, UINT16_MAX);
+        EXPECT_EQ(alone.parameters.tile_words_shift + alone.parameters.tile_rows_shift, 5);
+        EXPECT_EQ(alone.parameters.over.count, row.tiles);
+        EXPECT_EQ(alone.blocks, row.blocks);
+        EXPECT_EQ(alone.parameters.over.step, row.blocks * 16);
+    }
 }
 
 } // namespace

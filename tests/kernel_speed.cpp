@@ -232,7 +232,27 @@ TEST_F(kernel_speed, arrays) {
         }
         std::printf("\n");
     };
-    std::printf("3D array, 512^3 float, by blocks:");
+    CUDA_MEMCPY3D call = {};
+    call.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    call.srcArray = resource.res.array.hArray;
+    call.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    call.dstDevice = to;
+    call.dstPitch = call.WidthInBytes = 2048;
+    call.dstHeight = call.Height = call.Depth = 512;
+    const double bytes = 512.0 * 1048.576;
+    std::printf("3D array, 512^3 float: driver %.0f GB/s\n",
+                bytes / time_us([&] { EXPECT_OK(raw().cuMemcpy3DAsync(&call, stream)); }));
+    for (const std::uint64_t off : {0, 16, 8, 4, 2, 1}) {
+        std::printf("3D array, 512^3 float, to %llu bytes past a line, GB/s by blocks:",
+                    static_cast<unsigned long long>(off));
+        const kernel_array_box box = {
+            {to + off, 2048, 2048 * 512}, surface, kernels::array_form::three_d, 0, 0, 0, 2048 - off % 16, 512, 512};
+        for (const std::uint32_t blocks : {33, 132, 264, 528, 1056, 4224, 16384, 65535})
+            std::printf(" %u: %.0f", blocks,
+                        bytes / time_us([&] { EXPECT_OK(launch_array(raw(), loaded, box, blocks, stream).status); }));
+        std::printf("\n");
+    }
+    std::printf("3D array, 512^3 float, as one of many, by blocks:");
     read(1, 2048, 512);
     std::printf("3D array, 1000 boxes of 16^3, by blocks:");
     read(1000, 64, 16);

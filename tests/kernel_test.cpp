@@ -546,6 +546,40 @@ TEST_F(array_reads, a_surface_of_an_array_that_is_not_made_for_it_is_not_refused
     EXPECT_OK(raw().cuArrayDestroy(resource.res.array.hArray));
 }
 
+TEST_F(array_reads, one_box_of_every_kind_of_array_arrives_whole) {
+    std::mt19937_64 random(23);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    for (const array_kind &kind : array_kinds) {
+        const test_array of(kind.descriptor, 24);
+        for (int round = 0; round < 24; ++round) {
+            SCOPED_TRACE(testing::Message() << kind.name << ", round " << round);
+            kernel_array_box box = {{}, of.surface, of.form, 0, 0, 0, of.row_bytes, of.rows, of.slices};
+            // The first rounds take all of it, then the words become wider.
+            const std::uint64_t unit = std::uint64_t{1} << round % 5;
+            if (round >= 5 && of.row_bytes >= unit) {
+                box.x = up_to((of.row_bytes - unit) / unit) * unit;
+                box.y = up_to(of.rows - 1);
+                box.z = up_to(of.slices - 1);
+                box.width = (1 + up_to((of.row_bytes - box.x) / unit - 1)) * unit;
+                box.height = 1 + up_to(of.rows - box.y - 1);
+                box.depth = 1 + up_to(of.slices - box.z - 1);
+            }
+            const std::uint64_t row_pitch = box.width + up_to(3) * unit;
+            const std::uint64_t slice_pitch = row_pitch * box.height + up_to(3) * unit, begin = up_to(3) * unit;
+            reachable destination(sides[static_cast<std::size_t>(round) % std::size(sides)],
+                                  begin + slice_pitch * box.depth + guard, 25);
+            box.destination = {destination.address + begin, row_pitch, slice_pitch};
+            for (std::uint64_t z = 0; z < box.depth; ++z)
+                for (std::uint64_t y = 0; y < box.height; ++y)
+                    std::copy_n(&of.picture[((box.z + z) * of.rows + box.y + y) * of.row_bytes + box.x], box.width,
+                                &destination.picture[begin + z * slice_pitch + y * row_pitch]);
+            ASSERT_OK(launch_array(raw(), loaded, box, 1 + static_cast<std::uint32_t>(up_to(3)), stream).status);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            ASSERT_TRUE(destination.read() == destination.picture);
+        }
+    }
+}
+
 // ---- Streams and graphs ---------------------------------------------------------------------------------------
 
 TEST_F(kernels_on, a_kernel_runs_in_the_order_of_its_stream) {

@@ -90,18 +90,36 @@ struct box_parameters {
 static_assert(sizeof(box_parameters) <= 4096, "the parameters of a kernel");
 
 // What a surface is of; a cubemap is layers of 2D.
-enum class array_form : u32 { one_d, two_d, three_d, layers_of_one_d, layers_of_two_d };
+enum class array_form : u8 { one_d, two_d, three_d, layers_of_one_d, layers_of_two_d };
 
-// A box of an array, read through a surface. Every window is a whole word at both ends.
+// Threads that read a tile of an array together: a warp.
+constexpr u32 threads_per_tile = 32;
+
+// One box of an array, read through a surface in whole words. `over` counts tiles, and steps from one that a warp reads
+// to its next. A tile is 2^tile_rows_shift rows of twice 2^tile_words_shift words; the last ones may lie in the box in part.
+struct array_parameters {
+    box_end destination;
+    u64 surface;
+    u32 x, y, z;     // the origin: bytes, row, slice or layer
+    u32 words, rows; // of a row and of a slice
+    array_form form;
+    u8 word_shift; // bytes of a word
+    u8 tile_words_shift, tile_rows_shift;
+    windows over;
+};
+
+// A box among many. Its windows are counted tile by tile, 2^31 at most, those that the box does not have too.
 struct array_box {
     box_end destination;
     u64 surface;
-    u64 by_row, by_slice; // as of a box
-    u32 x, y, z;          // the origin: bytes, row, slice or layer
-    u32 per_row, rows_per_slice, windows;
+    u64 by_row, by_slice;         // as of a box, of tiles
+    u32 x, y, z;                  // the origin: bytes, row, slice or layer
+    u32 words, rows;              // of a row and of a slice
+    u32 tiles_per_row, tile_rows; // of a slice
+    u32 windows;                  // of all tiles
     array_form form;
-    u32 word_shift; // bytes of a word
-    u32 reserved;
+    u8 word_shift; // bytes of a word
+    u8 tile_words_shift, tile_rows_shift;
     u32 first_unit;
 };
 static_assert(sizeof(array_box) == 88, "tables lie in memory in this form");

@@ -86,4 +86,24 @@ FERRY_KERNEL_CODE void do_jobs(const team_work &work, const Jobs &jobs, const th
     }
 }
 
+// Calls do_unit(index of the job, unit of the job, member). Teams take units in turn, so that what is done at one time
+// lies together.
+template <class Jobs, class DoUnit>
+FERRY_KERNEL_CODE void do_jobs_in_turn(const team_work &work, const Jobs &jobs, const thread_index &me,
+                                       const DoUnit &do_unit) {
+    const u64 teams = u64{me.blocks} * me.threads >> work.team_shift;
+    const team_member member = {me.thread & ((1u << work.team_shift) - 1), 1u << work.team_shift};
+    u32 index = 0, first_unit = 0;
+    u64 units_end = 0;
+    FERRY_NOT_UNROLLED
+    for (u64 unit = me.in_grid() >> work.team_shift; unit < work.units; unit += teams) {
+        if (unit >= units_end) {
+            index = find_job(jobs, work, static_cast<u32>(unit));
+            first_unit = jobs.first_unit(index);
+            units_end = index + 1 < work.count ? jobs.first_unit(index + 1) : work.units;
+        }
+        do_unit(index, static_cast<u32>(unit) - first_unit, member);
+    }
+}
+
 } // namespace ferry::kernels

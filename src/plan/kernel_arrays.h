@@ -17,8 +17,17 @@ struct kernel_array_box {
 // The form of an array with such a descriptor: how many rows and slices it has, and its CUDA_ARRAY3D_* flags.
 kernels::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool is_layered) noexcept;
 
+struct array_launch {
+    std::uint32_t blocks;
+    kernels::array_parameters parameters;
+};
+
+// With at most `blocks` blocks, and not more than there is work for. Within 2^31 bytes, rows and slices of the array,
+// which no device's arrays exceed.
+array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) noexcept;
+
 // For `count` boxes of `bytes` together.
-inline team_cut cut_array_boxes(std::uint64_t count, std::uint64_t bytes) noexcept { return cut_boxes(count, bytes); }
+team_cut cut_array_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;
 
 // Writes a table of kernels::array_box, 88 bytes each, for one launch.
 class array_packer : public job_counter {

@@ -47,26 +47,28 @@ row_words words_of(const kernel_box &box) noexcept {
                         box.writes_to_host);
 }
 
+std::uint64_t threads_of(std::uint32_t blocks) noexcept { return std::uint64_t{blocks} * kernels::threads_per_block; }
+
+} // namespace
+
 std::uint32_t blocks_with_work(std::uint32_t blocks, std::uint64_t threads) noexcept {
     const std::uint64_t needed = (threads - 1) / kernels::threads_per_block + 1;
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, needed));
 }
 
-kernels::windows walk(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth, std::uint32_t blocks) noexcept {
-    const std::uint64_t threads = std::uint64_t{blocks} * kernels::threads_per_block;
-    const std::uint64_t step_rows = threads / per_row;
+kernels::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
+                           std::uint64_t walkers) noexcept {
+    const std::uint64_t step_rows = walkers / per_row;
     return {.per_row = per_row,
             .rows_per_slice = height,
             .count = per_row * height * depth,
             .by_row = divisor_of(per_row),
             .by_slice = divisor_of(height),
-            .step = threads,
-            .step_x = threads % per_row,
+            .step = walkers,
+            .step_x = walkers % per_row,
             .step_y = step_rows % height,
             .step_z = step_rows / height};
 }
-
-} // namespace
 
 kernels::divisor divisor_of(std::uint64_t by) noexcept {
     __extension__ using wide = unsigned __int128;
@@ -112,7 +114,7 @@ strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noex
             .parameters = {.destination = box.destination,
                            .source = box.source,
                            .width = box.width,
-                           .over = walk(rows.windows, box.height, box.depth, used)}};
+                           .over = walk_over(rows.windows, box.height, box.depth, threads_of(used))}};
 }
 
 fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) noexcept {
@@ -130,7 +132,7 @@ fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) n
                                          .width = fill.width,
                                          .pattern_low = 0,
                                          .pattern_high = 0,
-                                         .over = walk(rows.windows, fill.height, fill.depth, used)}};
+                                         .over = walk_over(rows.windows, fill.height, fill.depth, threads_of(used))}};
     std::memcpy(&launch.parameters.pattern_low, aligned, 8);
     std::memcpy(&launch.parameters.pattern_high, aligned + 8, 8);
     return launch;

@@ -87,6 +87,13 @@ private:
     std::uint32_t room_;
 };
 
+// The walk of so many threads, or warps, over rows of `per_row` windows, `height` rows a slice.
+kernels::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
+                           std::uint64_t walkers) noexcept;
+
+// At most `blocks`, and not more than so many threads need.
+std::uint32_t blocks_with_work(std::uint32_t blocks, std::uint64_t threads) noexcept;
+
 // Divides any number by `by`, which is not 0.
 kernels::divisor divisor_of(std::uint64_t by) noexcept;
 

@@ -59,6 +59,12 @@ failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 
+failure launch_array(const driver_table &cu, kernel_set &kernels, const kernel_array_box &box, std::uint32_t blocks,
+                     CUstream stream) noexcept {
+    const array_launch laid_out = lay_out_array(box, blocks);
+    return launch(cu, kernels, kernel::array, laid_out.blocks, laid_out.parameters, stream);
+}
+
 failure launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
                       kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
     given.table = 0;

@@ -29,7 +29,12 @@ failure launch_boxes(const driver_table &cu, kernel_set &kernels, const box_pack
 failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
                          std::uint32_t blocks, CUstream stream) noexcept;
 
-// The same for boxes of arrays. Surfaces are of the stream's context, and must stay as the memory must.
+// One box of an array, of any size: what launch_arrays does, but faster. Its surface is of the stream's context, and must
+// stay as the memory must.
+failure launch_array(const driver_table &cu, kernel_set &kernels, const kernel_array_box &box, std::uint32_t blocks,
+                     CUstream stream) noexcept;
+
+// Many boxes of arrays. Surfaces are of the stream's context, and must stay as the memory must.
 failure launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
                       kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
 failure launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,

@@ -175,7 +175,8 @@ reachable_memory memory_of(const driver &cu, const context &from) {
             found.ranges.push_back({address, address + memory.size});
     cu.surfaces.each([&](CUsurfObject handle, const surface &one) {
         const array *const of = cu.arrays.find(one.of);
-        if (of && one.owner == from.handle) found.surfaces.push_back({handle, form_of(of->descriptor), of->layout});
+        if (of && of->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST && one.owner == from.handle)
+            found.surfaces.push_back({handle, form_of(of->descriptor), of->layout});
     });
     return found;
 }

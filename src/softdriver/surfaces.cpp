@@ -1,4 +1,5 @@
-// Surface objects, through which kernels read arrays.
+// Surface objects, through which kernels read arrays. They are to be of arrays made with CUDA_ARRAY3D_SURFACE_LDST, for
+// which the driver does not look at their making (CUDA 13.0); here a kernel finds no other.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -7,8 +8,7 @@ namespace ferry::softdriver {
 CUresult cuSurfObjectCreate(CUsurfObject *made, const CUDA_RESOURCE_DESC *asked) {
     return enter_context([&](driver &cu, context &current) {
         require(made && asked && asked->resType == CU_RESOURCE_TYPE_ARRAY && asked->flags == 0);
-        const array *const of = cu.arrays.find(asked->res.array.hArray);
-        require(of, CUDA_ERROR_INVALID_HANDLE);
+        require(cu.arrays.find(asked->res.array.hArray), CUDA_ERROR_INVALID_HANDLE);
         *made = cu.surfaces.add(std::make_unique<surface>(surface{asked->res.array.hArray, current.handle}),
                                 CUsurfObject{next_handle()});
     });
