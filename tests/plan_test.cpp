@@ -204,6 +204,31 @@ TEST(plan, slices_apart_without_gaps_in_them_are_rows) {
     EXPECT_EQ(as_volume.driver.predicted_ns, as_rows.driver.predicted_ns);
 }
 
+// Out of a 3D array of `side`^3 texels of 4 bytes, so many bytes past a line of the device's memory.
+shape out_of_array(std::uint64_t side, std::uint64_t past_line = 0) {
+    shape shape = shape_of(ends::d2d, gapped::none, 0, 4 * side * side * side);
+    shape.width = shape.destination.row_pitch = 4 * side;
+    shape.height = shape.depth = shape.destination.slice_height = side;
+    shape.source.kind = memory_kind::array;
+    shape.source.array = reinterpret_cast<CUarray>(8);
+    shape.source.x = 0;
+    shape.destination.span.first += past_line;
+    shape.destination.span.last += past_line;
+    return shape;
+}
+
+TEST(plan, whole_arrays_are_read_by_kernels_and_small_boxes_by_the_driver) {
+    EXPECT_EQ(route_of(out_of_array(512), h200_profile()), route_kind::kernel);
+    EXPECT_EQ(route_of(out_of_array(128), h200_profile()), route_kind::kernel);
+    EXPECT_EQ(route_of(out_of_array(16), h200_profile()), route_kind::driver);
+    EXPECT_EQ(route_of(out_of_array(512), unknown_profile()), route_kind::driver);
+    EXPECT_EQ(route_of(out_of_array(512, 16), h200_profile()), route_kind::kernel);
+    EXPECT_EQ(route_of(out_of_array(512, 1), h200_profile()), route_kind::driver) << "byte after byte";
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile())).blocks, 32769)
+        << "as many as there is work for";
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.most_blocks = 7})).blocks, 7);
+}
+
 // ---- What serves, and wishes -----------------------------------------------------------------------------------
 
 TEST(plan, without_the_facts_no_kernel_is_chosen) {

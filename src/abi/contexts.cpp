@@ -52,6 +52,7 @@ int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
     instance->contexts.forget(context);
     instance->kernels.forget(context);
     instance->sharing.forget_context(context);
+    instance->surfaces.forget(context);
     return FERRY_SUCCESS;
 }
 

@@ -114,12 +114,12 @@ static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::beyond) == FERRY_OBSTACLE_BEYOND &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED);
 
-failure forecast(const ferry_instance &instance, const prepared_copy &prepared, ferry_explanation &found) noexcept {
+failure forecast(ferry_instance &instance, const prepared_copy &prepared, ferry_explanation &found) noexcept {
     const auto &[shape, facts, plan, choice, views] = prepared;
     plan_facts all = facts;
     kernel_views seen;
-    begin_choice(instance, shape, all);
-    if (failure failed = look_up_views(instance.cu, shape, choice.wanted, all, seen)) return failed;
+    begin_choice(instance, shape, choice.wanted, all);
+    if (failure failed = look_up_views(instance, shape, choice.wanted, all, seen)) return failed;
     const copy_forecast expected = predict_copy(shape, all);
     found.driver_ns = expected.driver.predicted_ns;
     found.kernel_ns = expected.kernel.predicted_ns;

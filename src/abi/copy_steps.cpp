@@ -52,10 +52,16 @@ failure enter_for_graph(ferry_instance &instance, const shape &shape, CUstream s
     return {.status = FERRY_ERROR_CAPTURE};
 }
 
-failure look_up_views(const driver_table &cu, const shape &shape, CUcontext context, plan_facts &facts,
+failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
                       kernel_views &views) noexcept {
     const auto look_up = [&](const shape_end &end, kernel_view &view, obstacle &reach) noexcept -> failure {
-        const failure failed = look_up_for_kernels(cu, end, context, facts.context_device, view);
+        failure failed;
+        if (!end.array)
+            failed = look_up_for_kernels(instance.cu, end, context, facts.context_device, view);
+        else if (&end == &shape.source)
+            view = look_up_for_kernels(instance.surfaces, end.array, context);
+        else
+            view.why_not = obstacle::array;
         reach = view.why_not;
         return failed;
     };
@@ -63,20 +69,21 @@ failure look_up_views(const driver_table &cu, const shape &shape, CUcontext cont
     return look_up(shape.destination, views.destination, facts.destination_reach);
 }
 
-void begin_choice(const ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
+void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
     facts.profile = instance.profiles.of(facts.context_device);
     facts.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
-    facts.source_reach = shape.source.array ? obstacle::array : obstacle::none;
+    const bool is_read = !shape.source.array || instance.surfaces.may_serve(shape.source.array, context);
+    facts.source_reach = is_read ? obstacle::none : obstacle::array;
     facts.destination_reach = shape.destination.array ? obstacle::array : obstacle::none;
 }
 
 failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts, kernel_views &views,
                copy_plan &plan) noexcept {
-    begin_choice(instance, shape, facts);
+    begin_choice(instance, shape, context, facts);
     plan = plan_copy(shape, facts);
     if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
-        if (failure failed = look_up_views(instance.cu, shape, context, facts, views)) return failed;
+        if (failure failed = look_up_views(instance, shape, context, facts, views)) return failed;
         plan = plan_copy(shape, facts);
     }
     if (plan.refused == obstacle::none) return {};

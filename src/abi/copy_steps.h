@@ -24,11 +24,11 @@ namespace ferry {
                                                      context_scope &scope) noexcept;
 
 // Which ends kernels reach, and where. The copy's context, `context`, must be current.
-failure look_up_views(const driver_table &cu, const shape &shape, CUcontext context, plan_facts &facts,
+failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
                       kernel_views &views) noexcept;
 
 // What a choice hangs on, but for what the driver must be asked.
-void begin_choice(const ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept;
+void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 
 // Where there is a choice. Lines without wishes never come here.
 [[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,

@@ -12,6 +12,7 @@
 #include "memory/pinned.h"
 #include "memory/pinned_pool.h"
 #include "memory/pools.h"
+#include "memory/surfaces.h"
 #include "plan/profiles.h"
 #include "route/peers.h"
 
@@ -29,6 +30,7 @@ struct ferry_instance {
     ferry::copy_limits limits;
     ferry::device_facts devices[ferry::device_contexts::most_devices];
     ferry::device_contexts contexts{cu, devices};
+    ferry::array_surfaces surfaces{cu, contexts, allocator}; // ends after the kernels that read them
     ferry::kernel_set kernels{cu};
     ferry::peer_access peers{cu, devices, contexts};
     ferry::device_profiles profiles{allocator};
@@ -54,11 +56,16 @@ inline failure check_device(const ferry_instance &instance, std::int32_t device)
 }
 
 // The context ferry uses for `device`, made current for the scope.
-inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope) noexcept {
+inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope,
+                            CUcontext &context) noexcept {
     if (failure failed = check_device(instance, device)) return failed;
-    CUcontext context = nullptr;
     if (failure failed = instance.contexts.get(device, context)) return failed;
     return scope.enter(context);
+}
+
+inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope) noexcept {
+    CUcontext context = nullptr;
+    return enter_device(instance, device, scope, context);
 }
 
 // For what any context will do: the stream's, or for the default streams the current one, else device 0's.

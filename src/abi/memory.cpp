@@ -71,8 +71,11 @@ int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry
     ferry_array_desc wanted = {};
     if (failure failed = read_sized(desc, wanted)) return failed.status;
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
-    return create_array(instance->cu, wanted, *array).status;
+    CUcontext context = nullptr;
+    if (failure failed = enter_device(*instance, device, scope, context)) return failed.status;
+    if (failure failed = create_array(instance->cu, wanted, *array)) return failed.status;
+    instance->surfaces.note(*array, context, wanted);
+    return FERRY_SUCCESS;
 }
 
 int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
@@ -80,7 +83,7 @@ int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
     if (!array) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return to_status(instance->cu.cuArrayDestroy(array));
+    return instance->surfaces.destroy(array).status;
 }
 
 int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -90,8 +93,11 @@ int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, c
     ferry_array_desc wanted = {};
     if (failure failed = read_sized(desc, wanted)) return failed.status;
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
-    return create_mipmapped_array(instance->cu, wanted, levels, *mipmapped).status;
+    CUcontext context = nullptr;
+    if (failure failed = enter_device(*instance, device, scope, context)) return failed.status;
+    if (failure failed = create_mipmapped_array(instance->cu, wanted, levels, *mipmapped)) return failed.status;
+    instance->surfaces.note(*mipmapped, context, wanted);
+    return FERRY_SUCCESS;
 }
 
 int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArray_st *mipmapped, uint32_t level,
@@ -100,7 +106,9 @@ int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArr
     if (!instance || !mipmapped || !array) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
+    const int32_t status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
+    if (status == FERRY_SUCCESS) instance->surfaces.note_level(mipmapped, *array);
+    return status;
 }
 
 int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray_st *mipmapped) {
@@ -108,7 +116,7 @@ int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray
     if (!mipmapped) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return call_optional(instance->cu.cuMipmappedArrayDestroy, mipmapped);
+    return instance->surfaces.destroy(mipmapped).status;
 }
 
 int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array) {

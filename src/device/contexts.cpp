@@ -43,6 +43,14 @@ void device_contexts::forget(CUcontext context) noexcept {
             slots_[device].in_use.store(slots_[device].primary, std::memory_order_release);
 }
 
+bool device_contexts::keeps(CUcontext context) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (int device = 0; device < count_; ++device)
+        if (slots_[device].in_use.load(std::memory_order_relaxed) == context || slots_[device].primary == context)
+            return true;
+    return false;
+}
+
 bool device_contexts::find(CUcontext context, int &device) const noexcept {
     for (device = 0; device < count_; ++device)
         if (slots_[device].in_use.load(std::memory_order_relaxed) == context) return true;

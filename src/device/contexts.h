@@ -34,6 +34,8 @@ public:
     void adopt(int device, CUcontext context) noexcept;
     // Stops using `context` wherever it was adopted.
     void forget(CUcontext context) noexcept;
+    // Whether it is one of ours that lives: adopted, or retained.
+    bool keeps(CUcontext context) noexcept;
     // The device of a context; the context must be current.
     failure device_of_current(CUcontext current, int &device) const noexcept {
         device = 0;

@@ -67,7 +67,9 @@ row_profile rows_of(const shape &shape) noexcept {
     if (source_gaps) rows.source_pitch = pitch_of(from);
     if (destination_gaps) rows.destination_pitch = pitch_of(to);
     if (rows.has_array) {
-        rows.access = widest_access;
+        // Out of arrays all accesses of a kernel are as wide as the first and the last.
+        const std::uint64_t apart = from.x | shape.width | to.span.first | strides_of(to, shape);
+        rows.access = to.array ? widest_access : static_cast<unsigned>(lowest_bit(apart | widest_access));
         return rows;
     }
     const std::uint64_t from_strides = strides_of(from, shape), to_strides = strides_of(to, shape);
@@ -96,13 +98,15 @@ double rate_of(const std::uint32_t (&rates)[width_classes], std::uint64_t width,
 }
 
 unsigned blocks_for(const direction_profile &facts, copy_direction direction, double bytes, unsigned access,
-                    unsigned most_blocks) noexcept {
+                    unsigned most_blocks, bool of_array) noexcept {
     // A thread's share of a block of 512: two accesses. Beyond that it begins again.
     const double share = 2.0 * 512 * access;
     const bool over_host_link = direction <= copy_direction::device_to_host;
     // Narrow accesses leave less in flight. On an H200 a host's link is full with 4 blocks of 16-byte accesses, 16 of
     // 4-byte ones, and gains little beyond 32; the device's memory with a block on each multiprocessor, narrow: two.
-    const unsigned enough = facts.kernel_blocks * std::min(widest_access / access, over_host_link ? 8u : 2u);
+    const unsigned enough = of_array && !over_host_link
+                                ? UINT16_MAX
+                                : facts.kernel_blocks * std::min(widest_access / access, over_host_link ? 8u : 2u);
     const double wanted = std::clamp(bytes / share + 1, 1.0, static_cast<double>(std::min(enough, 0xffffu)));
     const auto blocks = static_cast<unsigned>(wanted);
     return most_blocks ? std::min(blocks, most_blocks) : blocks;

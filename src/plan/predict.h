@@ -27,9 +27,10 @@ struct row_profile {
 };
 row_profile rows_of(const shape &shape) noexcept;
 
-// The blocks that a kernel copy is given.
+// The blocks that a kernel copy is given. One out of an array has as many as there is work for: then those that run
+// together read what lies together. 512^3 texels of 4 bytes come at 2010 GB/s so and with 264 blocks at 1890 (H200).
 unsigned blocks_for(const direction_profile &facts, copy_direction direction, double bytes, unsigned access,
-                    unsigned most_blocks) noexcept;
+                    unsigned most_blocks, bool of_array = false) noexcept;
 
 // Payload bytes per microsecond of rows of this width.
 double rate_of(const std::uint32_t (&rates)[width_classes], std::uint64_t width, double line_rate) noexcept;

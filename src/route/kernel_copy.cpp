@@ -23,10 +23,6 @@ obstacle find_obstacle(const address_facts &facts, const address_span &span, CUc
 
 failure look_up_for_kernels(const driver_table &cu, const shape_end &end, CUcontext context, int context_device,
                             kernel_view &view) noexcept {
-    if (end.array) {
-        view.why_not = obstacle::array;
-        return {};
-    }
     address_facts facts;
     if (failure failed = look_up_address(cu, end.span.first, ask::everything, facts)) return failed;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
@@ -34,14 +30,42 @@ failure look_up_for_kernels(const driver_table &cu, const shape_end &end, CUcont
     CUdeviceptr seen_at = 0;
     void *values[] = {&owner, &seen_at};
     if (cu.cuPointerGetAttributes(2, attributes, values, end.span.first)) seen_at = 0;
-    view = {find_obstacle(facts, end.span, owner, context, context_device, seen_at), seen_at};
+    view = {};
+    view.why_not = find_obstacle(facts, end.span, owner, context, context_device, seen_at);
+    view.address = seen_at;
     return {};
+}
+
+kernel_view look_up_for_kernels(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept {
+    kernel_view view;
+    array_surface found;
+    view.why_not = surfaces.find(array, context, found) ? obstacle::none : obstacle::array;
+    view.surface = found.surface;
+    view.form = array_form_of(found.has_rows, found.has_slices, found.is_layered);
+    return view;
+}
+
+kernel_array_box array_box_of(const shape &shape, const kernel_views &views) noexcept {
+    const shape_end &from = shape.source, &to = shape.destination;
+    return {.destination = {views.destination.address, to.row_pitch, to.row_pitch * to.slice_height},
+            .surface = views.source.surface,
+            .form = views.source.form,
+            .x = from.x,
+            .y = from.y,
+            .z = from.z,
+            .width = shape.width,
+            .height = shape.height,
+            .depth = shape.depth};
 }
 
 failure run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
                         const kernel_views &views, CUstream stream) noexcept {
-    const kernel_box box = box_of(shape, views.destination.address, views.source.address);
-    if (failure failed = launch_strided(cu, kernels, box, plan.blocks, stream)) return failed;
+    const auto launch = [&]() noexcept {
+        if (shape.source.array) return launch_array(cu, kernels, array_box_of(shape, views), plan.blocks, stream);
+        const kernel_box box = box_of(shape, views.destination.address, views.source.address);
+        return launch_strided(cu, kernels, box, plan.blocks, stream);
+    };
+    if (failure failed = launch()) return failed;
     return plan.synchronise_after ? wait_for_legacy_stream(cu) : failure{};
 }
 

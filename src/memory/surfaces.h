@@ -1,0 +1,72 @@
+// Surfaces, through which kernels read arrays. Those of arrays that ferry made for it are known here, each made when a
+// kernel first needs it, and gone with its array. An array of the program's own has none: the driver may give its handle
+// to another when it is gone, and nobody would tell.
+#pragma once
+
+#include <mutex>
+
+#include "base/growing.h"
+#include "device/contexts.h"
+
+namespace ferry {
+
+struct array_surface {
+    CUsurfObject surface = 0;
+    bool has_rows = false, has_slices = false, is_layered = false;
+};
+
+class array_surfaces {
+public:
+    array_surfaces(const driver_table &cu, device_contexts &contexts, const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), records_(memory) {}
+    ~array_surfaces();
+    array_surfaces(const array_surfaces &) = delete;
+    array_surfaces &operator=(const array_surfaces &) = delete;
+
+    // New arrays, made in this context. Those that can have no surface are not noted; nor is any where there is no
+    // memory for the record: then kernels do not read it.
+    void note(CUarray array, CUcontext context, const ferry_array_desc &desc) noexcept;
+    void note(CUmipmappedArray mipmapped, CUcontext context, const ferry_array_desc &desc) noexcept;
+    void note_level(CUmipmappedArray mipmapped, CUarray level) noexcept;
+
+    // Whether an array may have one in this context.
+    bool may_serve(CUarray array, CUcontext context) const noexcept;
+    // The array's surface, made if need be; false where it has none. The context must be current.
+    bool find(CUarray array, CUcontext context, array_surface &found) noexcept;
+
+    // Of any array. A surface outlives its array, until nothing runs that reads it.
+    failure destroy(CUarray array) noexcept;
+    failure destroy(CUmipmappedArray mipmapped) noexcept;
+    // What was made in a context ends with it.
+    void forget(CUcontext context) noexcept;
+
+private:
+    struct record {
+        CUarray array;          // null: the whole of a mipmapped array
+        CUmipmappedArray whole; // of a level
+        CUcontext context;
+        array_surface made;
+
+        const void *key() const noexcept { return array ? static_cast<const void *>(array) : whole; }
+    };
+    // A mipmapped array and its levels: the largest side that CUDA can state has 32 bits.
+    static constexpr std::size_t most_parts = 1 + 32;
+    struct parts {
+        record records[most_parts];
+        std::size_t count = 0;
+    };
+
+    void add(const record &added) noexcept;
+    std::size_t lower_bound(const void *key) const noexcept;
+    record *look_up(const void *key) noexcept;
+    template <class Is> parts take(const Is &is) noexcept;
+    template <class Destroy> failure destroy_with(parts gone, const Destroy &destroy) noexcept;
+    void end(const record &gone) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    mutable std::mutex mutex_;
+    growing<record> records_; // by their keys
+};
+
+} // namespace ferry

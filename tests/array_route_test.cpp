@@ -1,0 +1,486 @@
+// Arrays that ferry made for surfaces: kernels read them, and their surfaces live as long as they do.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "support/fault_driver.h"
+#include "support/raw_objects.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t guard = 64;
+
+struct texel {
+    std::uint32_t size, channels;
+    std::int32_t format;
+};
+constexpr texel texels[] = {{1, 1, FERRY_FORMAT_UINT8},
+                            {2, 1, FERRY_FORMAT_HALF},
+                            {4, 1, FERRY_FORMAT_FLOAT},
+                            {8, 2, FERRY_FORMAT_SINT32},
+                            {16, 4, FERRY_FORMAT_FLOAT}};
+
+struct array_kind {
+    const char *name;
+    std::uint64_t width, height, depth; // texels, rows, slices
+    std::uint32_t flags;
+    std::uint32_t levels = 0; // of a mipmapped array, whose last level it is
+};
+constexpr array_kind kinds[] = {
+    {"1D", 300, 0, 0, 0},
+    {"2D", 70, 33, 0, 0},
+    {"3D", 37, 20, 9, 0},
+    {"layers of 1D", 90, 0, 7, FERRY_ARRAY_LAYERED},
+    {"layers of 2D", 40, 30, 5, FERRY_ARRAY_LAYERED},
+    {"cube", 32, 32, 6, FERRY_ARRAY_CUBEMAP},
+    {"layers of cubes", 16, 16, 12, FERRY_ARRAY_CUBEMAP | FERRY_ARRAY_LAYERED},
+    {"level of 2D", 140, 66, 0, 0, 2},
+    {"level of 3D", 74, 40, 18, 0, 3},
+    {"level of layers", 80, 60, 5, FERRY_ARRAY_LAYERED, 2},
+};
+
+// An array of ferry's with a picture of its bytes on the CPU.
+class ferry_array {
+public:
+    ferry_array(ferry_instance *instance, const array_kind &kind, const texel &texel,
+                std::uint32_t flags = FERRY_ARRAY_SURFACE)
+        : instance_(instance) {
+        ferry_array_desc desc = {.struct_size = sizeof desc,
+                                 .format = texel.format,
+                                 .channels = texel.channels,
+                                 .flags = kind.flags | flags,
+                                 .width = kind.width,
+                                 .height = kind.height,
+                                 .depth = kind.depth};
+        if (kind.levels) {
+            EXPECT_OK(ferry_mipmapped_array_create(instance, 0, &desc, kind.levels, &mipmapped_));
+            EXPECT_OK(ferry_mipmapped_array_get_level(instance, mipmapped_, kind.levels - 1, &array_));
+        } else {
+            EXPECT_OK(ferry_array_create(instance, 0, &desc, &array_));
+        }
+        const auto of_level = [&](std::uint64_t side) {
+            return kind.levels ? std::max<std::uint64_t>(side >> (kind.levels - 1), side != 0) : side;
+        };
+        const bool is_layered = kind.flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
+        row_bytes = of_level(kind.width) * texel.size;
+        rows = std::max<std::uint64_t>(of_level(kind.height), 1);
+        slices = std::max<std::uint64_t>(is_layered ? kind.depth : of_level(kind.depth), 1);
+    }
+    ~ferry_array() { destroy(); }
+    ferry_array(const ferry_array &) = delete;
+
+    void destroy() {
+        if (mipmapped_)
+            EXPECT_OK(ferry_mipmapped_array_destroy(instance_, mipmapped_));
+        else
+            EXPECT_OK(ferry_array_destroy(instance_, array_));
+        mipmapped_ = nullptr;
+        array_ = nullptr;
+    }
+    // The instance has been closed: what is left is the driver's to destroy.
+    void destroy_by_the_driver() {
+        if (mipmapped_)
+            EXPECT_OK(raw().cuMipmappedArrayDestroy(mipmapped_));
+        else
+            EXPECT_OK(raw().cuArrayDestroy(array_));
+        mipmapped_ = nullptr;
+        array_ = nullptr;
+    }
+
+    void fill(std::uint64_t seed) {
+        std::mt19937_64 random(seed);
+        picture.resize(row_bytes * rows * slices);
+        for (std::byte &one : picture)
+            one = static_cast<std::byte>(random());
+        CUDA_MEMCPY3D call = {};
+        call.srcMemoryType = CU_MEMORYTYPE_HOST;
+        call.srcHost = picture.data();
+        call.srcPitch = call.WidthInBytes = row_bytes;
+        call.srcHeight = call.Height = rows;
+        call.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        call.dstArray = array_;
+        call.Depth = slices;
+        EXPECT_OK(raw().cuMemcpy3D(&call));
+        EXPECT_OK(raw().cuCtxSynchronize());
+    }
+    CUarray array() const { return array_; }
+    CUmipmappedArray mipmapped() const { return mipmapped_; }
+
+    std::uint64_t row_bytes = 0, rows = 0, slices = 0;
+    bytes picture;
+
+private:
+    ferry_instance *instance_;
+    CUarray array_ = nullptr;
+    CUmipmappedArray mipmapped_ = nullptr;
+};
+
+class array_routes : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        counted = open_or_fail(driver.options());
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        if (!ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+        if (!ferry_get_proc(counted.get(), "cuSurfObjectCreate", 12000)) GTEST_SKIP() << "the driver has no surfaces";
+    }
+    void TearDown() override {
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        counted.reset();
+        EXPECT_EQ(surfaces(), 0) << "left behind";
+        ferry_test::TearDown();
+    }
+
+    // All of an array, packed, by a kernel.
+    static ferry_copy_desc whole(const ferry_array &from, std::uint64_t to) {
+        ferry_copy_desc copy = {};
+        copy.source.kind = FERRY_KIND_ARRAY;
+        copy.source.array = from.array();
+        copy.destination.address = to;
+        copy.width = from.row_bytes;
+        copy.height = from.rows;
+        copy.depth = from.slices;
+        copy.flags = FERRY_COPY_BY_KERNEL;
+        return copy;
+    }
+    std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
+        return ferry_copy_async(counted.get(), &copy, stream, error);
+    }
+    void expect_all_of(const ferry_array &from, CUdeviceptr to) {
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(to, from.picture.size()) == from.picture);
+    }
+    void expect_refusal_as_array(const ferry_copy_desc &copy) {
+        ferry_error_info error = new_error();
+        expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_ARRAY));
+    }
+    int made() const { return driver.calls("cuSurfObjectCreate"); }
+    int destroyed() const { return driver.calls("cuSurfObjectDestroy"); }
+    int surfaces() const { return earlier_ + made() - destroyed(); }
+    void reset_counts() {
+        earlier_ = surfaces();
+        driver.reset_counts();
+    }
+
+    fault_driver driver{raw_entry_points()};
+    instance_owner counted;
+    CUstream stream = nullptr;
+    void note_failed_making() { --earlier_; }
+    void forget_surfaces() { earlier_ = destroyed() - made(); }
+
+private:
+    int earlier_ = 0; // surfaces that there were when the counts were reset
+};
+
+TEST_F(array_routes, boxes_of_every_kind_of_array_and_texel_arrive_by_a_kernel) {
+    std::mt19937_64 random(31);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    for (const array_kind &kind : kinds)
+        for (const texel &texel : texels) {
+            ferry_array from(counted.get(), kind, texel);
+            from.fill(random());
+            for (int round = 0; round < 8; ++round) {
+                SCOPED_TRACE(testing::Message() << kind.name << ", texels of " << texel.size << ", round " << round);
+                ferry_copy_desc copy = whole(from, 0);
+                if (round > 1) {
+                    copy.source.x = up_to(from.row_bytes / texel.size - 1) * texel.size;
+                    copy.source.y = up_to(from.rows - 1);
+                    copy.source.z = up_to(from.slices - 1);
+                    copy.width = (1 + up_to((from.row_bytes - copy.source.x) / texel.size - 1)) * texel.size;
+                    copy.height = 1 + up_to(from.rows - copy.source.y - 1);
+                    copy.depth = 1 + up_to(from.slices - copy.source.z - 1);
+                }
+                const std::uint64_t row_pitch = copy.width + (round ? up_to(20) : 0);
+                const std::uint64_t slice_height = copy.height + (round ? up_to(2) : 0);
+                const std::uint64_t lead = round ? up_to(17) : 0, size = row_pitch * slice_height * copy.depth;
+                copy.destination.row_pitch = row_pitch;
+                copy.destination.slice_height = slice_height;
+
+                bytes expected(lead + size + guard, std::byte{0xa5});
+                for (std::uint64_t z = 0; z < copy.depth; ++z)
+                    for (std::uint64_t y = 0; y < copy.height; ++y)
+                        std::copy_n(
+                            &from.picture[((copy.source.z + z) * from.rows + copy.source.y + y) * from.row_bytes +
+                                          copy.source.x],
+                            copy.width, &expected[lead + (z * slice_height + y) * row_pitch]);
+                const bool to_host = round % 4 == 3;
+                const device_memory on_device(expected.size());
+                const pinned_memory on_host(expected.size());
+                const bytes before(expected.size(), std::byte{0xa5});
+                std::memcpy(on_host.data(), before.data(), before.size());
+                write(on_device, before);
+                ASSERT_OK(raw().cuCtxSynchronize());
+                copy.destination.address = lead + (to_host ? reinterpret_cast<std::uintptr_t>(on_host.data())
+                                                           : static_cast<std::uint64_t>(on_device));
+                reset_counts();
+                ferry_error_info error = new_error();
+                if (round % 2) {
+                    ASSERT_OK(ferry_copy(counted.get(), &copy, &error)) << describe(error);
+                } else {
+                    ASSERT_OK(copy_async(copy, &error)) << describe(error);
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                }
+                EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+                EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
+                EXPECT_EQ(made(), round == 0) << "one for each array";
+                ASSERT_TRUE((to_host ? on_host.copy() : read_back(on_device, expected.size())) == expected);
+            }
+            from.destroy();
+            EXPECT_EQ(surfaces(), 0);
+        }
+}
+
+TEST_F(array_routes, other_arrays_are_left_to_the_driver) {
+    const device_memory to(1 << 20);
+    CUDA_ARRAY3D_DESCRIPTOR foreign = {70, 33, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_SURFACE_LDST};
+    ferry_copy_desc copy = {};
+    copy.source.kind = FERRY_KIND_ARRAY;
+    copy.destination.address = to;
+    copy.width = 280;
+    copy.height = 33;
+    ASSERT_OK(raw().cuArray3DCreate(&copy.source.array, &foreign));
+    const auto expect = [&] {
+        copy.flags = FERRY_COPY_BY_KERNEL;
+        expect_refusal_as_array(copy);
+        copy.flags = FERRY_COPY_URGENT; // a wish only
+        EXPECT_OK(copy_async(copy));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_EQ(told.kernel_obstacle, FERRY_OBSTACLE_ARRAY);
+        EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
+        EXPECT_EQ(driver.calls("cuLaunchKernel") + made(), 0);
+    };
+    {
+        SCOPED_TRACE("of the program's own");
+        expect();
+    }
+    EXPECT_OK(raw().cuArrayDestroy(copy.source.array));
+    {
+        SCOPED_TRACE("not made for surfaces");
+        const ferry_array plain(counted.get(), kinds[1], texels[2], 0);
+        copy.source.array = plain.array();
+        expect();
+    }
+    const ferry_array both(counted.get(), kinds[1], texels[2]);
+    copy.destination = {};
+    copy.destination.kind = FERRY_KIND_ARRAY;
+    copy.destination.array = both.array();
+    copy.source = {};
+    copy.source.address = to;
+    {
+        SCOPED_TRACE("as a destination");
+        expect();
+    }
+}
+
+TEST_F(array_routes, a_surface_is_made_when_a_kernel_first_needs_it_and_ends_with_its_array) {
+    const device_memory to(1 << 20);
+    for (const array_kind &kind : {kinds[2], kinds[8]}) {
+        SCOPED_TRACE(kind.name);
+        reset_counts();
+        {
+            ferry_array unused(counted.get(), kind, texels[2]);
+            ferry_copy_desc copy = whole(unused, to);
+            copy.flags = FERRY_COPY_BY_DRIVER;
+            ASSERT_OK(copy_async(copy));
+        }
+        EXPECT_EQ(made(), 0);
+        ferry_array from(counted.get(), kind, texels[2]);
+        from.fill(1);
+        for (int round = 0; round < 3; ++round)
+            ASSERT_OK(copy_async(whole(from, to)));
+        EXPECT_EQ(made(), 1);
+        if (from.mipmapped()) {
+            CUarray again = nullptr, first = nullptr;
+            ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 2, &again));
+            ASSERT_OK(copy_async(whole(from, to)));
+            EXPECT_EQ(made(), 1) << "asked for twice, and still one array";
+            ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 0, &first));
+            ferry_copy_desc copy = whole(from, to);
+            copy.source.array = first;
+            ASSERT_OK(copy_async(copy));
+            EXPECT_EQ(made(), 2) << "each level has its own";
+        }
+        from.destroy(); // with copies still on their way
+        EXPECT_EQ(surfaces(), 0);
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+    }
+}
+
+TEST_F(array_routes, an_array_that_could_not_be_destroyed_is_read_as_before) {
+    const device_memory to(1 << 20);
+    for (const array_kind &kind : {kinds[2], kinds[8]}) {
+        SCOPED_TRACE(kind.name);
+        ferry_array from(counted.get(), kind, texels[2]);
+        from.fill(2);
+        ASSERT_OK(copy_async(whole(from, to)));
+        driver.fail(from.mipmapped() ? "cuMipmappedArrayDestroy" : "cuArrayDestroy", CUDA_ERROR_UNKNOWN);
+        EXPECT_EQ(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN,
+                  from.mipmapped() ? ferry_mipmapped_array_destroy(counted.get(), from.mipmapped())
+                                   : ferry_array_destroy(counted.get(), from.array()));
+        reset_counts();
+        write(to, bytes(from.picture.size()));
+        ASSERT_OK(copy_async(whole(from, to)));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+        EXPECT_EQ(made(), 0);
+        expect_all_of(from, to);
+        from.destroy();
+        EXPECT_EQ(surfaces(), 0);
+    }
+}
+
+TEST_F(array_routes, closing_ends_the_surfaces_that_are_left_and_no_array) {
+    const device_memory to(1 << 20);
+    ferry_array from(counted.get(), kinds[2], texels[2]), level(counted.get(), kinds[8], texels[2]);
+    ASSERT_OK(copy_async(whole(from, to)));
+    ASSERT_OK(copy_async(whole(level, to)));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(surfaces(), 2);
+    counted.reset();
+    EXPECT_EQ(surfaces(), 0);
+    from.destroy_by_the_driver();
+    level.destroy_by_the_driver();
+}
+
+TEST_F(array_routes, surfaces_end_with_their_context) {
+    const device_memory to(1 << 20);
+    CUctx_st *own = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own));
+    ASSERT_OK(ferry_context_adopt(counted.get(), 0, own));
+    const ferry_array_desc desc = {.struct_size = sizeof desc,
+                                   .format = FERRY_FORMAT_FLOAT,
+                                   .channels = 1,
+                                   .flags = FERRY_ARRAY_SURFACE,
+                                   .width = 64,
+                                   .height = 8,
+                                   .depth = 0};
+    ferry_copy_desc copy = {};
+    copy.source.kind = FERRY_KIND_ARRAY;
+    copy.width = 256;
+    copy.height = 8;
+    copy.flags = FERRY_COPY_BY_KERNEL;
+    ASSERT_OK(ferry_array_create(counted.get(), 0, &desc, &copy.source.array));
+    ASSERT_OK(ferry_device_alloc(counted.get(), 0, 4096, &copy.destination.address));
+    {
+        const made_current in_own(own);
+        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+    }
+    EXPECT_EQ(made(), 1);
+    copy.destination.address = to;
+    expect_refusal_as_array(copy); // the stream is another context's
+    ASSERT_OK(ferry_context_destroy(counted.get(), own));
+    counted.reset();
+    EXPECT_EQ(destroyed(), 0) << "it went with the context";
+    forget_surfaces();
+}
+
+TEST_F(array_routes, a_copy_out_of_an_array_is_captured_and_replayed) {
+    const device_memory to(1 << 20);
+    ferry_array from(counted.get(), kinds[4], texels[3]);
+    const ferry_copy_desc copy = whole(from, to);
+    // Its kernels are loaded and its surface is made within the capture.
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(copy_async(copy));
+    CUgraph graph = nullptr;
+    CUgraphExec runs = nullptr;
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    ASSERT_OK(raw().cuGraphInstantiate(&runs, graph, 0));
+    for (const std::uint64_t seed : {1u, 2u}) {
+        from.fill(seed);
+        ASSERT_OK(raw().cuGraphLaunch(runs, stream));
+        expect_all_of(from, to);
+    }
+    EXPECT_OK(raw().cuGraphExecDestroy(runs));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_EQ(made(), 1);
+}
+
+TEST_F(array_routes, without_a_surface_the_driver_copies) {
+    const device_memory to(1 << 20);
+    ferry_array from(counted.get(), kinds[2], texels[4]);
+    from.fill(3);
+    driver.fail("cuSurfObjectCreate", CUDA_ERROR_OUT_OF_MEMORY);
+    expect_refusal_as_array(whole(from, to));
+    EXPECT_EQ(made(), 1);
+    note_failed_making();
+    reset_counts();
+    driver.fail("cuSurfObjectCreate", CUDA_ERROR_OUT_OF_MEMORY);
+    ferry_copy_desc copy = whole(from, to);
+    copy.flags = FERRY_COPY_URGENT;
+    ASSERT_OK(copy_async(copy));
+    EXPECT_EQ(made(), 1);
+    note_failed_making();
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+    expect_all_of(from, to);
+    reset_counts();
+    write(to, bytes(from.picture.size()));
+    ASSERT_OK(copy_async(copy));
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "it is tried again";
+    expect_all_of(from, to);
+}
+
+TEST_F(array_routes, a_driver_without_surfaces_copies_arrays_itself) {
+    for (const char *const entry : {"cuSurfObjectCreate", "cuSurfObjectDestroy"}) {
+        SCOPED_TRACE(entry);
+        driver.hide(entry);
+        const instance_owner bare = open_or_fail(driver.options());
+        driver.heal();
+        const device_memory to(1 << 20);
+        const ferry_array from(bare.get(), kinds[2], texels[2]);
+        ferry_copy_desc copy = whole(from, to);
+        EXPECT_EQ(FERRY_ERROR_ROUTE, ferry_copy(bare.get(), &copy, nullptr));
+        copy.flags = 0;
+        EXPECT_OK(ferry_copy(bare.get(), &copy, nullptr));
+    }
+}
+
+TEST_F(array_routes, threads_that_come_first_at_one_time_share_a_surface) {
+    const device_memory to(1 << 20);
+    for (int round = 0; round < 20; ++round) {
+        ferry_array from(counted.get(), kinds[2], texels[2]);
+        const ferry_copy_desc copy = whole(from, to);
+        std::thread others[4];
+        for (std::thread &one : others)
+            one = std::thread([&] { EXPECT_OK(ferry_copy(counted.get(), &copy, nullptr)); });
+        for (std::thread &one : others)
+            one.join();
+        EXPECT_EQ(surfaces(), 1);
+    }
+}
+
+TEST_F(array_routes, an_explanation_is_what_happens) {
+    int by_kernel = 0;
+    for (const std::uint64_t side : {16u, 128u})
+        for (const std::uint32_t flags : {0u, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
+            SCOPED_TRACE(testing::Message() << side << " cubed, flags " << flags);
+            const ferry_array from(counted.get(), {"3D", side, side, side, 0}, texels[2]);
+            const device_memory to(side * side * side * 4);
+            ferry_copy_desc copy = whole(from, to);
+            copy.flags = flags;
+            ferry_explanation told = {};
+            told.struct_size = sizeof told;
+            ASSERT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+            EXPECT_EQ(told.kernel_obstacle,
+                      flags == FERRY_COPY_NO_KERNELS ? FERRY_OBSTACLE_FORBIDDEN : FERRY_OBSTACLE_NONE);
+            EXPECT_GT(told.driver_ns, 0u);
+            if (flags == 0) {
+                EXPECT_EQ(told.route == FERRY_ROUTE_KERNEL, told.kernel_ns * 21 / 20 < told.driver_ns);
+            }
+            reset_counts();
+            ASSERT_OK(copy_async(copy));
+            EXPECT_EQ(driver.calls(told.driver_call), 1) << told.driver_call;
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_KERNEL);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            by_kernel += told.route == FERRY_ROUTE_KERNEL;
+        }
+    EXPECT_GT(by_kernel, 0);
+}
+
+} // namespace
+} // namespace ferry::test
