@@ -541,6 +541,25 @@ TEST_F(cpp, a_fill_takes_its_pattern_from_the_element) {
     expect_refusal(fill(gpu, back, 1.0f), FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
 }
 
+template <class Element> void fill_some_of(ferry_instance *gpu, const Element &value) {
+    auto memory = pitched_memory<Element>::create(gpu, 0, 9, 7, 3).or_throw();
+    std::vector<Element> back(9 * 7 * 3);
+    ASSERT_OK(fill(gpu, memory, Element{}));
+    ASSERT_OK(fill(gpu, memory.view().sub(2, 1, 1, 4, 3, 2), value));
+    ASSERT_OK(copy(gpu, memory, view_of(back).shaped(9, 7, 3)));
+    for (std::size_t i = 0; i < back.size(); ++i) {
+        const std::size_t x = i % 9, y = i / 9 % 7, z = i / 63;
+        const bool is_inside = x >= 2 && x < 6 && y >= 1 && y < 4 && z >= 1;
+        EXPECT_TRUE(back[i] == (is_inside ? value : Element{})) << x << ", " << y << ", " << z;
+    }
+}
+
+TEST_F(cpp, elements_of_8_and_16_bytes_fill_boxes_of_volumes) {
+    if (!ferry_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    fill_some_of(gpu, 1.0 / 3);
+    fill_some_of(gpu, std::array<float, 4>{1, 2, 3, 4});
+}
+
 TEST_F(cpp, an_explanation_is_of_the_copy_that_would_be_made) {
     auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
     auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();

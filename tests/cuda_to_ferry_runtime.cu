@@ -692,19 +692,9 @@ protected:
     std::int32_t run(const ferry_fill_desc &fill, bool is_async) {
         return is_async ? ferry_fill_async(ferry, &fill, stream, nullptr) : ferry_fill(ferry, &fill, nullptr);
     }
-    // Slices that lie tight are one fill; of slices apart ferry says that it has none, and each is a fill of rows.
+    // Slices that lie tight, or apart: one fill either way.
     std::int32_t run_slices(const place &to, std::size_t fill_height, bool is_async) {
-        const ferry_fill_desc whole = describe_fill(describe(to, 0, 0, 0), width, fill_height, depth);
-        if (fill_height == rows) return run(whole, is_async);
-        EXPECT_EQ(run(whole, is_async), FERRY_ERROR_UNSUPPORTED);
-        std::int32_t status = FERRY_SUCCESS;
-        for (std::size_t z = 0; z < depth && !status; ++z) {
-            ferry_fill_desc slice = whole;
-            slice.destination.z = z;
-            slice.depth = 1;
-            status = run(slice, is_async);
-        }
-        return status;
+        return run(describe_fill(describe(to, 0, 0, 0), width, fill_height, depth), is_async);
     }
 };
 
@@ -739,7 +729,7 @@ TEST_F(cuda_runtime_fills_to_ferry, cudaMemset2DAsync_is_ferry_fill_async) {
             [&](const place &to) { return run(describe_fill(describe(to, to_x, to_y, 0), width, height), true); });
 }
 
-TEST_F(cuda_runtime_fills_to_ferry, cudaMemset3D_is_ferry_fill_or_one_for_each_slice) {
+TEST_F(cuda_runtime_fills_to_ferry, cudaMemset3D_is_ferry_fill) {
     for (const std::size_t fill_height : {rows, height})
         expect_same_fill(
             memory::device,
@@ -749,7 +739,7 @@ TEST_F(cuda_runtime_fills_to_ferry, cudaMemset3D_is_ferry_fill_or_one_for_each_s
             [&](const place &to) { return run_slices(to, fill_height, false); });
 }
 
-TEST_F(cuda_runtime_fills_to_ferry, cudaMemset3DAsync_is_ferry_fill_async_or_one_for_each_slice) {
+TEST_F(cuda_runtime_fills_to_ferry, cudaMemset3DAsync_is_ferry_fill_async) {
     for (const std::size_t fill_height : {rows, height})
         expect_same_fill(
             memory::device,

@@ -1,13 +1,19 @@
-// Fills: every pattern width on every memory that takes one, against the plain reference; and what is refused.
+// Fills: every pattern width on every memory that takes one, against the plain reference; what they cost; and what is
+// refused.
+#include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "support/fault_driver.h"
+#include "support/raw_objects.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
 namespace {
 
-constexpr std::uint8_t pattern_bytes[4] = {0x1b, 0xa2, 0x3d, 0xc4}; // all different: the order of bytes shows
+// All different: the order of bytes shows.
+constexpr std::uint8_t pattern_bytes[16] = {0x1b, 0xa2, 0x3d, 0xc4, 0x5e, 0xe5, 0x76, 0x87,
+                                            0x98, 0x29, 0xba, 0x4b, 0xdc, 0x6d, 0xfe, 0x0f};
 
 struct fill_scene {
     const char *name;
@@ -23,6 +29,8 @@ constexpr fill_scene scenes[] = {
     {"one_column", {.width = 64, .height = 300, .row_pitch = 68}, {.x = 8}, 4, 300, 1},
     {"tight_slices", {.width = 32, .height = 8, .depth = 6, .row_pitch = 40}, {}, 32, 8, 6},
     {"tight_volume", {.width = 32, .height = 8, .depth = 6}, {}, 32, 8, 6},
+    {"a_column_of_slices", {.width = 32, .height = 8, .depth = 6, .row_pitch = 40}, {.x = 8, .y = 2}, 16, 1, 6},
+    {"whole_rows_of_slices", {.width = 32, .height = 8, .depth = 6, .lead = 4}, {.y = 3}, 32, 4, 6},
 };
 constexpr place_kind fillable[] = {place_kind::device, place_kind::pool, place_kind::managed, place_kind::pinned,
                                    place_kind::registered};
@@ -34,11 +42,36 @@ ferry_fill_desc describe_fill(const ferry_place &place, std::uint64_t width, std
     return fill;
 }
 
-class fills : public ferry_test {};
+class fills : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        counted = open_or_fail(driver.options());
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    }
+    void TearDown() override {
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        counted.reset();
+        ferry_test::TearDown();
+    }
+    bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
+
+    fault_driver driver{raw_entry_points()};
+    instance_owner counted; // whose calls the driver counts
+    CUstream stream = nullptr;
+};
+#define NEED_KERNELS()                                                                                                 \
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels"
+
+// The same on the CPU.
+void reference_fill(test_place &memory, const box &from, const ferry_fill_desc &fill) {
+    for (std::uint64_t z = 0; z < fill.depth; ++z)
+        for (std::uint64_t y = 0; y < fill.height; ++y)
+            for (std::uint64_t x = 0; x < fill.width; ++x)
+                memory.picture_at(from.x + x, from.y + y, from.z + z) = std::byte{fill.pattern[x % fill.pattern_size]};
+}
 
 TEST_F(fills, patterns_cover_the_box_and_no_other_byte) {
-    CUstream stream = nullptr;
-    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (const place_kind kind : fillable)
         for (const fill_scene &scene : scenes) {
             test_place memory(kind, scene.memory);
@@ -47,8 +80,9 @@ TEST_F(fills, patterns_cover_the_box_and_no_other_byte) {
                     for (const bool is_synchronous : {true, false}) {
                         SCOPED_TRACE(testing::Message() << name_of(kind) << " " << scene.name << " unit " << unit);
                         memory.fill(unit);
-                        const ferry_fill_desc fill = describe_fill(memory.describe(how, scene.from), scene.width,
-                                                                   scene.height, scene.depth, unit);
+                        ferry_fill_desc fill = describe_fill(memory.describe(how, scene.from), scene.width,
+                                                             scene.height, scene.depth, unit);
+                        fill.flags = FERRY_COPY_NO_KERNELS; // the driver's own calls have all of it
                         ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
                         ferry_error_info error = new_error();
                         ASSERT_OK(is_synchronous ? ferry_fill(instance, &fill, &error)
@@ -57,70 +91,202 @@ TEST_F(fills, patterns_cover_the_box_and_no_other_byte) {
                         if (!is_synchronous) {
                             ASSERT_OK(raw().cuStreamSynchronize(stream));
                         }
-                        for (std::uint64_t z = 0; z < scene.depth; ++z)
-                            for (std::uint64_t y = 0; y < scene.height; ++y)
-                                for (std::uint64_t x = 0; x < scene.width; ++x)
-                                    memory.picture_at(scene.from.x + x, scene.from.y + y, scene.from.z + z) =
-                                        std::byte{pattern_bytes[x % unit]};
+                        reference_fill(memory, scene.from, fill);
                         ASSERT_EQ(memory.read(), memory.picture());
                     }
         }
-    EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
+TEST_F(fills, any_pattern_and_any_box_is_filled_as_by_the_reference) {
+    NEED_KERNELS();
+    std::mt19937_64 random(20261121);
+    const auto between = [&](std::uint64_t low, std::uint64_t high) { return low + random() % (high - low + 1); };
+    for (const place_kind kind : fillable)
+        for (const std::uint32_t unit : {1u, 2u, 4u, 8u, 16u})
+            for (int grids = 0; grids < 3; ++grids) {
+                const std::uint64_t width = between(20, 60), height = between(6, 20), depth = between(3, 5);
+                const grid shape = {.width = width * unit,
+                                    .height = height,
+                                    .depth = depth,
+                                    .row_pitch = (width + (grids ? between(0, 9) : 0)) * unit,
+                                    .slice_height = height + (grids ? between(0, 3) : 0),
+                                    .lead = between(0, 17) * unit};
+                test_place memory(kind, shape);
+                memory.fill(random());
+                for (int round = 0; round < 12; ++round) {
+                    const box at = {between(0, width - 1) * unit, between(0, height - 1), between(0, depth - 1)};
+                    ferry_fill_desc fill =
+                        describe_fill(memory.describe(between(0, 1) ? statement::stated : statement::any, at),
+                                      between(1, width - at.x / unit) * unit, between(1, height - at.y),
+                                      between(1, depth - at.z), unit);
+                    for (std::uint32_t i = 0; i < unit; ++i)
+                        fill.pattern[i] = static_cast<std::uint8_t>(random());
+                    constexpr std::uint32_t flags[] = {0, FERRY_COPY_BY_KERNEL, FERRY_COPY_URGENT,
+                                                       FERRY_COPY_BY_KERNEL |
+                                                           1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT};
+                    fill.flags = flags[between(0, std::size(flags) - 1)];
+                    SCOPED_TRACE(testing::Message()
+                                 << name_of(kind) << " unit " << unit << " at " << at.x << ", " << at.y << ", " << at.z
+                                 << ": " << fill.width << " x " << fill.height << " x " << fill.depth << " in pitch "
+                                 << shape.row_pitch << " x " << shape.slice_height << " lead " << shape.lead
+                                 << " flags " << fill.flags);
+                    const bool is_synchronous = between(0, 1);
+                    ferry_error_info error = new_error();
+                    driver.reset_counts();
+                    ASSERT_OK(is_synchronous ? ferry_fill(counted.get(), &fill, &error)
+                                             : ferry_fill_async(counted.get(), &fill, stream, &error))
+                        << describe(error);
+                    EXPECT_EQ(driver.calls_beginning("cuMemset") + driver.calls("cuLaunchKernel"), 1);
+                    if (fill.flags) {
+                        EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+                    }
+                    if (!is_synchronous) {
+                        ASSERT_OK(raw().cuStreamSynchronize(stream));
+                    }
+                    reference_fill(memory, at, fill);
+                    ASSERT_EQ(memory.read(), memory.picture());
+                }
+            }
+}
+
+// ---- What they cost ------------------------------------------------------------------------------------------
+
 TEST_F(fills, a_fill_is_one_driver_call_however_many_rows_it_has) {
-    fault_driver driver(raw_entry_points());
-    const instance_owner instance = open_or_fail(driver.options());
-    test_place memory(place_kind::device, {.width = 64, .height = 5000, .row_pitch = 80});
-    const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 5000, 1, 4);
-    ASSERT_OK(ferry_fill_async(instance.get(), &fill, nullptr, nullptr));
+    test_place memory(place_kind::device, {.width = 512, .height = 5000, .row_pitch = 520});
+    const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 512, 5000, 1, 4);
+    driver.reset_counts();
+    ASSERT_OK(ferry_fill_async(counted.get(), &fill, nullptr, nullptr));
     EXPECT_EQ(driver.calls("cuMemsetD2D32Async"), 1);
     EXPECT_EQ(driver.calls_beginning("cuMemset"), 1);
     EXPECT_EQ(driver.calls_beginning("cuPointerGetAttribute"), 0) << "the place states its device";
     const ferry_fill_desc line = describe_fill(memory.describe(statement::stated), 64, 1, 1, 2);
-    ASSERT_OK(ferry_fill(instance.get(), &line, nullptr));
+    ASSERT_OK(ferry_fill(counted.get(), &line, nullptr));
     EXPECT_EQ(driver.calls("cuMemsetD16Async"), 1);
     EXPECT_EQ(driver.calls("cuStreamSynchronize"), 1);
+    EXPECT_EQ(driver.calls("cuLibraryLoadData"), 0) << "no kernels are loaded for what the driver fills";
 }
+
+TEST_F(fills, what_only_a_kernel_fills_is_one_launch) {
+    NEED_KERNELS();
+    test_place memory(place_kind::device, {.width = 96, .height = 9, .depth = 5, .row_pitch = 112, .slice_height = 11});
+    const ferry_place place = memory.describe(statement::stated);
+    for (const bool is_first : {true, false}) {
+        driver.reset_counts();
+        const ferry_fill_desc apart = describe_fill(place, 96, 9, 5, 1);
+        ASSERT_OK(ferry_fill_async(counted.get(), &apart, stream, nullptr));
+        const ferry_fill_desc wide = describe_fill(place, 96, 9, 1, 16);
+        ASSERT_OK(ferry_fill_async(counted.get(), &wide, stream, nullptr));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 2);
+        EXPECT_EQ(driver.calls_beginning("cuMemset"), 0);
+        EXPECT_EQ(driver.calls_beginning("cuStreamSynchronize"), 0);
+        EXPECT_EQ(driver.calls("cuLibraryLoadData"), is_first);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(fills, slices_that_are_tight_after_all_are_left_to_the_driver) {
+    test_place memory(place_kind::device, {.width = 64, .height = 8, .depth = 6});
+    const auto expect_call = [&](const ferry_fill_desc &fill, const char *call) {
+        driver.reset_counts();
+        ASSERT_OK(ferry_fill_async(counted.get(), &fill, stream, nullptr));
+        EXPECT_EQ(driver.calls(call), 1) << call;
+        EXPECT_EQ(driver.calls_beginning("cuMemset"), 1);
+    };
+    const ferry_place place = memory.describe(statement::stated);
+    expect_call(describe_fill(place, 64, 8, 6, 4), "cuMemsetD32Async");
+    expect_call(describe_fill(place, 64, 5, 6, 4), "cuMemsetD2D32Async");
+    expect_call(describe_fill(place, 32, 1, 6, 4), "cuMemsetD2D32Async");
+    expect_call(describe_fill(place, 32, 8, 6, 4), "cuMemsetD2D32Async");
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(fills, a_wide_pattern_that_repeats_is_a_narrow_one_to_the_driver) {
+    const instance_owner without_kernels = [&] {
+        ferry_options options = driver.options();
+        options.kernels = FERRY_KERNELS_NONE;
+        return open_or_fail(options);
+    }();
+    test_place memory(place_kind::device, {.width = 64, .height = 3, .row_pitch = 80});
+    memory.fill(1);
+    for (const std::uint32_t size : {8u, 16u}) {
+        ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 48, 3, 1, size);
+        for (std::uint32_t i = 0; i < size; ++i)
+            fill.pattern[i] = static_cast<std::uint8_t>(size + i % 4);
+        driver.reset_counts();
+        ASSERT_OK(ferry_fill(without_kernels.get(), &fill, nullptr));
+        EXPECT_EQ(driver.calls("cuMemsetD2D32Async"), 1);
+        reference_fill(memory, {}, fill);
+        EXPECT_EQ(memory.read(), memory.picture());
+    }
+}
+
+TEST_F(fills, many_narrow_rows_take_a_kernel_unless_the_flags_forbid_it) {
+    NEED_KERNELS();
+    test_place memory(place_kind::device, {.width = 4, .height = 50000, .row_pitch = 8});
+    const auto launches = [&](ferry_instance *instance, std::uint32_t flags) {
+        memory.fill(flags);
+        ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 4, 50000, 1, 4);
+        fill.flags = flags;
+        driver.reset_counts();
+        EXPECT_OK(ferry_fill(instance, &fill, nullptr));
+        reference_fill(memory, {}, fill);
+        EXPECT_EQ(memory.read(), memory.picture());
+        EXPECT_EQ(driver.calls("cuMemsetD2D32Async") + driver.calls("cuLaunchKernel"), 1);
+        return driver.calls("cuLaunchKernel");
+    };
+    EXPECT_EQ(launches(counted.get(), 0), 1);
+    EXPECT_EQ(launches(counted.get(), FERRY_COPY_NO_KERNELS), 0);
+    EXPECT_EQ(launches(counted.get(), FERRY_COPY_BY_DRIVER), 0);
+    ferry_options options = driver.options();
+    options.copy_flags = FERRY_COPY_NO_KERNELS;
+    const instance_owner by_default = open_or_fail(options);
+    EXPECT_EQ(launches(by_default.get(), 0), 0);
+    EXPECT_EQ(launches(by_default.get(), FERRY_COPY_BY_KERNEL), 1) << "a fill's own flags stand before the instance's";
+}
+
+// ---- Order and graphs ----------------------------------------------------------------------------------------
 
 TEST_F(fills, a_synchronous_fill_has_ended_when_it_returns) {
     constexpr std::uint64_t size = 8 << 20;
-    CUstream stream = nullptr;
-    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     test_place memory(place_kind::device, {.width = size}), seen(place_kind::pinned, {.width = size});
     for (std::uint8_t round = 1; round <= 5; ++round) {
         ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), size);
         fill.pattern[0] = round;
+        fill.flags = round > 2 ? FERRY_COPY_URGENT : 0; // by a kernel, where there is one
         ASSERT_OK(ferry_fill(basic.get(), &fill, nullptr));
         ASSERT_OK(raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), memory.address(), size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ASSERT_EQ(seen.read(), std::vector<std::byte>(size, std::byte{round}));
     }
-    EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
 TEST_F(fills, captured_fills_run_when_the_graph_is_launched) {
-    test_place memory(place_kind::device, {.width = 256, .height = 4, .row_pitch = 300});
-    memory.fill(1);
-    CUstream stream = nullptr;
-    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    const ferry_fill_desc fill = describe_fill(memory.describe(statement::any), 256, 4, 1, 4);
-    EXPECT_OK(ferry_fill_async(full.get(), &fill, stream, nullptr));
-    CUgraph graph = nullptr;
-    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
-    EXPECT_EQ(memory.read(), memory.picture()) << "nothing may run before the launch";
-    CUgraphExec executable = nullptr;
-    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
-    ASSERT_OK(raw().cuGraphLaunch(executable, stream));
-    ASSERT_OK(raw().cuStreamSynchronize(stream));
-    for (std::uint64_t y = 0; y < 4; ++y)
-        for (std::uint64_t x = 0; x < 256; ++x)
-            memory.picture_at(x, y, 0) = std::byte{pattern_bytes[x % 4]};
-    EXPECT_EQ(memory.read(), memory.picture());
-    EXPECT_OK(raw().cuGraphExecDestroy(executable));
-    EXPECT_OK(raw().cuGraphDestroy(graph));
-    EXPECT_OK(raw().cuStreamDestroy(stream));
+    const grid shape = {.width = 256, .height = 4, .depth = 2, .row_pitch = 304, .slice_height = 7};
+    for (const std::uint32_t unit : {4u, 16u}) {
+        const bool by_kernel = unit == 16;
+        if (by_kernel && !has_kernels()) continue;
+        test_place memory(place_kind::device, shape);
+        memory.fill(1);
+        // This instance loads its kernels within the capture.
+        const instance_owner fresh = open_or_fail(driver.options());
+        ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        const ferry_fill_desc fill = describe_fill(memory.describe(statement::any), 256, 4, by_kernel ? 2 : 1, unit);
+        EXPECT_OK(ferry_fill_async(fresh.get(), &fill, stream, nullptr));
+        CUgraph graph = nullptr;
+        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+        EXPECT_EQ(memory.read(), memory.picture()) << "nothing may run before the launch";
+        CUgraphExec executable = nullptr;
+        ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+        for (const std::uint64_t seed : {1u, 2u}) {
+            memory.fill(seed);
+            ASSERT_OK(raw().cuGraphLaunch(executable, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            reference_fill(memory, {}, fill);
+            EXPECT_EQ(memory.read(), memory.picture());
+        }
+        EXPECT_OK(raw().cuGraphExecDestroy(executable));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+    }
 }
 
 // ---- What is refused -----------------------------------------------------------------------------------------
@@ -144,8 +310,8 @@ constexpr refusal_row refusals[] = {
      FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 3},
     {"pattern_of_32", [](ferry_fill_desc &fill) { fill.pattern_size = 32; }, FERRY_ERROR_INVALID_ARGUMENT,
      FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 32},
-    {"pattern_of_8", [](ferry_fill_desc &fill) { fill.pattern_size = 8; }, FERRY_ERROR_UNSUPPORTED,
-     FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 4, 8},
+    {"flags_that_contradict", [](ferry_fill_desc &fill) { fill.flags = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL; },
+     FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL},
     {"kind", [](ferry_fill_desc &fill) { fill.destination.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
      FERRY_FIELD_KIND, 0, 0},
     {"array", [](ferry_fill_desc &fill) { fill.destination.kind = FERRY_KIND_ARRAY; }, FERRY_ERROR_UNSUPPORTED,
@@ -158,12 +324,18 @@ constexpr refusal_row refusals[] = {
      FERRY_SIDE_DESTINATION, FERRY_FIELD_ROW_PITCH, 4, 66},
     {"odd_width", [](ferry_fill_desc &fill) { fill.width = 62; }, FERRY_ERROR_ALIGNMENT, FERRY_SIDE_EXTENT,
      FERRY_FIELD_WIDTH, 4, 62},
-    {"slices_apart",
+    {"odd_width_for_8",
      [](ferry_fill_desc &fill) {
-         fill.depth = 2;
-         fill.destination.slice_height = 5;
+         fill.pattern_size = 8;
+         fill.width = 60;
      },
-     FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, 2},
+     FERRY_ERROR_ALIGNMENT, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 8, 60},
+    {"odd_pitch_for_16",
+     [](ferry_fill_desc &fill) {
+         fill.pattern_size = 16;
+         fill.destination.row_pitch = 72;
+     },
+     FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ROW_PITCH, 16, 72},
     {"overflow", [](ferry_fill_desc &fill) { fill.destination.x = ~std::uint64_t{0} - 3; }, FERRY_ERROR_OVERFLOW,
      FERRY_SIDE_DESTINATION, FERRY_FIELD_X, 0, ~std::uint64_t{0} - 3},
 };
@@ -203,16 +375,101 @@ TEST_F(fills, an_odd_address_is_refused_for_wide_patterns_alone) {
     EXPECT_OK(ferry_fill(basic.get(), &fill, &error));
 }
 
+// What a fill needs a kernel for, and how it is refused where none can run.
+struct kernel_row {
+    std::uint64_t depth;
+    std::uint32_t pattern_size;
+    std::int32_t side, field;
+    std::uint64_t limit, value;
+};
+constexpr kernel_row kernel_rows[] = {
+    {1, 8, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 4, 8},
+    {1, 16, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 4, 16},
+    {2, 4, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, 2},
+};
+
+TEST_F(fills, where_kernels_may_not_run_what_needs_one_is_refused_by_name) {
+    ferry_options options = driver.options();
+    options.kernels = FERRY_KERNELS_NONE;
+    const instance_owner without_kernels = open_or_fail(options);
+    options.kernels = FERRY_KERNELS_LAZY;
+    driver.fail("cuLibraryLoadData", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1, true);
+    const instance_owner not_loaded = open_or_fail(options);
+    test_place memory(place_kind::device, {.width = 64, .height = 4, .depth = 2, .row_pitch = 80, .slice_height = 5});
+    memory.fill(1);
+    struct {
+        ferry_instance *instance;
+        std::uint32_t flags;
+    } const ways[] = {{without_kernels.get(), 0},
+                      {without_kernels.get(), FERRY_COPY_URGENT},
+                      {not_loaded.get(), 0},
+                      {counted.get(), FERRY_COPY_NO_KERNELS},
+                      {counted.get(), FERRY_COPY_BY_DRIVER}};
+    for (const kernel_row &row : kernel_rows)
+        for (const auto &way : ways) {
+            ferry_fill_desc fill =
+                describe_fill(memory.describe(statement::stated), 64, 4, row.depth, row.pattern_size);
+            fill.flags = way.flags;
+            ferry_error_info error = new_error();
+            expect_refusal(ferry_fill_async(way.instance, &fill, stream, &error), error, FERRY_ERROR_UNSUPPORTED,
+                           row.side, row.field);
+            EXPECT_EQ(error.limit, row.limit);
+            EXPECT_EQ(error.value, row.value);
+        }
+    ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 4, 1, 4);
+    fill.flags = FERRY_COPY_BY_KERNEL;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_fill(without_kernels.get(), &fill, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR,
+                   FERRY_FIELD_FLAGS);
+    EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_NOT_LOADED));
+    EXPECT_EQ(memory.read(), memory.picture());
+}
+
+TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
+    constexpr std::uint64_t page = 4096;
+    ferry_options options = driver.options();
+    options.register_chunk = page;
+    const instance_owner instance = open_or_fail(options);
+    void *const memory = std::aligned_alloc(page, 2 * page);
+    ASSERT_OK(ferry_host_register(instance.get(), memory, 2 * page, 0));
+    std::memset(memory, 7, 2 * page);
+    ferry_place place;
+    ferry_place_any(&place, reinterpret_cast<std::uintptr_t>(memory) + page - 64);
+    ferry_fill_desc fill = describe_fill(place, 128, 1, 1, 8);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_fill(instance.get(), &fill, &error), error, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR,
+                   FERRY_FIELD_PATTERN);
+    const std::vector<std::byte> as_before(2 * page, std::byte{7});
+    EXPECT_EQ(std::memcmp(memory, as_before.data(), 2 * page), 0);
+    fill.pattern_size = 4;
+    EXPECT_OK(ferry_fill(instance.get(), &fill, &error)) << "the driver fills it in parts";
+    EXPECT_OK(ferry_host_unregister(instance.get(), memory));
+    std::free(memory);
+}
+
+TEST_F(fills, a_launch_that_fails_is_told_and_fills_nothing) {
+    NEED_KERNELS();
+    test_place memory(place_kind::device, {.width = 64});
+    memory.fill(1);
+    const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 1, 1, 8);
+    driver.fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    EXPECT_EQ(ferry_fill_async(counted.get(), &fill, stream, nullptr),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(memory.read(), memory.picture());
+}
+
 TEST_F(fills, pageable_memory_is_refused) {
     test_place memory(place_kind::pageable, {.width = 64});
     memory.fill(1);
     for (const statement how : {statement::stated, statement::any})
-        for (ferry_instance *const instance : {basic.get(), full.get()}) {
-            const ferry_fill_desc fill = describe_fill(memory.describe(how), 64);
-            ferry_error_info error = new_error();
-            expect_refusal(ferry_fill(instance, &fill, &error), error, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
-                           FERRY_FIELD_KIND);
-        }
+        for (ferry_instance *const instance : {basic.get(), full.get()})
+            for (const std::uint32_t unit : {1u, 8u}) {
+                const ferry_fill_desc fill = describe_fill(memory.describe(how), 64, 1, 1, unit);
+                ferry_error_info error = new_error();
+                expect_refusal(ferry_fill(instance, &fill, &error), error, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
+                               FERRY_FIELD_KIND);
+            }
     EXPECT_EQ(memory.read(), memory.picture());
 }
 
@@ -236,7 +493,6 @@ TEST_F(fills, a_width_of_zero_is_a_success_and_fills_nothing) {
 }
 
 TEST_F(fills, a_driver_without_a_memset_says_so) {
-    fault_driver driver(raw_entry_points());
     driver.hide("cuMemsetD16Async");
     const instance_owner instance = open_or_fail(driver.options());
     test_place memory(place_kind::device, {.width = 64});
@@ -272,19 +528,27 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     test_place memory(place_kind::device, {.width = 4096}, 1);
     memory.fill(1);
-    CUstream stream = nullptr;
-    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 4096);
+    const ferry_fill_desc wide = describe_fill(memory.describe(statement::stated), 4096, 1, 1, 16);
     ferry_error_info error = new_error();
-    expect_refusal(ferry_fill_async(basic.get(), &fill, stream, &error), error, FERRY_ERROR_DEVICE,
-                   FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
-    EXPECT_EQ(error.value, 1u);
-    EXPECT_EQ(error.limit, 0u);
+    for (const ferry_fill_desc *const one : {&fill, &wide}) {
+        if (one == &wide && !has_kernels()) continue;
+        expect_refusal(ferry_fill_async(basic.get(), one, stream, &error), error, FERRY_ERROR_DEVICE,
+                       FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
+        EXPECT_EQ(error.value, 1u);
+        EXPECT_EQ(error.limit, 0u);
+    }
     EXPECT_EQ(memory.read(), memory.picture());
     if (ferry_peer_enable(basic.get(), 0, 1) == FERRY_SUCCESS) {
         EXPECT_OK(ferry_fill_async(basic.get(), &fill, stream, &error)) << "with peer access it does";
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(memory.read(), std::vector<std::byte>(4096, std::byte{pattern_bytes[0]}));
+        if (has_kernels()) {
+            EXPECT_OK(ferry_fill_async(basic.get(), &wide, stream, &error));
+            EXPECT_OK(raw().cuStreamSynchronize(stream));
+            reference_fill(memory, {}, wide);
+            EXPECT_EQ(memory.read(), memory.picture());
+        }
         ferry_fill_desc past_the_end = describe_fill(memory.describe(statement::stated), 64 << 20);
         past_the_end.destination.row_pitch = 0;
         EXPECT_EQ(ferry_fill_async(basic.get(), &past_the_end, stream, &error),
@@ -292,7 +556,6 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
             << "the driver's own number, where the device is not what is wrong";
         EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
     }
-    EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
 } // namespace

@@ -261,7 +261,7 @@ TEST_F(kernel_speed, arrays) {
 }
 
 TEST_F(kernel_speed, fills) {
-    for (const std::uint64_t width : {4, 16, 100, 4096, 1 << 20}) {
+    for (const std::uint64_t width : {4, 16, 64, 100, 256, 512, 1024, 2048, 4096, 1 << 20}) {
         const std::uint64_t height = 256 * mebi / width;
         kernel_fill fill = {{to, 2 * width, 0}, width, height, 1, {1, 2, 3, 4}, 4};
         std::printf(

@@ -291,7 +291,7 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             does not use them.
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
- * copy_flags  for every copy whose own flags are 0, and for the short forms, which have none.
+ * copy_flags  for every copy and fill whose own flags are 0, and for the short forms, which have none.
  * kernels     when ferry's GPU kernels are loaded. That takes about a millisecond (H200) for the instance and a third of
  *             one for each context, and waits for what runs in the context. With LAZY the first copy that goes by one
  *             pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
@@ -317,7 +317,7 @@ typedef struct ferry_options {
     void (*log)(void *user, int32_t level, const char *message);
     void *log_user;
     uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
-    uint32_t copy_flags;     /* FERRY_COPY_*, for copies that have none of their own */
+    uint32_t copy_flags;     /* FERRY_COPY_*, for copies and fills that have none of their own */
     int32_t kernels;         /* FERRY_KERNELS_* */
 } ferry_options;
 
@@ -1847,12 +1847,13 @@ typedef struct ferry_place {
 } ferry_place;
 
 /*
- * What a caller may ask of the way that a copy takes; without any of these it is the one predicted to be fastest.
+ * What a caller may ask of the way that a copy or a fill takes; without any of these it is the one predicted to be
+ * fastest.
  *
  * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
  *                  goes by a kernel where one can take it, and is still ordered on its stream.
  * NO_KERNELS       leaves all multiprocessors to others.
- * BY_DRIVER, BY_KERNEL  that route or FERRY_ERROR_ROUTE.
+ * BY_DRIVER, BY_KERNEL  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out.
  * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
  * pay, which are few where a host link is the limit.
  */
@@ -2216,20 +2217,24 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * One fill: a pattern of 1, 2 or 4 bytes, in memory order, repeated over a box of device, managed or pinned host
+ * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned host
  * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
  * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
  * width 0 nothing is filled, and that is a success, once kind,
  * device, pattern_size, flags and reserved fields are right.
+ *
+ * The driver itself fills patterns of up to 4 bytes over rows at one distance. The rest needs a kernel of ferry's: a
+ * pattern of 8 or 16 bytes that does not repeat every 4, and slices apart, unless their rows are tight or each has but
+ * one. Such a fill is refused where no kernel can run or reach the memory.
  */
 typedef struct ferry_fill_desc {
     ferry_place destination;
     uint64_t width; /* bytes */
     uint64_t height;
-    uint64_t depth;        /* of slices that lie tight: slice_height 0 or `height` */
+    uint64_t depth;
     uint8_t pattern[16];   /* its first pattern_size bytes are read */
-    uint32_t pattern_size; /* 1, 2 or 4; 8 and 16 are for later: FERRY_ERROR_UNSUPPORTED */
-    uint32_t flags;        /* must be zero */
+    uint32_t pattern_size; /* 1, 2, 4, 8 or 16 */
+    uint32_t flags;        /* FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags) */
     uint64_t reserved[6];  /* must be zero */
 } ferry_fill_desc;
 
@@ -2256,11 +2261,15 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  * Ownership:     `fill` is read before return.
  * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
  *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
- *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for patterns of 8 and 16
- *                bytes, for slices apart and for arrays; the driver's own.
+ *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the
+ *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or the
+ *                driver keep kernels out, where the box leaves an allocation or registration, or where they do not
+ *                reach the memory; _ROUTE for FERRY_COPY_BY_KERNEL that cannot be; the driver's own.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
  *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
- *                are, where all of the memory is registered.
+ *                are, where all of the memory is registered. By a kernel, in memory of the context's device also where
+ *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
+ *                cuLaunchKernel; on first need cuLibraryLoadData.
  */
 FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
 
@@ -2270,11 +2279,12 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
  * are those of the context found as for ferry_fill.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU.
+ * Blocking:      does not wait for the GPU, but where it loads kernels (ferry_options.kernels).
  * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
  * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
  *                memory.
- * Driver:        as ferry_fill, without the wait.
+ * Driver:        as ferry_fill, without the wait. Under capture memory that the capture itself has allocated is not
+ *                known to the driver, and no kernel fills it.
  */
 FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
                                    ferry_error_info *error);

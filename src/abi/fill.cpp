@@ -1,20 +1,63 @@
-// The fills: lay out, resolve, check, choose the context, run.
+// The fills: lay out, resolve, check, choose the context, plan, run.
 #include <algorithm>
 #include <cstring>
 
 #include "abi/instance.h"
-#include "copy/fill.h"
 #include "driver/result.h"
-#include "plan/plan.h"
+#include "plan/fill_plan.h"
 #include "route/driver_fill.h"
 #include "route/driver_route.h"
+#include "route/kernel_copy.h"
+#include "route/kernel_fill.h"
 #include "route/parts.h"
 
 namespace ferry {
 namespace {
 
-failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+struct prepared_fill {
     fill_shape shape;
+    fill_plan plan;
+    kernel_view view; // of the kernel route
+};
+
+// Where there is a choice, or no call of the driver's.
+[[gnu::noinline]] failure choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
+                                 prepared_fill &prepared) noexcept {
+    fill_facts facts = {.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded,
+                        .reach = obstacle::none,
+                        .wishes = wishes_of(flags)};
+    if (failure failed = instance.contexts.device_of_current(context, facts.context_device)) return failed;
+    facts.profile = instance.profiles.of(facts.context_device);
+    auto &[shape, plan, view] = prepared;
+    plan = plan_fill(shape, facts);
+    if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
+        if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
+        if (failure failed = look_up_for_kernels(instance.cu, shape.destination, context, facts.context_device, view))
+            return failed;
+        facts.reach = view.why_not;
+        plan = plan_fill(shape, facts);
+    }
+    return plan.refused == obstacle::none ? failure{} : refusal_of(shape, facts, plan);
+}
+
+failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext context, CUstream stream) noexcept {
+    constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
+    failure result = run_driver_fill(instance.cu, shape, stream);
+    if (result.status != refused) return result;
+    if (shape.destination.kind == memory_kind::pinned)
+        result = run_fill_in_parts(instance.cu, instance.pinned.ranges(), shape, result, stream);
+    const int device = shape.destination.device;
+    if (result.status == refused && device >= 0 && !is_within_reach(instance.cu, shape.destination.span.first)) {
+        int context_device = -1;
+        if (failure failed = instance.contexts.device_of_current(context, context_device)) return failed;
+        if (context_device != device) return refuse_device(shape.destination, context_device);
+    }
+    return result;
+}
+
+failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+    prepared_fill prepared;
+    auto &[shape, plan, view] = prepared;
     if (failure failed = lay_out_fill(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
     resolved_place resolved;
@@ -26,23 +69,18 @@ failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form fo
                                         .stream = stream},
                                        resolved))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    if (failure failed = settle_fill(resolved, shape)) return failed;
-    const int device = shape.destination.device;
+    if (failure failed = settle_fill(resolved, instance.limits, shape)) return failed;
     context_choice choice;
-    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, device, choice)) return failed;
+    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, shape.destination.device, choice))
+        return failed;
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
-    failure result = run_driver_fill(instance.cu, shape, stream);
-    if (result.status == refused && shape.destination.kind == memory_kind::pinned)
-        result = run_fill_in_parts(instance.cu, instance.pinned.ranges(), shape, result, stream);
-    if (result.status == refused && device >= 0 && !is_within_reach(instance.cu, shape.destination.span.first)) {
-        int context_device = -1;
-        if (failure failed = instance.contexts.device_of_current(choice.wanted, context_device)) return failed;
-        if (context_device != device) // the memory is another device's than the stream
-            return {FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE,
-                    static_cast<std::uint64_t>(context_device), static_cast<std::uint64_t>(device)};
-    }
+    const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
+    if (!needs_no_choice(shape, wishes_of(flags)))
+        if (failure failed = choose(instance, flags, choice.wanted, prepared)) return failed;
+    const failure result = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
+                                                                              view.address, plan.blocks, stream)
+                                                            : run_by_driver(instance, shape, choice.wanted, stream);
     if (result || form == copy_form::asynchronous) return result;
     return wait_for_legacy_stream(instance.cu);
 }

@@ -8,8 +8,6 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t widest_unit = 4; // of the driver's calls
-
 failure bad_descriptor(std::int32_t status, std::int32_t field, std::uint64_t limit = 0,
                        std::uint64_t value = 0) noexcept {
     return {status, FERRY_SIDE_DESCRIPTOR, field, limit, value};
@@ -20,20 +18,15 @@ failure read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
     constexpr std::uint32_t room = sizeof fill.pattern;
     if (size == 0 || size > room || (size & (size - 1)) != 0)
         return bad_descriptor(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_PATTERN, room, size);
-    if (size > widest_unit) return bad_descriptor(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_PATTERN, widest_unit, size);
-    shape.unit = size;
-    shape.value = fill.pattern[0];
-    if (size == 2) {
-        std::uint16_t value = 0;
-        std::memcpy(&value, fill.pattern, sizeof value);
-        shape.value = value;
-    } else if (size == 4) {
-        std::memcpy(&shape.value, fill.pattern, sizeof shape.value);
-    }
+    std::memcpy(shape.pattern, fill.pattern, sizeof shape.pattern);
+    // What repeats within a wide pattern, such as all zeros, is a narrow one to the driver.
+    constexpr std::uint32_t narrow = widest_unit_of_driver;
+    const bool is_narrow = size <= narrow || std::memcmp(shape.pattern, shape.pattern + narrow, size - narrow) == 0;
+    shape.unit = is_narrow ? std::min(size, narrow) : size;
     return {};
 }
 
-failure check_alignment(const fill_shape &shape) noexcept {
+failure check_alignment(const fill_shape &shape, std::uint32_t pattern_size) noexcept {
     struct {
         std::uint64_t value;
         std::int32_t side, field;
@@ -44,15 +37,37 @@ failure check_alignment(const fill_shape &shape) noexcept {
         {shape.width, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH},
     };
     for (const auto &number : numbers)
-        if (number.value % shape.unit)
-            return {FERRY_ERROR_ALIGNMENT, number.side, number.field, shape.unit, number.value};
+        if (number.value % pattern_size)
+            return {FERRY_ERROR_ALIGNMENT, number.side, number.field, pattern_size, number.value};
     return {};
+}
+
+void fold(std::uint64_t max_pitch, fill_shape &shape) noexcept {
+    shape_end &end = shape.destination;
+    if (shape.depth > 1 && end.slice_height == shape.height) {
+        shape.height *= shape.depth;
+        shape.depth = 1;
+    }
+    const auto rows_are_one = [&] { return shape.height == 1 || end.row_pitch == shape.width; };
+    if (shape.depth > 1 && rows_are_one()) {
+        const std::uint64_t pitch = end.row_pitch * end.slice_height;
+        if (pitch > max_pitch) return; // which the driver refuses
+        end.row_pitch = pitch;
+        shape.width *= shape.height;
+        shape.height = shape.depth;
+        shape.depth = 1;
+    }
+    if (shape.depth == 1 && rows_are_one()) {
+        shape.width *= shape.height;
+        shape.height = 1;
+    }
+    if (shape.depth == 1) end.slice_height = shape.height;
 }
 
 } // namespace
 
 failure lay_out_fill(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept {
-    if (fill.flags) return bad_descriptor(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, fill.flags);
+    if (!are_known_copy_flags(fill.flags)) return bad_descriptor(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, fill.flags);
     if (std::any_of(std::begin(fill.reserved), std::end(fill.reserved), [](std::uint64_t word) { return word != 0; }))
         return bad_descriptor(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     if (failure failed = read_pattern(fill, shape)) return failed;
@@ -66,23 +81,16 @@ failure lay_out_fill(const ferry_fill_desc &fill, const copy_limits &limits, fil
     const extent extent = {shape.width, shape.height, shape.depth};
     if (failure failed = lay_out_linear(fill.destination, FERRY_SIDE_DESTINATION, limits, extent, shape.destination))
         return failed;
-    return check_alignment(shape);
+    return check_alignment(shape, fill.pattern_size);
 }
 
-failure settle_fill(const resolved_place &resolved, fill_shape &shape) noexcept {
+failure settle_fill(const resolved_place &resolved, const copy_limits &limits, fill_shape &shape) noexcept {
     shape_end &end = shape.destination;
     if (resolved.kind == memory_kind::pageable) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
     if (failure failed = check_range(end, FERRY_SIDE_DESTINATION, resolved)) return failed;
     end.kind = resolved.kind;
     end.device = resolved.device;
-    if (shape.depth > 1 && end.slice_height != shape.height)
-        return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, shape.depth};
-    shape.height *= shape.depth;
-    shape.depth = 1;
-    if (shape.height > 1 && end.row_pitch == shape.width) {
-        shape.width *= shape.height;
-        shape.height = 1;
-    }
+    fold(limits.max_pitch, shape);
     return {};
 }
 

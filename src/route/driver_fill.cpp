@@ -1,5 +1,7 @@
 #include "route/driver_fill.h"
 
+#include <cstring>
+
 #include "driver/result.h"
 
 namespace ferry {
@@ -11,12 +13,14 @@ struct fill_call {
     std::uint64_t address; // the device's
     CUstream stream;
 
-    // One unit's pair of entry points.
-    template <class Line, class Rows> failure by(Line *line, Rows *rows) const noexcept {
+    // One unit's pair of entry points, which take the pattern as a number.
+    template <class Value, class Line, class Rows> failure by(Line *line, Rows *rows) const noexcept {
+        Value value = 0;
+        std::memcpy(&value, shape.pattern, sizeof value);
         const std::uint64_t units = shape.width / shape.unit;
-        return {.status = shape.height == 1 ? call_optional(line, address, shape.value, units, stream)
-                                            : call_optional(rows, address, shape.destination.row_pitch, shape.value,
-                                                            units, shape.height, stream)};
+        return {.status = shape.height == 1 ? call_optional(line, address, value, units, stream)
+                                            : call_optional(rows, address, shape.destination.row_pitch, value, units,
+                                                            shape.height, stream)};
     }
 };
 
@@ -33,11 +37,11 @@ failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstrea
     }
     switch (shape.unit) {
     case 1:
-        return call.by(cu.cuMemsetD8Async, cu.cuMemsetD2D8Async);
+        return call.by<std::uint8_t>(cu.cuMemsetD8Async, cu.cuMemsetD2D8Async);
     case 2:
-        return call.by(cu.cuMemsetD16Async, cu.cuMemsetD2D16Async);
+        return call.by<std::uint16_t>(cu.cuMemsetD16Async, cu.cuMemsetD2D16Async);
     default:
-        return call.by(cu.cuMemsetD32Async, cu.cuMemsetD2D32Async);
+        return call.by<std::uint32_t>(cu.cuMemsetD32Async, cu.cuMemsetD2D32Async);
     }
 }
 

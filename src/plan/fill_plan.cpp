@@ -1,0 +1,77 @@
+#include "plan/fill_plan.h"
+
+#include "plan/predict.h"
+
+namespace ferry {
+
+namespace {
+
+// On an H200 (CUDA 13.0; kernel-speed, fills of 256 MiB at twice the width of a row) the driver fills rows of 4, 16 and
+// 100 bytes at 6, 25 and 156 GB/s: 0.64 ns a row, however narrow it is. A kernel fills them at 1016, 948 and 546 GB/s,
+// and rows of 4 KiB both fill as fast. Bytes and nanoseconds.
+constexpr double driver_row_ns = 0.64;
+constexpr double kernel_rate = 546; // the least
+// By less than that nobody notices, and multiprocessors are left alone. A choice, no measurement.
+constexpr double least_gain_ns = 2000;
+
+bool is_much_faster_by_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
+    const bool is_near =
+        shape.destination.kind == memory_kind::device && !is_elsewhere(shape.destination, facts.context_device);
+    if (!is_near || facts.reach == obstacle::managed || shape.is_line()) return false;
+    const auto rows = static_cast<double>(shape.height), width = static_cast<double>(shape.width);
+    return rows * (driver_row_ns - width / kernel_rate) > least_gain_ns;
+}
+
+obstacle kernel_obstacle(const fill_facts &facts) noexcept {
+    if (facts.wishes.no_multiprocessors || facts.wishes.forced == route_kind::driver) return obstacle::forbidden;
+    if (facts.kernels != obstacle::none) return facts.kernels;
+    return facts.reach == obstacle::managed ? obstacle::none : facts.reach;
+}
+
+fill_plan plan_for_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
+    constexpr unsigned access = 16; // whatever the pattern is, within a row
+    const copy_direction direction = is_host(shape.destination.kind) ? copy_direction::device_to_host
+                                     : is_elsewhere(shape.destination, facts.context_device)
+                                         ? copy_direction::between_devices
+                                         : copy_direction::within_device;
+    const double bytes =
+        static_cast<double>(shape.width) * static_cast<double>(shape.height) * static_cast<double>(shape.depth);
+    const unsigned blocks = blocks_for((*facts.profile)[direction], direction, bytes, access, facts.wishes.most_blocks);
+    return {.route = route_kind::kernel, .blocks = static_cast<std::uint16_t>(blocks)};
+}
+
+} // namespace
+
+fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept {
+    const bool driver_serves = driver_has_call_for(shape);
+    const bool is_forced = facts.wishes.forced == route_kind::kernel;
+    const obstacle why_not = kernel_obstacle(facts);
+    if (why_not == obstacle::none) {
+        const bool is_wanted = is_forced || facts.wishes.is_urgent || is_much_faster_by_kernel(shape, facts);
+        return is_wanted || !driver_serves ? plan_for_kernel(shape, facts) : fill_plan{};
+    }
+    if (driver_serves && !is_forced) return {};
+    return {.route = route_kind::none, .refused = why_not};
+}
+
+failure refuse_device(const shape_end &end, int context_device) noexcept {
+    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE,
+                  static_cast<std::uint64_t>(context_device), static_cast<std::uint64_t>(end.device));
+}
+
+failure refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept {
+    const shape_end &end = shape.destination;
+    if (facts.wishes.forced == route_kind::kernel)
+        return refuse(FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
+                      static_cast<std::uint64_t>(plan.refused));
+    if (plan.refused == obstacle::pageable && is_host(end.kind))
+        return refuse(FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+    if (plan.refused == obstacle::no_peer_access && is_elsewhere(end, facts.context_device))
+        return refuse_device(end, facts.context_device);
+    if (shape.unit > widest_unit_of_driver)
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, widest_unit_of_driver,
+                      shape.unit);
+    return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, shape.depth);
+}
+
+} // namespace ferry
