@@ -35,12 +35,23 @@ struct row {
     verdict judged() const { return most_ns ? judge_at_most(times.ferry_ns, *most_ns) : judge(times.ratio, target); }
 };
 
+// Numbers that are no comparison, in a table of their own: of a case that has no rows.
+struct number_table {
+    struct line {
+        std::vector<std::string> labels;
+        std::vector<double> numbers;
+    };
+    std::vector<std::string> number_columns = {};
+    std::vector<line> lines = {};
+};
+
 struct case_result {
     std::string note; // what raw and ferry are here, for the reader of the table
     std::vector<std::string> label_columns;
     std::string reference_column = {}; // what row::reference_ns is, if the rows have one
     bool is_in_us = false;             // the times of rows without a ceiling: else in nanoseconds
     std::vector<row> rows = {};
+    number_table numbers = {};
 };
 
 // Of a case that this driver or this machine has nothing for.
@@ -65,6 +76,8 @@ extern const bench_case pool_alloc_case;
 extern const bench_case address_case;
 extern const bench_case ipc_open_case;
 extern const bench_case batch_case;
+extern const bench_case urgent_case;
+extern const bench_case interference_case;
 
 // What the second process of ipc-open does, which speaks with the first one through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);

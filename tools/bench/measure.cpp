@@ -63,7 +63,7 @@ std::vector<samples> interleave(std::span<const contender> contenders, const eff
 distribution summarise(samples values) {
     std::sort(values.begin(), values.end());
     return {quantile(values, 0.10), quantile(values, 0.25), quantile(values, 0.50), quantile(values, 0.75),
-            quantile(values, 0.90), values.front(),         values.size()};
+            quantile(values, 0.90), quantile(values, 0.99), values.front(),         values.size()};
 }
 
 comparison compare(const samples &raw, const samples &ferry) {

@@ -47,7 +47,7 @@ std::vector<samples> interleave(std::span<const contender> contenders, const eff
 
 // The spread that is printed and judged by is the interquartile range, p25 to p75.
 struct distribution {
-    double p10, p25, median, p75, p90, least;
+    double p10, p25, median, p75, p90, p99, least;
     std::size_t count;
 };
 distribution summarise(samples values);

@@ -94,14 +94,26 @@ void print_table(std::ostream &out, const std::vector<std::vector<std::string>> 
     }
 }
 
+void print_numbers(std::ostream &out, const case_result &result) {
+    std::vector<std::vector<std::string>> lines = {result.label_columns};
+    lines.front().insert(lines.front().end(), result.numbers.number_columns.begin(),
+                         result.numbers.number_columns.end());
+    for (const number_table::line &line : result.numbers.lines) {
+        lines.push_back(line.labels);
+        for (const double number : line.numbers)
+            lines.back().push_back(text("%.1f", number));
+    }
+    print_table(out, lines, result.label_columns.size());
+}
+
 std::ptrdiff_t count_rows(const case_result &result, verdict verdict, bool has_target) {
     return std::count_if(result.rows.begin(), result.rows.end(),
                          [&](const row &row) { return row.judged() == verdict && row.has_target() == has_target; });
 }
 
 json to_json(const distribution &values) {
-    return {{"median", values.median}, {"p25", values.p25},     {"p75", values.p75},      {"p10", values.p10},
-            {"p90", values.p90},       {"least", values.least}, {"samples", values.count}};
+    return {{"median", values.median}, {"p25", values.p25}, {"p75", values.p75},     {"p10", values.p10},
+            {"p90", values.p90},       {"p99", values.p99}, {"least", values.least}, {"samples", values.count}};
 }
 
 template <typename Value> json or_null(const std::optional<Value> &value) { return value ? json(*value) : json(); }
@@ -158,6 +170,7 @@ void print_case(std::ostream &out, const bench_case &which, const case_result &r
     out << '\n' << which.name << ": " << which.summary << '\n';
     if (is_software) out << no_hardware << '\n';
     out << result.note << '\n';
+    if (!result.numbers.lines.empty()) print_numbers(out, result);
     if (result.rows.empty()) return;
     std::vector<std::vector<std::string>> lines = {column_names(result)};
     for (const row &row : result.rows)
@@ -207,7 +220,16 @@ json to_json(const bench_case &which, const case_result &result) {
                         {"reference_ns", row.reference_ns ? to_json(*row.reference_ns) : json()},
                         {"verdict", name_of(row.judged())}});
     }
-    return {{"name", which.name}, {"note", result.note}, {"rows", rows}};
+    json made = {{"name", which.name}, {"note", result.note}, {"rows", rows}};
+    for (const number_table::line &line : result.numbers.lines) {
+        json entry;
+        for (std::size_t i = 0; i < line.labels.size(); ++i)
+            entry["labels"][result.label_columns[i]] = line.labels[i];
+        for (std::size_t i = 0; i < line.numbers.size(); ++i)
+            entry[result.numbers.number_columns[i]] = line.numbers[i];
+        made["numbers"].push_back(entry);
+    }
+    return made;
 }
 
 } // namespace bench

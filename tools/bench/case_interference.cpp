@@ -1,0 +1,305 @@
+// interference: a kernel that computes on all multiprocessors, beside each way of copying: what one costs the other.
+#include <algorithm>
+#include <cmath>
+
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+// compute(rounds, nowhere): 8 fused multiply-adds a round in four chains, which the compiler must keep as it cannot know
+// that none ends at the number that would be stored.
+constexpr const char *compute_ptx = R"(
+.version 6.4
+.target sm_75
+.address_size 64
+.visible .entry compute(.param .u32 rounds, .param .u64 nowhere)
+{
+    .reg .pred %p;
+    .reg .u32 %n, %t;
+    .reg .u64 %to;
+    .reg .f32 %x, %a, %b, %c, %d;
+    ld.param.u32 %n, [rounds];
+    ld.param.u64 %to, [nowhere];
+    mov.u32 %t, %tid.x;
+    cvt.rn.f32.u32 %x, %t;
+    mul.f32 %x, %x, 0f38800000;
+    mov.f32 %a, %x;
+    add.f32 %b, %x, 0f3F000000;
+    add.f32 %c, %x, 0f3F800000;
+    add.f32 %d, %x, 0f40000000;
+again:
+    fma.rn.f32 %a, %a, %x, %b;
+    fma.rn.f32 %b, %b, %x, %c;
+    fma.rn.f32 %c, %c, %x, %d;
+    fma.rn.f32 %d, %d, %x, %a;
+    fma.rn.f32 %a, %a, %x, %c;
+    fma.rn.f32 %b, %b, %x, %d;
+    fma.rn.f32 %c, %c, %x, %a;
+    fma.rn.f32 %d, %d, %x, %b;
+    sub.u32 %n, %n, 1;
+    setp.ne.u32 %p, %n, 0;
+    @%p bra again;
+    add.f32 %a, %a, %b;
+    add.f32 %c, %c, %d;
+    add.f32 %a, %a, %c;
+    setp.eq.f32 %p, %a, 0f12345678;
+    @%p st.global.f32 [%to], %a;
+    ret;
+}
+)";
+
+// Blocks of 256 threads, eight of which fill a multiprocessor of 2048 threads, one after the other: about 50 us each and
+// 3 ms in all on an H200. So there is always a block about to end, as in most programs.
+constexpr unsigned threads_of_block = 256, blocks_at_once = 8, waves = 60;
+constexpr std::uint32_t compute_rounds = 700;
+
+// The driver takes about a thousand launches in advance.
+constexpr int most_copies = 400;
+
+class compute_kernel {
+public:
+    explicit compute_kernel(const environment &environment)
+        : cu_(environment.cu), library_([&] {
+              CUlibrary library = nullptr;
+              check(cu_.cuLibraryLoadData(&library, compute_ptx, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                    "cuLibraryLoadData");
+              return owned<CUlibrary>(library, cu_.cuLibraryUnload);
+          }()),
+          nowhere_(allocate_device(environment, sizeof(float))),
+          blocks_(static_cast<unsigned>(environment.device_info.multiprocessor_count) * blocks_at_once * waves) {
+        check(cu_.cuLibraryGetKernel(&kernel_, library_.get(), "compute"), "cuLibraryGetKernel");
+    }
+    void launch(CUstream stream) const {
+        std::uint32_t rounds = compute_rounds;
+        CUdeviceptr nowhere = nowhere_.get();
+        void *given[] = {&rounds, &nowhere};
+        check(cu_.cuLaunchKernel(reinterpret_cast<CUfunction>(kernel_), blocks_, 1, 1, threads_of_block, 1, 1, 0,
+                                 stream, given, nullptr),
+              "cuLaunchKernel");
+    }
+
+private:
+    const ferry::driver_table &cu_;
+    const owned<CUlibrary> library_;
+    const owned<CUdeviceptr> nowhere_;
+    const unsigned blocks_;
+    CUkernel kernel_ = nullptr;
+};
+
+// One way of copying, enqueued over and over.
+struct way_of_copying {
+    std::string name, limit;
+    std::function<void(CUstream)> enqueue;
+};
+
+void add_box(const environment &environment, const direction &direction, std::size_t bytes,
+             std::vector<way_of_copying> &ways) {
+    constexpr std::size_t row = 64;
+    const extent size = {row, bytes / row};
+    const box box = {padded(direction.source, size, row, 0), padded(direction.destination, size, 0, 0), size};
+    const auto add = [&](const char *route, std::string limit, std::uint32_t flags) {
+        ferry_copy_desc copy = describe(box);
+        copy.flags = flags;
+        ways.push_back({std::string(direction.name) + " rows of 64 B, " + route, std::move(limit),
+                        [&environment, copy](CUstream stream) {
+                            ferry_copy_async_checked(environment.basic.get(), copy, stream);
+                        }});
+    };
+    for (const std::uint32_t limit : {1u, 2u, 4u, 8u, 32u, 0u})
+        add("kernel", limit ? std::to_string(limit) : "default",
+            FERRY_COPY_BY_KERNEL | limit << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT);
+    add("driver", "-", FERRY_COPY_BY_DRIVER);
+}
+
+void add_line(const environment &environment, const direction &direction, std::size_t bytes, std::uint32_t flags,
+              const char *route, std::vector<way_of_copying> &ways) {
+    ferry_copy_desc copy = describe(line(direction, bytes));
+    copy.flags = flags;
+    ways.push_back(
+        {std::string(direction.name) + ' ' + size_text(bytes) + ", " + route, "-",
+         [&environment, copy](CUstream stream) { ferry_copy_async_checked(environment.basic.get(), copy, stream); }});
+}
+
+void add_batch(const environment &environment, const direction &direction, std::vector<way_of_copying> &ways) {
+    constexpr std::size_t count = 1024, size = 4096;
+    struct pieces {
+        std::vector<std::uint64_t> to, from, sizes;
+    };
+    pieces all;
+    for (std::size_t i = 0; i < count; ++i) { // every other piece of the destination, so that none are merged
+        all.from.push_back(direction.source.address + i * size);
+        all.to.push_back(direction.destination.address + 2 * i * size);
+        all.sizes.push_back(size);
+    }
+    ways.push_back({std::string(direction.name) + " 1024 x 4 KiB, batch", "default",
+                    [&environment, all = std::move(all)](CUstream stream) {
+                        auto error = sized<ferry_error_info>();
+                        check(ferry_copy_pieces_async(environment.basic.get(), all.to.data(), all.from.data(),
+                                                      all.sizes.data(), count, 0, stream, &error),
+                              "ferry_copy_pieces_async", error);
+                    }});
+}
+
+std::vector<way_of_copying> all_ways(const session &session) {
+    const environment &environment = session.environment;
+    const std::size_t frame = session.workspace.largest;
+    std::vector<way_of_copying> ways;
+    for (const direction &direction : pinned_directions(session.workspace)) {
+        const bool within_device = direction.kind() == memory::device;
+        if (direction.destination.is_host()) continue;
+        add_box(environment, direction, std::min<std::size_t>(within_device ? 64 << 20 : 8 << 20, frame / 2), ways);
+        add_line(environment, direction, std::min<std::size_t>(within_device ? 128 << 20 : 8 << 20, frame),
+                 FERRY_COPY_BY_DRIVER, "driver", ways);
+        if (within_device) continue;
+        add_line(environment, direction, 64 << 10, FERRY_COPY_URGENT, "urgent", ways);
+        add_batch(environment, direction, ways);
+    }
+    return ways;
+}
+
+class stopwatch {
+public:
+    explicit stopwatch(const environment &environment) : environment_(environment) {
+        for (int i = 0; i < most_copies + 2; ++i) {
+            CUevent event = nullptr;
+            check(environment.cu.cuEventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+            events_.emplace_back(event, environment.cu.cuEventDestroy);
+        }
+    }
+    CUevent operator[](int i) const { return events_[static_cast<std::size_t>(i)].get(); }
+    void note(int i, CUstream stream) const {
+        check(environment_.cu.cuEventRecord((*this)[i], stream), "cuEventRecord");
+    }
+    double us_between(int first, int last) const {
+        float ms = 0;
+        check(environment_.cu.cuEventElapsedTime(&ms, (*this)[first], (*this)[last]), "cuEventElapsedTime");
+        return 1e3 * static_cast<double>(ms);
+    }
+
+private:
+    const environment &environment_;
+    std::vector<owned<CUevent>> events_;
+};
+
+struct streams {
+    CUstream compute, copy;
+};
+
+struct measured {
+    double compute_us, copy_us;
+    int copies = 0; // that ended before the computing did
+};
+
+// The first event is the beginning of both, the second the end of the computing; then comes one after each copy.
+constexpr int begun = 0, computed = 1, first_copied = 2;
+
+void wait_for_both(const environment &environment, const streams &on) {
+    for (const CUstream stream : {on.compute, on.copy})
+        check(environment.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+}
+
+// Without copies the computing alone; without a kernel the copies alone.
+measured measure_once(const environment &environment, const stopwatch &watch, const streams &on,
+                      const compute_kernel *kernel, const way_of_copying &way, int copies) {
+    watch.note(begun, on.compute);
+    check(environment.cu.cuStreamWaitEvent(on.copy, watch[begun], 0), "cuStreamWaitEvent");
+    if (kernel) kernel->launch(on.compute);
+    watch.note(computed, on.compute);
+    for (int i = 0; i < copies; ++i) {
+        way.enqueue(on.copy);
+        watch.note(first_copied + i, on.copy);
+    }
+    wait_for_both(environment, on);
+    measured found = {watch.us_between(begun, computed), 0};
+    if (!copies) return found;
+    if (!kernel) return {0, watch.us_between(begun, first_copied + copies - 1) / copies, copies};
+    while (found.copies < copies && watch.us_between(begun, first_copied + found.copies) <= found.compute_us)
+        ++found.copies;
+    // Where none ended in time, the first one waited for all of the computing.
+    const int counted = std::max(found.copies, 1);
+    found.copy_us = watch.us_between(begun, first_copied + counted - 1) / counted;
+    return found;
+}
+
+template <class Member> double median_of(const std::vector<measured> &all, Member member) {
+    samples values;
+    for (const measured &one : all)
+        values.push_back(static_cast<double>(one.*member));
+    return summarise(std::move(values)).median;
+}
+
+number_table::line measure_way(const session &session, const stopwatch &watch, const streams &on,
+                               const compute_kernel &kernel, const way_of_copying &way, const char *priority) {
+    const environment &environment = session.environment;
+    const auto once = [&](const compute_kernel *beside, int copies) {
+        return measure_once(environment, watch, on, beside, way, copies);
+    };
+    once(&kernel, 1); // brings everything to where it stays
+    const double compute_us = once(&kernel, 0).compute_us, copy_us = once(nullptr, 10).copy_us;
+    // Enough to last, should both take twice as long.
+    const int copies = static_cast<int>(std::clamp(std::ceil(2 * compute_us / copy_us), 1.0, double{most_copies}));
+    std::vector<measured> computing, copying, both;
+    for (int i = 0; i < (session.is_quick ? 3 : 11); ++i) {
+        computing.push_back(once(&kernel, 0));
+        copying.push_back(once(nullptr, copies));
+        both.push_back(once(&kernel, copies));
+    }
+    const auto slower = [](double beside, double alone) { return 100 * (beside / alone - 1); };
+    const double compute_alone = median_of(computing, &measured::compute_us),
+                 compute_beside = median_of(both, &measured::compute_us),
+                 copy_alone = median_of(copying, &measured::copy_us), copy_beside = median_of(both, &measured::copy_us);
+    return {{way.name, way.limit, priority},
+            {compute_alone, compute_beside, slower(compute_beside, compute_alone), copy_alone, copy_beside,
+             slower(copy_beside, copy_alone), median_of(both, &measured::copies)}};
+}
+
+owned<CUstream> make_stream_of_priority(const environment &environment, int priority) {
+    CUstream stream = nullptr;
+    check(environment.cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority),
+          "cuStreamCreateWithPriority");
+    return {stream, environment.cu.cuStreamDestroy};
+}
+
+case_result run_interference(session &session) {
+    const environment &environment = session.environment;
+    if (environment.device_info.is_software) return skipped("the software driver runs ferry's kernels alone");
+    if (const char *const missing =
+            environment.missing({"cuLibraryLoadData", "cuLibraryGetKernel", "cuLibraryUnload", "cuLaunchKernel"}))
+        return skipped(std::string("this driver has no ") + missing);
+    environment.need({"cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority", "cuStreamDestroy",
+                      "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord", "cuEventElapsedTime", "cuEventDestroy"});
+    case_result result = {
+        .note =
+            "the kernel computes in blocks of 256 threads, eight at a time on each multiprocessor, until it is done; "
+            "copies are enqueued\nover and over on another stream, of the same priority or of the greatest. A copy's "
+            "time beside the kernel is that of those which\nended before it, or of the first one if none did. "
+            "Host memory is pinned",
+        .label_columns = {"copy", "most multiprocessors", "priority"}};
+    result.numbers.number_columns = {"compute us",          "beside copies us", "compute slower by %", "copy us",
+                                     "beside computing us", "copy slower by %", "copies in time"};
+    int least = 0, greatest = 0;
+    check(environment.cu.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
+    const owned<CUstream> compute = make_stream_of_priority(environment, least),
+                          same = make_stream_of_priority(environment, least),
+                          first = make_stream_of_priority(environment, greatest);
+    const compute_kernel kernel(environment);
+    const stopwatch watch(environment);
+    for (const way_of_copying &way : all_ways(session))
+        for (const bool is_first : {false, true}) {
+            session.progress.show("interference", way.name + ", " + way.limit, 0);
+            const streams on = {compute.get(), is_first ? first.get() : same.get()};
+            result.numbers.lines.push_back(
+                measure_way(session, watch, on, kernel, way, is_first ? "greatest" : "same"));
+        }
+    return result;
+}
+
+} // namespace
+
+const bench_case interference_case = {
+    "interference", "each way of copying beside a kernel that computes on all multiprocessors", run_interference};
+
+} // namespace bench

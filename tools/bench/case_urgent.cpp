@@ -1,0 +1,221 @@
+// urgent: a small copy while a big one is under way in the same direction, on another stream.
+#include <algorithm>
+
+#include "case.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+constexpr std::size_t small_size = 64 << 10;
+constexpr double most_median_ns = 60e3, most_p99_ns = 150e3;
+constexpr double head_start_ns = 100e3; // for the big copy to be under way
+
+// A round is one copy of the driver's, and then several of ferry's, each beside a big copy that has just begun.
+struct rounds_plan {
+    int rounds, urgent_per_round;
+    std::size_t samples_per_p99; // the fewest of which 1 % is something
+};
+
+rounds_plan plan_of(const session &session) {
+    if (session.environment.device_info.is_software) return {10, 4, 20}; // whose big copies are the CPU's
+    return session.is_quick ? rounds_plan{20, 20, 200} : rounds_plan{200, 10, 200};
+}
+
+// 512 MiB, of which an H200's link takes 10 ms.
+std::size_t big_size(const environment &environment) {
+    std::size_t size = environment.device_info.is_software ? 64 << 20 : 512 << 20;
+    while (size > environment.device_info.total_memory / 8)
+        size /= 2;
+    return size;
+}
+
+owned<CUstream> make_urgent_stream(const environment &environment) {
+    environment.need({"cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority", "cuStreamDestroy"});
+    int least = 0, greatest = 0;
+    CUstream stream = nullptr;
+    check(environment.cu.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
+    check(environment.cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest),
+          "cuStreamCreateWithPriority");
+    return {stream, environment.cu.cuStreamDestroy};
+}
+
+// A big copy on a stream of its own.
+class big_copy {
+public:
+    big_copy(const environment &environment, const direction &way, std::size_t size)
+        : environment_(environment), size_(size), pinned_(allocate_pinned(environment, size)),
+          device_(allocate_device(environment, size)), stream_(make_stream(environment)) {
+        const buffer host = host_buffer(memory::pinned, pinned_.get());
+        const buffer device = device_buffer(device_.get(), environment.device, environment.context.handle);
+        copy_ = way.source.is_host() ? direction{way.name, host, device} : direction{way.name, device, host};
+    }
+    void begin() const {
+        raw_copy_async(environment_, copy_, size_, stream_.get());
+        const double until = now_ns() + head_start_ns;
+        while (now_ns() < until) {
+        }
+    }
+    bool is_under_way() const {
+        const CUresult result = environment_.cu.cuStreamQuery(stream_.get());
+        if (result == CUDA_ERROR_NOT_READY) return true;
+        check(result, "cuStreamQuery");
+        return false;
+    }
+    void end() const { check(environment_.cu.cuStreamSynchronize(stream_.get()), "cuStreamSynchronize"); }
+
+private:
+    const environment &environment_;
+    const std::size_t size_;
+    const owned<void *> pinned_;
+    const owned<CUdeviceptr> device_;
+    const owned<CUstream> stream_;
+    direction copy_ = {};
+};
+
+struct taken_samples {
+    samples raw, urgent, alone; // alone: urgent, with no big copy under way
+    int discarded = 0;          // because the big copy had ended
+};
+
+double time_of(const contender &contender) {
+    const double start = now_ns();
+    contender.run();
+    return now_ns() - start;
+}
+
+taken_samples measure(const big_copy &big, const contender &raw, const contender &urgent, const rounds_plan &plan) {
+    taken_samples taken;
+    for (int round = 0; round < plan.rounds; ++round) {
+        // The driver's ends after the big one, so that one need only be under way at the call.
+        big.begin();
+        const bool was_under_way = big.is_under_way();
+        const double raw_ns = time_of(raw);
+        if (was_under_way)
+            taken.raw.push_back(raw_ns);
+        else
+            ++taken.discarded;
+        big.end();
+
+        big.begin();
+        for (int i = 0; i < plan.urgent_per_round; ++i) {
+            const double urgent_ns = time_of(urgent);
+            if (!big.is_under_way()) {
+                taken.discarded += plan.urgent_per_round - i;
+                break;
+            }
+            taken.urgent.push_back(urgent_ns);
+        }
+        big.end();
+        taken.alone.push_back(time_of(urgent));
+    }
+    return taken;
+}
+
+// One value for each of `blocks` parts of the samples, in the order they were taken.
+template <class Value> samples of_blocks(const samples &values, std::size_t blocks, Value value) {
+    samples found;
+    for (std::size_t block = 0; block < blocks; ++block) {
+        const auto first = values.begin() + static_cast<std::ptrdiff_t>(values.size() * block / blocks);
+        const auto end = values.begin() + static_cast<std::ptrdiff_t>(values.size() * (block + 1) / blocks);
+        found.push_back(value(summarise({first, end})));
+    }
+    return found;
+}
+
+samples ratios(const samples &over, const samples &under) {
+    samples found;
+    for (std::size_t i = 0; i < over.size(); ++i)
+        found.push_back(over[i] / under[i]);
+    return found;
+}
+
+// Both contenders have different numbers of samples: blocks of them are what is compared.
+void add_rows(const taken_samples &taken, std::vector<std::string> labels, const rounds_plan &plan,
+              std::vector<row> &rows) {
+    const auto median = [](const distribution &of) { return of.median; };
+    const auto p99 = [](const distribution &of) { return of.p99; };
+    const std::size_t blocks = std::min<std::size_t>(10, taken.raw.size());
+    const std::size_t p99_blocks =
+        std::clamp<std::size_t>(taken.urgent.size() / plan.samples_per_p99, 1, taken.raw.size());
+    const samples raw_p99 = of_blocks(taken.raw, p99_blocks, p99),
+                  urgent_p99 = of_blocks(taken.urgent, p99_blocks, p99);
+
+    labels.push_back("median of " + std::to_string(taken.urgent.size()));
+    rows.push_back(
+        {.labels = labels,
+         .bytes = small_size,
+         .times = {summarise(taken.raw), summarise(taken.urgent),
+                   summarise(ratios(of_blocks(taken.raw, blocks, median), of_blocks(taken.urgent, blocks, median)))},
+         .target = std::nullopt,
+         .most_ns = most_median_ns,
+         .reference_ns = summarise(taken.alone)});
+    labels.back() = "p99 of " + std::to_string(taken.urgent.size() / p99_blocks);
+    rows.push_back({.labels = labels,
+                    .bytes = small_size,
+                    .times = {summarise(raw_p99), summarise(urgent_p99), summarise(ratios(raw_p99, urgent_p99))},
+                    .target = std::nullopt,
+                    .most_ns = most_p99_ns,
+                    .reference_ns = summarise({summarise(taken.alone).p99})});
+}
+
+const char *route_of(const environment &environment, const ferry_copy_desc &copy, CUstream stream) {
+    auto told = sized<ferry_explanation>();
+    auto error = sized<ferry_error_info>();
+    check(ferry_explain_async(environment.basic.get(), &copy, stream, &told, &error), "ferry_explain_async", error);
+    return told.route == FERRY_ROUTE_KERNEL ? "kernel" : "driver";
+}
+
+case_result run_urgent(session &session) {
+    const environment &environment = session.environment;
+    const std::size_t big_bytes = big_size(environment);
+    const rounds_plan plan = plan_of(session);
+    case_result result = {.note = "",
+                          .label_columns = {"copy", "route", "of the samples"},
+                          .reference_column = "with nothing beside",
+                          .is_in_us = true};
+    environment.need({"cuStreamQuery"});
+    const owned<CUstream> raw_stream = make_urgent_stream(environment), stream = make_stream(environment);
+    int discarded = 0;
+    for (const direction &way : pinned_directions(session.workspace)) {
+        if (way.kind() == memory::device) continue; // no copy engine is in its way
+        session.progress.show("urgent", way.name, small_size);
+        const box small = line(way, small_size);
+        ferry_copy_desc copy = describe(small);
+        copy.flags = FERRY_COPY_URGENT;
+        const auto wait_for = [&](const owned<CUstream> &which) {
+            check(environment.cu.cuStreamSynchronize(which.get()), "cuStreamSynchronize");
+        };
+        const contender raw = {"cuMemcpy*Async", [&] {
+                                   raw_copy_async(environment, way, small_size, raw_stream.get());
+                                   wait_for(raw_stream);
+                               }};
+        const contender urgent = {"ferry_copy_async, urgent", [&] {
+                                      ferry_copy_async_checked(environment.basic.get(), copy, stream.get());
+                                      wait_for(stream);
+                                  }};
+        const contender both[] = {raw, urgent};
+        verify_each(session.workspace, {&small, 1}, both); // and kernels are loaded now
+        const big_copy big(environment, way, big_bytes);
+        session.workspace.clear(small.destination);
+        const taken_samples taken = measure(big, raw, urgent, plan);
+        session.workspace.verify(small, urgent.name); // what was copied beside the big one
+        discarded += taken.discarded;
+        if (!taken.raw.empty() && !taken.urgent.empty())
+            add_rows(taken, {way.name, route_of(environment, copy, stream.get())}, plan, result.rows);
+    }
+    result.note = "from the call until the stream is synchronised, while " + size_text(big_bytes) +
+                  " are under way in the same direction on another stream; host memory\nis pinned; raw: cuMemcpy*Async "
+                  "on a stream of the greatest priority; ferry: ferry_copy_async with FERRY_COPY_URGENT on an\n"
+                  "ordinary stream. Of ferry's samples the big copy was still running at the end, of raw ones at the "
+                  "call; discarded because it\nwas not: " +
+                  std::to_string(discarded);
+    return result;
+}
+
+} // namespace
+
+const bench_case urgent_case = {"urgent", "64 KiB, marked urgent, while a big copy goes the same way", run_urgent};
+
+} // namespace bench
