@@ -106,6 +106,36 @@ TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
+TEST_F(costs, a_fill_makes_one_driver_call_and_no_allocation) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const bool has_kernels = ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
+    constexpr std::uint8_t pattern[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (const place_kind kind : {place_kind::device, place_kind::pinned, place_kind::managed}) {
+        test_place memory(kind, {.width = 64, .height = 4, .row_pitch = 80});
+        for (const std::uint32_t size : {4u, 8u}) { // of which the driver fills one
+            if (size == 8 && !has_kernels) continue;
+            ferry_fill_desc fill;
+            const ferry_place place = memory.describe(statement::any);
+            ferry_fill_desc_init(&fill, &place, 64, 4, 1, pattern, size);
+            ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr)); // kernels are loaded on first need
+            // What a driver allocates by itself is none of this.
+            for (const char *const entry : {"cuMemsetD2D32Async", "cuLaunchKernel", "cuStreamSynchronize"})
+                driver.fail(entry, CUDA_SUCCESS, 1, true);
+            driver.reset_counts();
+            const long before = allocations;
+            const std::int32_t status = ferry_fill(instance.get(), &fill, nullptr);
+            const long made = allocations - before;
+            ASSERT_OK(status);
+            EXPECT_EQ(made, 0);
+            EXPECT_EQ(driver.calls("cuMemsetD2D32Async"), size == 4);
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), size == 8);
+            EXPECT_EQ(driver.calls("cuStreamSynchronize"), 1);
+            driver.heal();
+        }
+    }
+}
+
 TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());

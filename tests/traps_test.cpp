@@ -506,6 +506,11 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, 4096, 1, 1, "abcd", 4);
     EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
+    ferry_fill_desc_init(&fill, &place, 2048, 1, 1, "abcdefgh", 8); // by a kernel
+    EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
+    for (std::uint64_t x = 0; x < 4096; ++x)
+        memory.picture_at(x, 0, 0) = std::byte(x < 2048 ? "abcdefgh"[x % 8] : "abcd"[x % 4]);
+    EXPECT_EQ(memory.read(), memory.picture());
     EXPECT_EQ(driver.refused(), 1);
 }
 
