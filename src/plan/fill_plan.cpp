@@ -1,5 +1,7 @@
 #include "plan/fill_plan.h"
 
+#include <algorithm>
+
 #include "plan/predict.h"
 
 namespace ferry {
@@ -10,34 +12,55 @@ namespace {
 // 100 bytes at 6, 25 and 156 GB/s: 0.64 ns a row, however narrow it is. A kernel fills them at 1016, 948 and 546 GB/s,
 // and rows of 4 KiB both fill as fast. Bytes and nanoseconds.
 constexpr double driver_row_ns = 0.64;
-constexpr double kernel_rate = 546; // the least
+constexpr double most_kernel_rate = 546; // the least that was measured
 // By less than that nobody notices, and multiprocessors are left alone. A choice, no measurement.
 constexpr double least_gain_ns = 2000;
 
+// Where the memory is to the context's device.
+copy_direction direction_of(const fill_shape &shape, const fill_facts &facts) noexcept {
+    if (is_host(shape.destination.kind)) return copy_direction::device_to_host;
+    return is_elsewhere(shape.destination, facts.context_device) ? copy_direction::between_devices
+                                                                 : copy_direction::within_device;
+}
+
+double bytes_of(const fill_shape &shape) noexcept {
+    return static_cast<double>(shape.width) * static_cast<double>(shape.height) * static_cast<double>(shape.depth);
+}
+
+unsigned blocks_of_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
+    constexpr unsigned access = 16; // whatever the pattern is, within a row
+    const copy_direction direction = direction_of(shape, facts);
+    return blocks_for((*facts.profile)[direction], direction, bytes_of(shape), access, facts.wishes.most_blocks);
+}
+
+// A fill writes rows at least as fast as a copy that scatters them.
+double kernel_fill_rate(const fill_shape &shape, const fill_facts &facts) noexcept {
+    const shape_end &end = shape.destination;
+    const std::uint64_t common = end.span.first | end.row_pitch | shape.width | 16;
+    const row_profile rows = {.bytes = bytes_of(shape),
+                              .width = shape.width,
+                              .pitch = end.row_pitch,
+                              .side = gaps::destination,
+                              .is_line = false,
+                              .access = static_cast<unsigned>(common & -common)};
+    const double rate =
+        kernel_rate((*facts.profile)[copy_direction::within_device], rows, blocks_of_kernel(shape, facts));
+    return std::min(rate / 1000, most_kernel_rate); // of bytes a microsecond
+}
+
 bool is_much_faster_by_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
-    const bool is_near =
-        shape.destination.kind == memory_kind::device && !is_elsewhere(shape.destination, facts.context_device);
-    if (!is_near || facts.reach == obstacle::managed || shape.is_line()) return false;
+    const bool is_near = shape.destination.kind == memory_kind::device &&
+                         direction_of(shape, facts) == copy_direction::within_device &&
+                         facts.reach != obstacle::managed;
+    if (!is_near || shape.height == 1 || shape.depth > 1) return false;
     const auto rows = static_cast<double>(shape.height), width = static_cast<double>(shape.width);
-    return rows * (driver_row_ns - width / kernel_rate) > least_gain_ns;
+    return rows * (driver_row_ns - width / kernel_fill_rate(shape, facts)) > least_gain_ns;
 }
 
 obstacle kernel_obstacle(const fill_facts &facts) noexcept {
     if (facts.wishes.no_multiprocessors || facts.wishes.forced == route_kind::driver) return obstacle::forbidden;
     if (facts.kernels != obstacle::none) return facts.kernels;
     return facts.reach == obstacle::managed ? obstacle::none : facts.reach;
-}
-
-fill_plan plan_for_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
-    constexpr unsigned access = 16; // whatever the pattern is, within a row
-    const copy_direction direction = is_host(shape.destination.kind) ? copy_direction::device_to_host
-                                     : is_elsewhere(shape.destination, facts.context_device)
-                                         ? copy_direction::between_devices
-                                         : copy_direction::within_device;
-    const double bytes =
-        static_cast<double>(shape.width) * static_cast<double>(shape.height) * static_cast<double>(shape.depth);
-    const unsigned blocks = blocks_for((*facts.profile)[direction], direction, bytes, access, facts.wishes.most_blocks);
-    return {.route = route_kind::kernel, .blocks = static_cast<std::uint16_t>(blocks)};
 }
 
 } // namespace
@@ -48,7 +71,8 @@ fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept {
     const obstacle why_not = kernel_obstacle(facts);
     if (why_not == obstacle::none) {
         const bool is_wanted = is_forced || facts.wishes.is_urgent || is_much_faster_by_kernel(shape, facts);
-        return is_wanted || !driver_serves ? plan_for_kernel(shape, facts) : fill_plan{};
+        if (!is_wanted && driver_serves) return {};
+        return {.route = route_kind::kernel, .blocks = static_cast<std::uint16_t>(blocks_of_kernel(shape, facts))};
     }
     if (driver_serves && !is_forced) return {};
     return {.route = route_kind::none, .refused = why_not};
