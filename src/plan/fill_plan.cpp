@@ -11,7 +11,7 @@ namespace {
 // On an H200 (CUDA 13.0; kernel-speed, fills of 256 MiB at twice the width of a row) the driver fills rows of 4, 16 and
 // 100 bytes at 6, 25 and 156 GB/s: 0.64 ns a row, however narrow it is. A kernel fills them at 1016, 948 and 546 GB/s,
 // and rows of 4 KiB both fill as fast. Bytes and nanoseconds.
-constexpr double driver_row_ns = 0.64;
+constexpr double driver_fill_row_ns = 0.64;
 constexpr double most_kernel_rate = 546; // the least that was measured
 // By less than that nobody notices, and multiprocessors are left alone. A choice, no measurement.
 constexpr double least_gain_ns = 2000;
@@ -37,15 +37,14 @@ unsigned blocks_of_kernel(const fill_shape &shape, const fill_facts &facts) noex
 double kernel_fill_rate(const fill_shape &shape, const fill_facts &facts) noexcept {
     const shape_end &end = shape.destination;
     const std::uint64_t common = end.span.first | end.row_pitch | shape.width | 16;
-    const row_profile rows = {.bytes = bytes_of(shape),
-                              .width = shape.width,
-                              .pitch = end.row_pitch,
+    const row_profile rows = {.width = shape.width,
+                              .count = shape.height * shape.depth,
+                              .destination_pitch = end.row_pitch,
                               .side = gaps::destination,
-                              .is_line = false,
                               .access = static_cast<unsigned>(common & -common)};
-    const double rate =
-        kernel_rate((*facts.profile)[copy_direction::within_device], rows, blocks_of_kernel(shape, facts));
-    return std::min(rate / 1000, most_kernel_rate); // of bytes a microsecond
+    const copy_direction direction = copy_direction::within_device;
+    const double row_ns = kernel_row_ns((*facts.profile)[direction], direction, rows, blocks_of_kernel(shape, facts));
+    return std::min(static_cast<double>(shape.width) / row_ns, most_kernel_rate);
 }
 
 bool is_much_faster_by_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
@@ -54,7 +53,7 @@ bool is_much_faster_by_kernel(const fill_shape &shape, const fill_facts &facts) 
                          facts.reach != obstacle::managed;
     if (!is_near || shape.height == 1 || shape.depth > 1) return false;
     const auto rows = static_cast<double>(shape.height), width = static_cast<double>(shape.width);
-    return rows * (driver_row_ns - width / kernel_fill_rate(shape, facts)) > least_gain_ns;
+    return rows * (driver_fill_row_ns - width / kernel_fill_rate(shape, facts)) > least_gain_ns;
 }
 
 obstacle kernel_obstacle(const fill_facts &facts) noexcept {

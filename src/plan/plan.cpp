@@ -51,7 +51,7 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const row_profile rows = rows_of(shape);
     const double bytes = rows.bytes();
     const unsigned blocks = blocks_for(of_direction, direction, bytes, rows.access, facts.wishes.most_blocks,
-                                        shape.source.array != nullptr);
+                                       shape.source.array != nullptr);
 
     const bool is_pageable = shape.source.kind == memory_kind::pageable ||
                              shape.destination.kind == memory_kind::pageable ||
