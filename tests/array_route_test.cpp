@@ -212,7 +212,7 @@ TEST_F(array_routes, boxes_of_every_kind_of_array_and_texel_arrive_by_a_kernel) 
                 const pinned_memory on_host(expected.size());
                 const bytes before(expected.size(), std::byte{0xa5});
                 std::memcpy(on_host.data(), before.data(), before.size());
-                write(on_device, before);
+                write_for_all_streams(on_device, before);
                 ASSERT_OK(raw().cuCtxSynchronize());
                 copy.destination.address = lead + (to_host ? reinterpret_cast<std::uintptr_t>(on_host.data())
                                                            : static_cast<std::uint64_t>(on_device));
@@ -325,7 +325,7 @@ TEST_F(array_routes, an_array_that_could_not_be_destroyed_is_read_as_before) {
                   from.mipmapped() ? ferry_mipmapped_array_destroy(counted.get(), from.mipmapped())
                                    : ferry_array_destroy(counted.get(), from.array()));
         reset_counts();
-        write(to, bytes(from.picture.size()));
+        write_for_all_streams(to, bytes(from.picture.size()));
         ASSERT_OK(copy_async(whole(from, to)));
         EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
         EXPECT_EQ(made(), 0);
@@ -419,7 +419,7 @@ TEST_F(array_routes, without_a_surface_the_driver_copies) {
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
     expect_all_of(from, to);
     reset_counts();
-    write(to, bytes(from.picture.size()));
+    write_for_all_streams(to, bytes(from.picture.size()));
     ASSERT_OK(copy_async(copy));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "it is tried again";
     expect_all_of(from, to);

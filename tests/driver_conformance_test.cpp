@@ -2082,8 +2082,8 @@ TEST_F(driver_test, a_batch_of_boxes_counts_in_elements) {
     constexpr size_t element = 8, row = 20 * element;
     device_memory from(8 * row), to(8 * row);
     const bytes data = random_bytes(8 * row, 2);
-    write(from, data);
-    write(to, bytes(8 * row));
+    write_for_all_streams(from, data);
+    write_for_all_streams(to, bytes(8 * row));
     CUDA_MEMCPY3D_BATCH_OP box = {};
     box.extent = {5, 3, 1};
     box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;

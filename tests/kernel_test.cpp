@@ -24,12 +24,6 @@ using kernels::box_end;
 enum class side { device, host };
 constexpr side sides[] = {side::device, side::host};
 
-// A synchronous copy from pageable memory may return before the bytes are there.
-void write_for_all_streams(CUdeviceptr address, const bytes &data) {
-    write(address, data);
-    EXPECT_OK(raw().cuCtxSynchronize());
-}
-
 // Memory that a kernel reaches, and a picture of it.
 class reachable {
 public:

@@ -226,7 +226,10 @@ TEST(plan, whole_arrays_are_read_by_kernels_and_small_boxes_by_the_driver) {
     EXPECT_EQ(route_of(out_of_array(512, 1), h200_profile()), route_kind::driver) << "byte after byte";
     EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile())).blocks, 32769)
         << "as many as there is work for";
-    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.most_blocks = 7})).blocks, 7);
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.most_blocks = 7})).route, route_kind::driver)
+        << "faster than seven blocks";
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.is_urgent = true, .most_blocks = 7})).blocks,
+              7);
 }
 
 // ---- What serves, and wishes -----------------------------------------------------------------------------------

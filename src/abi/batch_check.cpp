@@ -340,11 +340,11 @@ failure check_batch(ferry_instance &instance, const batch_input &input, bool mer
                     batch_job &job) noexcept {
     job.pieces.clear();
     job.boxes.clear();
+    batch_checker checker(instance, stream, merges, job);
+    if (!checker.has_room_for(input.count)) return no_memory;
     if (failure failed =
             job.ranges.begin(instance.cu, job.context.wanted, job.context_device, stream, estimate_bytes(input)))
         return failed;
-    batch_checker checker(instance, stream, merges, job);
-    if (!checker.has_room_for(input.count)) return no_memory;
     if (failure failed =
             input.copies ? check_descriptors(instance, input, checker, job) : check_arrays(input, checker, job))
         return failed;

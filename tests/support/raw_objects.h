@@ -76,4 +76,10 @@ inline void write(CUdeviceptr address, const bytes &data) {
     EXPECT_OK(raw().cuMemcpyHtoD(address, data.data(), data.size()));
 }
 
+// A synchronous copy from pageable memory may return before the bytes are there.
+inline void write_for_all_streams(CUdeviceptr address, const bytes &data) {
+    write(address, data);
+    EXPECT_OK(raw().cuCtxSynchronize());
+}
+
 } // namespace ferry::test
