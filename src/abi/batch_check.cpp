@@ -30,10 +30,10 @@ public:
     // Where both ends lie in ranges that are known already and all is right: what most pieces are. There must be room.
     [[gnu::always_inline]] bool add_plain(std::uint64_t destination, std::uint64_t source,
                                           std::uint64_t size) noexcept {
-        const known_ranges &ranges = job_.ranges;
-        const std::uint32_t to = ranges.guess(destination), from = ranges.guess(source);
+        std::uint32_t to = known_ranges::unknown, from = known_ranges::unknown;
         const bool overlap = destination - source < size || source - destination < size;
-        if (!ranges[to].holds(destination, size) || !ranges[from].holds(source, size) || overlap) return false;
+        if (overlap || !job_.ranges.find_known(destination, size, to) || !job_.ranges.find_known(source, size, from))
+            return false;
         append({destination, source, size, to, from});
         return true;
     }

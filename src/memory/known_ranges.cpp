@@ -76,7 +76,7 @@ failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int state
             !ranges_.append(range))
             return {.status = FERRY_ERROR_OUT_OF_MEMORY};
     }
-    if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
+    remember(address, index);
     return {};
 }
 

@@ -35,8 +35,14 @@ public:
     const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
     std::size_t size() const noexcept { return ranges_.size(); }
 
-    // A guess, which has to be asked whether it holds the address.
-    std::uint32_t guess(std::uint64_t address) const noexcept { return memo_[slot_of(address)]; }
+    // The range that holds these bytes, if it is known already.
+    [[gnu::always_inline]] bool find_known(std::uint64_t address, std::uint64_t bytes, std::uint32_t &index) noexcept {
+        index = memo_[slot_of(address)];
+        if (ranges_[index].holds(address, bytes)) return true;
+        if (!search(address, index) || !ranges_[index].holds(address, bytes)) return false;
+        remember(address, index);
+        return true;
+    }
 
     // The range that holds `address`. Where the driver does not tell how far one goes, it is told for `bytes`; where it does
     // not know a capture's own memory, `stated_device`, unless that is negative, is believed.
@@ -50,6 +56,9 @@ private:
         return static_cast<std::uint32_t>(((address >> stretch_bits_) * golden) >> (64 - slot_bits));
     }
     bool search(std::uint64_t address, std::uint32_t &index) const noexcept;
+    void remember(std::uint64_t address, std::uint32_t index) noexcept {
+        if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
+    }
     bool is_device_memory_reached(std::uint64_t address, int device) const noexcept;
     failure ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
 
@@ -58,7 +67,7 @@ private:
         std::uint32_t index;
     };
     static constexpr int slot_bits = 12;
-    static constexpr int least_stretch_bits = 16; // allocations are seldom smaller where there are many pieces
+    static constexpr int least_stretch_bits = 12; // that allocations of one page are told apart
     static constexpr std::uint64_t most_stretches = 128;
 
     const driver_table *cu_ = nullptr;
