@@ -63,7 +63,7 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     if (is_pageable) limit(by_driver, of_direction.driver_pageable_rate);
     if (rows.has_array && direction >= copy_direction::within_device) {
         limit(by_driver, profile.array_driver_rate);
-        limit(by_kernel, profile.array_kernel_rate);
+        limit(by_kernel, array_kernel_rate(profile, rows.access));
     }
     const std::uint32_t driver_fixed_ns =
         goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;

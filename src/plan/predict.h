@@ -27,6 +27,9 @@ struct row_profile {
 };
 row_profile rows_of(const shape &shape) noexcept;
 
+// What a kernel reaches that reads arrays in words of so many bytes.
+std::uint32_t array_kernel_rate(const device_profile &profile, unsigned access) noexcept;
+
 // The blocks that a kernel copy is given. One out of an array has as many as there is work for: then those that run
 // together read what lies together. 512^3 texels of 4 bytes come at 2010 GB/s so and with 264 blocks at 1890 (H200).
 unsigned blocks_for(const direction_profile &facts, copy_direction direction, double bytes, unsigned access,

@@ -522,39 +522,47 @@ private:
         return {};
     }
 
-    // One launch for all boxes, each beside the one before it.
-    failure copy_boxes_by_kernel(std::uint64_t count, std::uint64_t side, std::uint64_t depth) noexcept {
-        kernels::array_box_parameters given;
+    // Box number i, each beside the one before it, at both ends.
+    kernel_array_box array_box(std::uint64_t i, std::uint64_t side, std::uint64_t depth) const noexcept {
         const std::uint64_t width = side * array_element, size = width * side * depth;
+        return {.destination = {device_[0] + i * size, width, width * side},
+                .surface = surface_,
+                .form = array_form_of(array_side, array_side, false),
+                .x = i * width % (array_side * array_element),
+                .y = 0,
+                .z = 0,
+                .width = width,
+                .height = side,
+                .depth = depth};
+    }
+
+    unsigned blocks_for_array(std::uint64_t bytes) const noexcept {
+        constexpr unsigned widest_access = 1 << (access_classes - 1);
+        return blocks_for(profile_[copy_direction::within_device], copy_direction::within_device,
+                          static_cast<double>(bytes), widest_access, 0, true);
+    }
+
+    // One launch for all boxes.
+    failure copy_boxes_by_kernel(std::uint64_t count) noexcept {
+        constexpr std::uint64_t size = box_side * box_side * box_side * array_element;
+        kernels::array_box_parameters given;
         array_packer packer(given.boxes, kernels::most_array_boxes_in_parameters, cut_array_boxes(count, count * size));
-        for (std::uint64_t i = 0; i < count; ++i) {
-            const kernel_array_box box = {.destination = {device_[0] + i * size, width, width * side},
-                                          .surface = surface_,
-                                          .form = array_form_of(array_side, array_side, false),
-                                          .x = i * width % (array_side * array_element),
-                                          .y = 0,
-                                          .z = 0,
-                                          .width = width,
-                                          .height = side,
-                                          .depth = depth};
-            if (packer.add(box) != pack_result::added) return {.status = FERRY_ERROR_UNSUPPORTED};
-        }
-        const direction_profile &within = profile_[copy_direction::within_device];
-        const unsigned blocks =
-            blocks_for(within, copy_direction::within_device, static_cast<double>(count * size), array_element, 0);
-        return launch_arrays(cu_, *options_.kernels, packer, given, blocks, stream_);
+        for (std::uint64_t i = 0; i < count; ++i)
+            if (packer.add(array_box(i, box_side, box_side)) != pack_result::added)
+                return {.status = FERRY_ERROR_UNSUPPORTED};
+        return launch_arrays(cu_, *options_.kernels, packer, given, blocks_for_array(count * size), stream_);
     }
 
     failure measure_array_kernel(std::uint64_t most) noexcept {
         const std::uint64_t fixed_ns = profile_[copy_direction::within_device].kernel_fixed_ns;
         const auto copy_whole = [&](std::uint64_t bytes) noexcept {
-            return copy_boxes_by_kernel(1, array_side, bytes / array_slice);
+            return launch_array(cu_, *options_.kernels, array_box(0, array_side, bytes / array_slice),
+                                blocks_for_array(bytes), stream_);
         };
         if (failure failed = rate_of_run(array_slice, most, fixed_ns, copy_whole, profile_.array_kernel_rate))
             return failed;
-        return measure_boxes(fixed_ns, profile_.array_kernel_box_ns, [&](std::uint64_t count) noexcept {
-            return copy_boxes_by_kernel(count, box_side, box_side);
-        });
+        return measure_boxes(fixed_ns, profile_.array_kernel_box_ns,
+                             [&](std::uint64_t count) noexcept { return copy_boxes_by_kernel(count); });
     }
 
     const driver_table &cu_;
