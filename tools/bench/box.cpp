@@ -171,7 +171,9 @@ place padded(const buffer &buffer, const extent &size, std::size_t row_padding, 
     return {buffer, {size.width + row_padding, size.height + slice_padding, size.depth}};
 }
 
-array make_array(const environment &environment, const buffer &where, const extent &size, std::size_t element_size) {
+namespace {
+
+CUDA_ARRAY3D_DESCRIPTOR description_of(const extent &size, std::size_t element_size) {
     CUDA_ARRAY3D_DESCRIPTOR description = {};
     description.NumChannels = element_size <= 4 ? 1 : static_cast<unsigned>(element_size / 4);
     description.Format = element_size == 1   ? CU_AD_FORMAT_UNSIGNED_INT8
@@ -180,10 +182,38 @@ array make_array(const environment &environment, const buffer &where, const exte
     description.Width = size.width / element_size;
     description.Height = size.is_line() ? 0 : size.height;
     description.Depth = size.depth == 1 ? 0 : size.depth;
+    return description;
+}
+
+array array_of(owned<CUarray> made, const buffer &where, const extent &size) {
+    const CUarray handle = made.get();
+    return {std::move(made),
+            {{.kind = memory::array, .array = handle, .device = where.device, .context = where.context}, size}};
+}
+
+} // namespace
+
+array make_array(const environment &environment, const buffer &where, const extent &size, std::size_t element_size) {
+    const CUDA_ARRAY3D_DESCRIPTOR description = description_of(size, element_size);
     CUarray made = nullptr;
     check(environment.cu.cuArray3DCreate(&made, &description), "cuArray3DCreate");
-    return {{made, environment.cu.cuArrayDestroy},
-            {{.kind = memory::array, .array = made, .device = where.device, .context = where.context}, size}};
+    return array_of({made, environment.cu.cuArrayDestroy}, where, size);
+}
+
+array make_ferry_array(const environment &environment, const buffer &where, const extent &size,
+                       std::size_t element_size) {
+    const CUDA_ARRAY3D_DESCRIPTOR description = description_of(size, element_size);
+    auto wanted = sized<ferry_array_desc>();
+    wanted.format = static_cast<std::int32_t>(description.Format);
+    wanted.channels = description.NumChannels;
+    wanted.flags = FERRY_ARRAY_SURFACE;
+    wanted.width = description.Width;
+    wanted.height = description.Height;
+    wanted.depth = description.Depth;
+    ferry_instance *const ferry = environment.basic.get();
+    CUarray made = nullptr;
+    check(ferry_array_create(ferry, where.device, &wanted, &made), "ferry_array_create", {});
+    return array_of({made, [ferry](CUarray handle) { ferry_array_destroy(ferry, handle); }}, where, size);
 }
 
 CUDA_MEMCPY3D lower(const box &box) { return lower_slices<CUDA_MEMCPY3D>(box); }

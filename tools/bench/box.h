@@ -62,6 +62,9 @@ struct array {
 // An array on the device of the context that is current. `size` is in bytes as everywhere; a size of one row makes it
 // one-dimensional, one of several in one slice two-dimensional. `element_size` is 1, 2, 4, 8 or 16.
 array make_array(const environment &environment, const buffer &where, const extent &size, std::size_t element_size);
+// One that ferry makes, whose kernels can read it.
+array make_ferry_array(const environment &environment, const buffer &where, const extent &size,
+                       std::size_t element_size);
 
 CUDA_MEMCPY3D lower(const box &box);
 ferry_copy_desc describe(const box &box);

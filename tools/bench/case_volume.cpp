@@ -107,16 +107,35 @@ void measure_volume(session &session, const volume &volume, std::vector<row> &ro
         }
 }
 
+// Whole arrays that ferry made for surfaces, to the device. The target is of the largest: 512 to each side of 4 bytes.
+void measure_surfaces(session &session, std::vector<row> &rows) {
+    constexpr std::size_t texel_size = 4, largest_side = 512;
+    constexpr double target = 1.6;
+    for (const std::size_t side : {std::size_t{64}, std::size_t{128}, std::size_t{256}, largest_side}) {
+        const extent size = {side * texel_size, side, side};
+        if (size.bytes() > session.workspace.largest) break;
+        const array source = make_ferry_array(session.environment, session.workspace.device_source, size, texel_size);
+        const box box = {source.place, padded(session.workspace.device_destination, size, 0, 0), size};
+        const std::string text = dimensions_text(std::to_string(side), size);
+        session.progress.show("volume", "A2D " + text, size.bytes());
+        rows.push_back(measure_box(session, {"A2D", "3D, ferry's", text, std::to_string(texel_size), "whole", "tight"},
+                                   box, ceiling_of("D2D", session.ceilings)));
+        if (side == largest_side) rows.back().target = target;
+    }
+}
+
 case_result run_volume(session &session) {
     case_result result = {
         .note = std::string("arrays of up to 64 MiB; inside: all of them but a margin; linear memory is pinned or the "
-                            "device's,\nits rows tight or (odd) 13 B apart and then in 3D its slices 3 rows\n") +
+                            "device's,\nits rows tight or (odd) 13 B apart and then in 3D its slices 3 rows; ferry's: "
+                            "made with FERRY_ARRAY_SURFACE\n") +
                 contest_note,
         .label_columns = {"copy", "array", "texels", "texel bytes", "box", "pitch", raw_call_column}};
     for (const shape &shape : shapes)
         for (const std::size_t texel_size : chosen(session, texel_sizes))
             if (texel_size >= shape.least_texel_size)
                 measure_volume(session, make_volume(session, shape, texel_size), result.rows);
+    measure_surfaces(session, result.rows);
     return result;
 }
 
