@@ -16,7 +16,7 @@ failure known_ranges::begin(const driver_table &cu, CUcontext context, int conte
     stream_ = stream;
     ranges_.clear();
     sorted_.clear();
-    stretch_bits_ = std::max<int>(least_stretch_bits, std::bit_width(bytes / most_stretches));
+    stretch_bits_ = std::max(least_stretch_bits, static_cast<int>(std::bit_width(bytes / most_stretches)));
     std::memset(memo_, 0, sizeof memo_);
     return ranges_.append({}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }

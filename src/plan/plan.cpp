@@ -50,8 +50,10 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const direction_profile &of_direction = profile[direction];
     const row_profile rows = rows_of(shape);
     const double bytes = rows.bytes();
-    const unsigned blocks = blocks_for(of_direction, direction, bytes, rows.access, facts.wishes.most_blocks,
-                                       shape.source.array != nullptr);
+    // Parts of words leave as little in flight on the link as single bytes.
+    const unsigned access = rows.has_parts && direction == copy_direction::host_to_device ? 1 : rows.access;
+    const unsigned blocks =
+        blocks_for(of_direction, direction, bytes, access, facts.wishes.most_blocks, shape.source.array != nullptr);
 
     const bool is_pageable = shape.source.kind == memory_kind::pageable ||
                              shape.destination.kind == memory_kind::pageable ||
