@@ -431,6 +431,8 @@ TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
         {ends::h2d, 17, 65536, 0, 512, 138.6, 70.4, 16, kernel},
         {ends::h2d, 100, 41943, 200, 0, 120.5, 0, 0, driver},
         {ends::h2d, 4096, 1024, 4103, 0, 84.3, 0, 0, driver},
+        {ends::h2d, 4, 65536, 512, 0, 99.3, 0, 0, driver},
+        {ends::h2d, 32, 65536, 512, 0, 97.7, 0, 0, driver},
         {ends::d2h, 1, 65536, 2, 0, 87.9, 12.3, 8, kernel},
         {ends::d2h, 1, 65536, 9, 0, 87.8, 12.3, 8, kernel},
         {ends::d2h, 4, 65536, 11, 0, 87.7, 20.3, 8, kernel},
@@ -448,6 +450,8 @@ TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
         {ends::d2d, 17, 131072, 0, 512, 92.4, 0, 0, kernel},
         {ends::d2d, 100, 83886, 107, 0, 62.5, 0, 0, kernel},
         {ends::d2d, 100, 83886, 200, 0, 26.4, 0, 0, kernel},
+        {ends::d2d, 100, 262144, 200, 200, 56.8, 72.2, 0, driver},
+        {ends::d2d, 100, 262144, 0, 512, 53.8, 0, 0, driver},
         {ends::d2d, 4096, 2048, 8192, 0, 19.0, 0, 0, kernel},
         {ends::d2d, 4096, 2048, 4103, 0, 17.9, 0, 0, driver},
     };

@@ -157,7 +157,8 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
     const std::uint64_t paid = std::min(pitch, direction == copy_direction::host_to_device ? link_request : sector);
     if (paid > 2 * rows.width) ns *= static_cast<double>(paid) / static_cast<double>(2 * rows.width);
     // Narrow accesses that scatter wide rows do no better than narrow rows, and worse by the sectors shared.
-    if (direction == copy_direction::within_device && rows.destination_pitch && rows.access < widest_access) {
+    if (direction == copy_direction::within_device && rows.destination_pitch &&
+        (rows.access < widest_access || rows.has_parts)) {
         const double touched = rows.width > sector ? width + 2 * sector - rows.access : width;
         ns = std::max(ns, touched * 1000 / scattered[access_class]);
     }
