@@ -267,10 +267,9 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_CHECKS_FULL 1  /* also that each address is of the kind and device stated and inside its allocation */
 
 /* ferry_options.kernels. */
-#define FERRY_KERNELS_LAZY 0 /* into each context when a copy there first goes by one */
-#define FERRY_KERNELS_AT_OPEN                                                                                          \
-    1 /* in ferry_open, into the primary contexts of all devices, which that makes; others LAZY */
-#define FERRY_KERNELS_NONE 2 /* never: every copy goes by the driver */
+#define FERRY_KERNELS_LAZY 0    /* into each context when a copy there first goes by one */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, into every primary context, which that makes; into others LAZY */
+#define FERRY_KERNELS_NONE 2    /* never: every copy goes by the driver */
 
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
@@ -1924,12 +1923,14 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  * Ownership:     `copy` is read before return.
  * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
  *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
- *                _UNSUPPORTED from one layer or face to another of one array, which the driver gets wrong; the
- *                driver's own, which may also report earlier asynchronous work that failed.
+ *                _UNSUPPORTED from one layer or face to another of one array, which the driver gets wrong; _ROUTE
+ *                where the flags force a route that cannot take it; the driver's own, which may also report earlier
+ *                asynchronous work that failed.
  * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
  *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
  *                the driver refuses because its host memory was registered in pieces is split, with one call for each
- *                part; should one fail, those before it have been made.
+ *                part; should one fail, those before it have been made. By a kernel: cuPointerGetAttributes for both
+ *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
@@ -1942,13 +1943,14 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  * Thread-safety: safe.
  * Blocking:      does not wait for the GPU, except in the driver's own copies with pageable memory, and from host
  *                memory to host memory: they wait for earlier work on the stream, and until a pageable source has been
- *                read or, to a host destination, until the copy is complete. ferry_explain_async tells.
+ *                read or, to a host destination, until the copy is complete. ferry_explain_async tells. The first copy
+ *                in a context that goes by a kernel may wait while that is loaded, see ferry_options.kernels.
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
  * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
  *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, between memory from pools of
  *                two devices neither of which has access to the other's pool. What goes wrong later comes back from a
  *                later call that synchronises.
- * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync.
+ * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_error_info *error);
@@ -2179,7 +2181,7 @@ typedef struct ferry_explanation {
  * between two devices takes the link between them is no part of it: that hangs on peer access.
  *
  * Thread-safety: safe.
- * Blocking:      never, but on first need as ferry_context_retain_primary.
+ * Blocking:      never, but on first need as ferry_context_retain_primary, and while kernels are loaded as ferry_copy.
  * Ownership:     the caller's struct.
  * Errors:        as ferry_copy, and _ABI_MISMATCH.
  * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
@@ -2201,7 +2203,7 @@ FERRY_API int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy
 
 /*
  * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
- * 4096 B x 3 rows x 1 slices; does not block", cut to `size` bytes with its ending zero. Returns the length of the
+ * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel", cut to `size` bytes with its ending zero. Returns the length of the
  * whole line without the zero.
  *
  * Thread-safety: safe.
