@@ -100,8 +100,7 @@ public:
             std::max(resolved.source.array.element_size, resolved.destination.array.element_size);
         box.element = !is_for_batches || on_host ? 0 : is_linear ? 1 : element;
         const known_ranges &ranges = job_.ranges;
-        box.group = is_linear && is_for_batches ? group_of(ranges[box.from], ranges[box.to], job_.context_device)
-                                                : piece_group::apart;
+        box.group = is_linear && is_for_batches ? group_of(ranges[box.from], ranges[box.to]) : piece_group::apart;
         return job_.boxes.append(box) ? failure{} : no_memory;
     }
 

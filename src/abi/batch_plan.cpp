@@ -136,7 +136,7 @@ failure plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, b
 } // namespace
 
 failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways, batch_job &job) noexcept {
-    if (!sort_by_group(job.pieces, job.scratch, job.ranges, job.context_device, job.groups)) return no_memory;
+    if (!sort_by_group(job.pieces, job.scratch, job.ranges, job.groups)) return no_memory;
     if (ways)
         std::copy_n(ways, piece_groups, job.plans);
     else if (plan_groups(instance, takes_batch_calls, instance.kernels.may_serve(), job) &&

@@ -123,7 +123,7 @@ failure note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept 
         !prepared.kinds.reserve(job.pieces.size()))
         return no_memory;
     for (const batch_piece &piece : job.pieces)
-        prepared.kinds.append_reserved(group_of(job.ranges[piece.from], job.ranges[piece.to], job.context_device));
+        prepared.kinds.append_reserved(group_of(job.ranges[piece.from], job.ranges[piece.to]));
     const auto with_size =
         std::count_if(input.sizes, input.sizes + input.count, [](std::uint64_t size) { return size != 0; });
     return static_cast<std::size_t>(with_size) == job.pieces.size() ? failure{} : failure{FERRY_ERROR_UNSUPPORTED};
@@ -231,7 +231,7 @@ failure compare_with_old(const ferry_prepared &prepared, const batch_input &inpu
             job.pieces[piece].size != input.sizes[i]) // it was cut where an allocation ends
             return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS);
         const batch_piece &one = job.pieces[piece];
-        if (group_of(job.ranges[one.from], job.ranges[one.to], job.context_device) != prepared.kinds[piece++])
+        if (group_of(job.ranges[one.from], job.ranges[one.to]) != prepared.kinds[piece++])
             return refuse(FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND);
     }
     job.bad_index = 0;

@@ -5,33 +5,27 @@
 
 namespace ferry {
 
-piece_group group_of(const known_range &from, const known_range &to, int context_device) noexcept {
-    if (!from.is_reached || !to.is_reached) return piece_group::apart;
-    const bool from_host = from.kind == memory_kind::pinned, to_host = to.kind == memory_kind::pinned;
-    if (from_host && to_host) return piece_group::apart;
-    if (from.kind == memory_kind::managed || to.kind == memory_kind::managed) return piece_group::managed;
-    const auto is_elsewhere = [&](const known_range &range) noexcept {
-        return range.kind == memory_kind::device && range.device != context_device;
+piece_group group_of(const known_range &from, const known_range &to) noexcept {
+    constexpr auto apart = piece_group::apart, up = piece_group::up, down = piece_group::down;
+    constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
+    constexpr piece_group groups[range_uses][range_uses] = {
+        // to none, pinned, the device, a peer, managed
+        {apart, apart, apart, apart, apart},         {apart, apart, up, between, managed},
+        {apart, down, within, between, managed},     {apart, between, between, between, managed},
+        {apart, managed, managed, managed, managed},
     };
-    if (is_elsewhere(from) || is_elsewhere(to)) return piece_group::between;
-    return from_host ? piece_group::up : to_host ? piece_group::down : piece_group::within;
+    return groups[static_cast<int>(from.use)][static_cast<int>(to.use)];
 }
 
 bool sort_by_group(growing<batch_piece> &pieces, growing<batch_piece> &scratch, const known_ranges &ranges,
-                   int context_device, group_facts (&groups)[piece_groups]) noexcept {
+                   group_facts (&groups)[piece_groups]) noexcept {
     const auto facts_of = [&](const batch_piece &piece) noexcept -> group_facts & {
-        return groups[static_cast<int>(group_of(ranges[piece.from], ranges[piece.to], context_device))];
+        return groups[static_cast<int>(group_of(ranges[piece.from], ranges[piece.to]))];
     };
     for (group_facts &facts : groups)
         facts = {};
-    std::uint64_t of_ranges = UINT64_MAX; // most follow one of the same ranges
-    group_facts *facts = nullptr;
     for (const batch_piece &piece : pieces) {
-        const std::uint64_t ends = std::uint64_t{piece.to} << 32 | piece.from;
-        if (ends != of_ranges) {
-            facts = &facts_of(piece);
-            of_ranges = ends;
-        }
+        group_facts *const facts = &facts_of(piece);
         ++facts->count;
         facts->bytes += piece.size;
         facts->largest = std::max(facts->largest, piece.size);

@@ -24,7 +24,7 @@ enum class piece_group : std::uint8_t {
 };
 constexpr int piece_groups = 6;
 
-piece_group group_of(const known_range &from, const known_range &to, int context_device) noexcept;
+piece_group group_of(const known_range &from, const known_range &to) noexcept;
 
 // A piece that continues the last one at both ends becomes part of it.
 inline void append_merging(growing<batch_piece> &pieces, const batch_piece &added) noexcept {
@@ -49,8 +49,7 @@ struct group_facts {
 
 // Sorts the pieces by their groups, otherwise keeping their order. False where there is no memory.
 [[nodiscard]] bool sort_by_group(growing<batch_piece> &pieces, growing<batch_piece> &scratch,
-                                 const known_ranges &ranges, int context_device,
-                                 group_facts (&groups)[piece_groups]) noexcept;
+                                 const known_ranges &ranges, group_facts (&groups)[piece_groups]) noexcept;
 
 // Bytes that follow each other: of memory, or of a row of an array.
 struct byte_span {

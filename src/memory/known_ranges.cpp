@@ -21,6 +21,17 @@ failure known_ranges::begin(const driver_table &cu, CUcontext context, int conte
     return ranges_.append({}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
 
+namespace {
+
+range_use use_of(const known_range &range, int context_device) noexcept {
+    if (!range.is_reached) return range_use::none;
+    if (range.kind == memory_kind::pinned) return range_use::pinned;
+    if (range.kind == memory_kind::managed) return range_use::managed;
+    return range.device == context_device ? range_use::of_device : range_use::of_peer;
+}
+
+} // namespace
+
 bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noexcept {
     const place *const after = std::upper_bound(sorted_.begin(), sorted_.end(), address,
                                                 [](std::uint64_t at, const place &one) { return at < one.first; });
@@ -69,6 +80,7 @@ failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int state
         if (failure failed = ask(address, bytes, stated_device, range)) return failed;
         index = unknown;
         if (range.size == 0) return {};
+        range.use = use_of(range, context_device_);
         index = static_cast<std::uint32_t>(ranges_.size());
         const auto at = std::upper_bound(sorted_.begin(), sorted_.end(), range.first,
                                          [](std::uint64_t first, const place &one) { return first < one.first; });

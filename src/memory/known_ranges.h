@@ -7,13 +7,18 @@
 
 namespace ferry {
 
+// What a range is to the kernels of the context, of which pairs make the ways that a piece can go.
+enum class range_use : std::uint8_t { none, pinned, of_device, of_peer, managed };
+constexpr int range_uses = 5;
+
 struct known_range {
     std::uint64_t first = 0;
     std::uint64_t size = 0;  // 0: of the one range that stands for memory the driver does not know
     std::uint64_t alias = 0; // to an address here, for what a kernel of the context takes (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
     bool is_reached = false; // by kernels of the context
-    int device = -1;         // of device memory
+    range_use use = range_use::none;
+    int device = -1; // of device memory
 
     bool holds(std::uint64_t address, std::uint64_t bytes) const noexcept {
         const std::uint64_t into = address - first;
