@@ -244,6 +244,7 @@ TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
         EXPECT_EQ(raw().cuStreamQuery(idle), CUDA_SUCCESS);
         ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], second));
     }
+    EXPECT_OK(raw().cuStreamSynchronize(third));
     EXPECT_OK(raw().cuStreamSynchronize(second));
     void *const again[] = {allocate(small, large), allocate(small, large)};
     for (void *const address : again)
