@@ -845,8 +845,11 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                         status == FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_LAUNCH_FAILED);
                     EXPECT_TRUE(is_told) << ferry_status_name(status);
                 };
+                // One after the other, also where a failure leaves some under way: they write the same memory.
                 expect_told(all.copy_async(instance.get(), stream));
+                EXPECT_OK(raw().cuCtxSynchronize());
                 expect_told(all.copy(instance.get()));
+                EXPECT_OK(raw().cuCtxSynchronize());
                 ferry_prepared *prepared = nullptr;
                 expect_told(all.prepare(instance.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared));
                 if (prepared) {
@@ -896,6 +899,7 @@ TEST_F(batch, want_of_memory_is_reported_and_the_next_batch_works) {
             EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_OUT_OF_MEMORY) << ferry_status_name(status);
         }
         memory.fail_at = 0;
+        wait(); // the next one writes the same memory
         ASSERT_OK(pieces.batch.copy(instance.get()));
         wait();
         pieces.expect_copied();
