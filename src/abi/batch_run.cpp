@@ -108,14 +108,12 @@ private:
         return {};
     }
 
-    plan_facts facts() const noexcept {
-        return {.context_device = job_.context_device, .form = form_, .is_captured = site_.is_captured};
-    }
+    // As outside a graph; for one enter_for_graph makes another plan of it.
+    plan_facts facts() const noexcept { return {.context_device = job_.context_device, .form = form_}; }
 
     // Whether the graph takes it: asked of all before any is enqueued.
     failure try_capture(const shape &shape) noexcept {
         plan_facts facts = this->facts();
-        facts.is_captured = false;
         copy_plan plan = plan_for_driver(shape, facts);
         context_scope scope(instance_.cu);
         if (!plan.names_contexts) return {};
@@ -124,7 +122,6 @@ private:
 
     failure call(const shape &shape) noexcept {
         plan_facts facts = this->facts();
-        facts.is_captured = false;
         copy_plan plan = plan_for_driver(shape, facts);
         context_scope graph_scope(instance_.cu);
         if (plan.names_contexts && site_.is_captured)
