@@ -143,9 +143,7 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
              instance.kernels.load_into(job.context.wanted))
         plan_groups(instance, takes_batch_calls, false, job);
     for (const batch_plan &plan : job.plans)
-        if (plan.refused != obstacle::none)
-            return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
-                    static_cast<std::uint64_t>(plan.refused)};
+        if (plan.refused != obstacle::none) return refuse_route(plan.refused);
     job.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
         if (job.plans[group].way == batch_way::batch_call)

@@ -86,8 +86,7 @@ failure choose(ferry_instance &instance, const shape &shape, CUcontext context, 
         if (failure failed = look_up_views(instance, shape, context, facts, views)) return failed;
         plan = plan_copy(shape, facts);
     }
-    if (plan.refused == obstacle::none) return {};
-    return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, static_cast<std::uint64_t>(plan.refused)};
+    return plan.refused == obstacle::none ? failure{} : refuse_route(plan.refused);
 }
 
 void run_refused_in_parts(ferry_instance &instance, const shape &shape, const plan_facts &facts,

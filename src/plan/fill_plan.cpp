@@ -84,9 +84,7 @@ failure refuse_device(const shape_end &end, int context_device) noexcept {
 
 failure refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept {
     const shape_end &end = shape.destination;
-    if (facts.wishes.forced == route_kind::kernel)
-        return refuse(FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0,
-                      static_cast<std::uint64_t>(plan.refused));
+    if (facts.wishes.forced == route_kind::kernel) return refuse_route(plan.refused);
     if (plan.refused == obstacle::pageable && is_host(end.kind))
         return refuse(FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
     if (plan.refused == obstacle::no_peer_access && is_elsewhere(end, facts.context_device))

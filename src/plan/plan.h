@@ -39,6 +39,11 @@ enum class obstacle : std::uint8_t {
 };
 const char *text_of(obstacle why) noexcept;
 
+// The route that the flags force cannot serve.
+constexpr failure refuse_route(obstacle why) noexcept {
+    return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, static_cast<std::uint64_t>(why)};
+}
+
 // What the caller asks of the choice.
 struct copy_wishes {
     route_kind forced = route_kind::none;
