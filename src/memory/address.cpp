@@ -73,6 +73,17 @@ bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
     return cu.cuPointerGetAttributes(1, &attribute, &value, address) == CUDA_SUCCESS && seen != 0;
 }
 
+bool is_reached_by_kernels(const driver_table &cu, const address_facts &facts, std::uint64_t address, CUcontext context,
+                           int context_device) noexcept {
+    if (facts.kind != memory_kind::device) return facts.device_address != 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    CUcontext owner = nullptr; // memory of pools belongs to no context
+    CUdeviceptr seen_at = 0;
+    void *values[] = {&owner, &seen_at};
+    if (cu.cuPointerGetAttributes(2, attributes, values, address)) return false;
+    return seen_at && (facts.device != context_device || !owner || owner == context);
+}
+
 bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept {
     if (is_on_device_of_context) return true;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};

@@ -65,6 +65,12 @@ failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind 
 // Whether the current context reaches device memory at `address`: its own, managed or pinned memory, a peer's with access.
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
 
+// Whether kernels of the current context, which is `context` on `context_device`, reach what lies at `address`, of which
+// `facts` are everything; they find it at its device address. Device memory of another context on the same device is not
+// mapped in this one.
+bool is_reached_by_kernels(const driver_table &cu, const address_facts &facts, std::uint64_t address, CUcontext context,
+                           int context_device) noexcept;
+
 // Whether copies that name no contexts find device memory at `address`, in the current context: memory of pools needs
 // access to the pool, all other is found from everywhere. What a capture has allocated is not known yet; it will be
 // reached from its own device.

@@ -40,16 +40,6 @@ bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noe
     return ranges_[index].holds(address, 1);
 }
 
-// Another context's memory on the same device is not mapped in this one.
-bool known_ranges::is_device_memory_reached(std::uint64_t address, int device) const noexcept {
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-    CUcontext owner = nullptr; // memory of pools belongs to no context
-    CUdeviceptr seen_at = 0;
-    void *values[] = {&owner, &seen_at};
-    if (cu_->cuPointerGetAttributes(2, attributes, values, address)) return false;
-    return seen_at && (device != context_device_ || !owner || owner == context_);
-}
-
 failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
     address_facts facts;
     if (failure failed = look_up_address(*cu_, address, ask::everything, facts)) return failed;
@@ -64,11 +54,7 @@ failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated
         range.is_reached = stated_device == context_device_;
         return {};
     }
-    if (range.kind == memory_kind::device) {
-        range.is_reached = is_device_memory_reached(address, range.device);
-        return {};
-    }
-    range.is_reached = facts.device_address != 0;
+    range.is_reached = is_reached_by_kernels(*cu_, facts, address, context_, context_device_);
     range.alias = facts.device_address - address;
     return {};
 }

@@ -64,7 +64,6 @@ private:
     void remember(std::uint64_t address, std::uint32_t index) noexcept {
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }
-    bool is_device_memory_reached(std::uint64_t address, int device) const noexcept;
     failure ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
 
     struct place {

@@ -1,6 +1,5 @@
 #include "route/kernel_copy.h"
 
-#include "driver/result.h"
 #include "route/driver_route.h"
 
 namespace ferry {
@@ -8,13 +7,9 @@ namespace ferry {
 namespace {
 
 // A kernel that touches memory it does not reach ends its context: here nobody's word is taken for it.
-obstacle find_obstacle(const address_facts &facts, const address_span &span, CUcontext owner, CUcontext context,
-                       int context_device, std::uint64_t seen_at) noexcept {
+obstacle find_obstacle(const address_facts &facts, const address_span &span, bool is_reached) noexcept {
     if (facts.kind == memory_kind::pageable) return obstacle::pageable;
-    // Device memory of another context on the same device is not mapped in this one.
-    const bool is_anothers = facts.device == context_device && owner && owner != context;
-    if (!seen_at || is_anothers)
-        return facts.kind == memory_kind::pinned ? obstacle::pageable : obstacle::no_peer_access;
+    if (!is_reached) return facts.kind == memory_kind::pinned ? obstacle::pageable : obstacle::no_peer_access;
     if (span.first < facts.range_start || span.last - facts.range_start >= facts.range_size) return obstacle::beyond;
     return facts.kind == memory_kind::managed ? obstacle::managed : obstacle::none;
 }
@@ -25,14 +20,10 @@ failure look_up_for_kernels(const driver_table &cu, const shape_end &end, CUcont
                             kernel_view &view) noexcept {
     address_facts facts;
     if (failure failed = look_up_address(cu, end.span.first, ask::everything, facts)) return failed;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-    CUcontext owner = nullptr; // memory of pools belongs to no context
-    CUdeviceptr seen_at = 0;
-    void *values[] = {&owner, &seen_at};
-    if (cu.cuPointerGetAttributes(2, attributes, values, end.span.first)) seen_at = 0;
+    const bool is_reached = is_reached_by_kernels(cu, facts, end.span.first, context, context_device);
     view = {};
-    view.why_not = find_obstacle(facts, end.span, owner, context, context_device, seen_at);
-    view.address = seen_at;
+    view.why_not = find_obstacle(facts, end.span, is_reached);
+    view.address = facts.device_address;
     return {};
 }
 
