@@ -5,7 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "support/fault_driver.h"
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {
@@ -118,20 +119,16 @@ private:
     CUmipmappedArray mipmapped_ = nullptr;
 };
 
-class array_routes : public ferry_test {
+class array_routes : public counted_test {
 protected:
     void SetUp() override {
-        ferry_test::SetUp();
-        counted = open_or_fail(driver.options());
-        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        if (!ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+        counted_test::SetUp();
+        if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
         if (!ferry_get_proc(counted.get(), "cuSurfObjectCreate", 12000)) GTEST_SKIP() << "the driver has no surfaces";
     }
     void TearDown() override {
-        EXPECT_OK(raw().cuStreamDestroy(stream));
-        counted.reset();
+        counted_test::TearDown();
         EXPECT_EQ(surfaces(), 0) << "left behind";
-        ferry_test::TearDown();
     }
 
     // All of an array, packed, by a kernel.
@@ -166,9 +163,6 @@ protected:
         driver.reset_counts();
     }
 
-    fault_driver driver{raw_entry_points()};
-    instance_owner counted;
-    CUstream stream = nullptr;
     void note_failed_making() { --earlier_; }
     void forget_surfaces() { earlier_ = destroyed() - made(); }
 
@@ -385,19 +379,14 @@ TEST_F(array_routes, a_copy_out_of_an_array_is_captured_and_replayed) {
     ferry_array from(counted.get(), kinds[4], texels[3]);
     const ferry_copy_desc copy = whole(from, to);
     // Its kernels are loaded and its surface is made within the capture.
-    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    captured_graph graph(stream);
     EXPECT_OK(copy_async(copy));
-    CUgraph graph = nullptr;
-    CUgraphExec runs = nullptr;
-    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
-    ASSERT_OK(raw().cuGraphInstantiate(&runs, graph, 0));
+    graph.end();
     for (const std::uint64_t seed : {1u, 2u}) {
         from.fill(seed);
-        ASSERT_OK(raw().cuGraphLaunch(runs, stream));
+        graph.run();
         expect_all_of(from, to);
     }
-    EXPECT_OK(raw().cuGraphExecDestroy(runs));
-    EXPECT_OK(raw().cuGraphDestroy(graph));
     EXPECT_EQ(made(), 1);
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
@@ -552,27 +553,6 @@ TEST_F(batch, pieces_cross_registrations_and_pageable_memory) {
 }
 
 // ---- Graphs
-
-struct captured_graph {
-    explicit captured_graph(CUstream on) : stream(on) {
-        EXPECT_OK(raw().cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    }
-    ~captured_graph() {
-        if (executable) raw().cuGraphExecDestroy(executable);
-        if (graph) raw().cuGraphDestroy(graph);
-    }
-    void end() {
-        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
-        ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
-    }
-    void run() {
-        ASSERT_OK(raw().cuGraphLaunch(executable, stream));
-        ASSERT_OK(raw().cuStreamSynchronize(stream));
-    }
-    CUstream stream;
-    CUgraph graph = nullptr;
-    CUgraphExec executable = nullptr;
-};
 
 TEST_F(batch, a_captured_batch_copies_at_every_launch_of_the_graph) {
     std::uint64_t seed = 600;

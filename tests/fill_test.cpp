@@ -4,7 +4,8 @@
 #include <cstring>
 #include <random>
 
-#include "support/fault_driver.h"
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
 
@@ -42,24 +43,7 @@ ferry_fill_desc describe_fill(const ferry_place &place, std::uint64_t width, std
     return fill;
 }
 
-class fills : public ferry_test {
-protected:
-    void SetUp() override {
-        ferry_test::SetUp();
-        counted = open_or_fail(driver.options());
-        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    }
-    void TearDown() override {
-        EXPECT_OK(raw().cuStreamDestroy(stream));
-        counted.reset();
-        ferry_test::TearDown();
-    }
-    bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
-
-    fault_driver driver{raw_entry_points()};
-    instance_owner counted; // whose calls the driver counts
-    CUstream stream = nullptr;
-};
+class fills : public counted_test {};
 #define NEED_KERNELS()                                                                                                 \
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels"
 
@@ -269,23 +253,17 @@ TEST_F(fills, captured_fills_run_when_the_graph_is_launched) {
         memory.fill(1);
         // This instance loads its kernels within the capture.
         const instance_owner fresh = open_or_fail(driver.options());
-        ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        captured_graph graph(stream);
         const ferry_fill_desc fill = describe_fill(memory.describe(statement::any), 256, 4, by_kernel ? 2 : 1, unit);
         EXPECT_OK(ferry_fill_async(fresh.get(), &fill, stream, nullptr));
-        CUgraph graph = nullptr;
-        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+        graph.end();
         EXPECT_EQ(memory.read(), memory.picture()) << "nothing may run before the launch";
-        CUgraphExec executable = nullptr;
-        ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
         for (const std::uint64_t seed : {1u, 2u}) {
             memory.fill(seed);
-            ASSERT_OK(raw().cuGraphLaunch(executable, stream));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            graph.run();
             reference_fill(memory, {}, fill);
             EXPECT_EQ(memory.read(), memory.picture());
         }
-        EXPECT_OK(raw().cuGraphExecDestroy(executable));
-        EXPECT_OK(raw().cuGraphDestroy(graph));
     }
 }
 

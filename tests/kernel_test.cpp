@@ -12,6 +12,7 @@
 #include "device/kernel_image.h"
 #include "device/kernels.h"
 #include "route/kernel_route.h"
+#include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
@@ -603,27 +604,21 @@ TEST_F(kernels_on, captured_kernels_run_at_every_launch_of_their_graph) {
     piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut_pieces(1, size));
     ASSERT_TRUE(packer.add(to + size, from_host(from), size));
 
-    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    captured_graph graph(stream);
     // Loaded here, where loading by itself would break the capture.
     EXPECT_OK(launch_strided(raw(), loaded, {{to, 0, 0}, {from_host(from), 0, 0}, size, 1, 1}, 2, stream).status);
     EXPECT_OK(launch_pieces(raw(), loaded, packer, given, 2, stream).status);
     given = {}; // parameters are read before the calls return
-    CUgraph graph = nullptr;
-    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    graph.end();
     EXPECT_EQ(read_back(to, 2 * size), bytes(2 * size)) << "nothing may run before the launch";
-    CUgraphExec executable = nullptr;
-    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
     for (const std::uint64_t seed : {11, 12}) {
         const bytes data = random_bytes(size, seed);
         std::copy(data.begin(), data.end(), from.data());
-        ASSERT_OK(raw().cuGraphLaunch(executable, stream));
-        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        graph.run();
         bytes twice = data;
         twice.insert(twice.end(), data.begin(), data.end());
         EXPECT_EQ(read_back(to, 2 * size), twice);
     }
-    EXPECT_OK(raw().cuGraphExecDestroy(executable));
-    EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
 // ---- Loading --------------------------------------------------------------------------------------------------

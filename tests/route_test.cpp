@@ -2,7 +2,8 @@
 #include <cstring>
 #include <random>
 
-#include "support/fault_driver.h"
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
@@ -23,27 +24,12 @@ ferry_explanation explain(ferry_instance *instance, const ferry_copy_desc &copy,
     return told;
 }
 
-class routes : public ferry_test {
+class routes : public counted_test {
 protected:
-    void SetUp() override {
-        ferry_test::SetUp();
-        ferry_options options = driver.options();
-        options.kernels = FERRY_KERNELS_AT_OPEN; // loading waits for what a test holds back
-        counted = open_or_fail(options);
-        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    }
-    void TearDown() override {
-        EXPECT_OK(raw().cuStreamDestroy(stream));
-        counted.reset();
-        ferry_test::TearDown();
-    }
-    bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
+    routes() { kernels = FERRY_KERNELS_AT_OPEN; } // loading waits for what a test holds back
     std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
         return ferry_copy_async(counted.get(), &copy, stream, error);
     }
-    fault_driver driver{raw_entry_points()};
-    instance_owner counted;
-    CUstream stream = nullptr;
 };
 
 TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
@@ -243,22 +229,16 @@ TEST_F(routes, a_kernel_copy_is_captured_and_replayed) {
     ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 33, 50);
     copy.flags = FERRY_COPY_BY_KERNEL;
     const instance_owner fresh = open_or_fail(driver.options()); // which loads its kernels within the capture
-    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    captured_graph graph(stream);
     EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
-    CUgraph graph = nullptr;
-    CUgraphExec runs = nullptr;
-    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
-    ASSERT_OK(raw().cuGraphInstantiate(&runs, graph, 0));
+    graph.end();
     for (const std::uint64_t seed : {1u, 2u}) {
         from.fill(seed);
         to.fill(seed + 10);
-        ASSERT_OK(raw().cuGraphLaunch(runs, stream));
-        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        graph.run();
         reference_copy(from, {}, to, {}, 33, 50, 1);
         EXPECT_EQ(to.read(), to.picture());
     }
-    EXPECT_OK(raw().cuGraphExecDestroy(runs));
-    EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
 TEST_F(routes, kernels_are_loaded_when_the_options_say) {

@@ -1,0 +1,30 @@
+// Tests of ferry that count the driver's calls, with a stream of their own.
+#pragma once
+
+#include "support/fault_driver.h"
+
+namespace ferry::test {
+
+class counted_test : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        ferry_options options = driver.options();
+        options.kernels = kernels;
+        counted = open_or_fail(options);
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    }
+    void TearDown() override {
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        counted.reset();
+        ferry_test::TearDown();
+    }
+    bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
+
+    std::int32_t kernels = FERRY_KERNELS_LAZY; // set before SetUp
+    fault_driver driver{raw_entry_points()};
+    instance_owner counted; // whose calls the driver counts
+    CUstream stream = nullptr;
+};
+
+} // namespace ferry::test
