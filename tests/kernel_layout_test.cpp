@@ -178,7 +178,7 @@ struct pieces_in_vector {
 TEST(kernel_layout, every_unit_finds_its_piece) {
     std::mt19937_64 random(2);
     for (int round = 0; round < 60; ++round) {
-        const auto count = static_cast<std::uint32_t>(1 + random() % 400);
+        const auto count = static_cast<std::uint32_t>(1 + random() % (round % 2 ? 9000 : 400));
         std::vector<kernels::piece> table(count);
         const bool equal = round % 3 == 0;
         const std::uint64_t largest = std::uint64_t{1} << random() % 22;
@@ -187,11 +187,15 @@ TEST(kernel_layout, every_unit_finds_its_piece) {
             ASSERT_TRUE(packer.add(base + (equal ? 0 : random() % 16), base, equal ? largest : 1 + random() % largest));
         const kernels::team_work work = packer.work_for(1);
         const pieces_in_vector pieces = {table};
+        kernels::piece_table_parameters given;
+        index_pieces(table.data(), count, given);
+        const kernels::indexed_pieces<pieces_in_vector> indexed = {{table}, given};
         std::uint32_t expected = 0;
         for (std::uint32_t unit = 0; unit < work.units; unit += 1 + work.units / 5000) {
             while (expected + 1 < count && table[expected + 1].first_unit <= unit)
                 ++expected;
             ASSERT_EQ(kernels::find_job(pieces, work, unit), expected);
+            ASSERT_EQ(kernels::find_job(indexed, work, unit), expected);
         }
     }
 }

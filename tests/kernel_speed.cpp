@@ -178,15 +178,17 @@ TEST_F(kernel_speed, pieces) {
             EXPECT_OK(raw().cuMemHostGetDevicePointer(&host_table, on_host.address, 0));
             std::printf("%s, %s: %.1f ns a piece to pack; us (GB/s) by blocks\n", way, one.name,
                         packed.count() / count);
-            for (const auto &[kind, address] :
-                 {std::pair{"device table", CUdeviceptr{on_device}}, {"host table", host_table}}) {
+            const kernels::piece *const none = nullptr;
+            for (const auto &[kind, address, readable] : {std::tuple{"device table", CUdeviceptr{on_device}, none},
+                                                          {"host table", host_table, none},
+                                                          {"indexed", host_table, table.data()}}) {
                 std::printf("  %-12s", in_parameters ? "parameters" : kind);
                 for (const std::uint32_t blocks : {4, 8, 16, 64, 132, 264, 528, 1056}) {
                     const double us = time_us(
                         [&] {
-                            EXPECT_OK((in_parameters
-                                           ? launch_pieces(raw(), loaded, packer, given, blocks, stream)
-                                           : launch_piece_table(raw(), loaded, packer, address, blocks, stream))
+                            EXPECT_OK((in_parameters ? launch_pieces(raw(), loaded, packer, given, blocks, stream)
+                                                     : launch_piece_table(raw(), loaded, packer, address, readable,
+                                                                          blocks, stream))
                                           .status);
                         },
                         21);

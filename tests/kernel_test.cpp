@@ -255,7 +255,8 @@ struct pieces : kernels_on {
         reachable memory(how == form::host_table ? side::host : side::device, table.size() * sizeof table[0] + 1, 7);
         std::memcpy(memory.picture.data(), table.data(), table.size() * sizeof table[0]);
         memory.write_picture();
-        ASSERT_OK(has_table ? launch_piece_table(raw(), loaded, packer, memory.address, blocks, stream).status
+        const kernels::piece *const readable = how == form::host_table ? table.data() : nullptr;
+        ASSERT_OK(has_table ? launch_piece_table(raw(), loaded, packer, memory.address, readable, blocks, stream).status
                             : launch_pieces(raw(), loaded, packer, given, blocks, stream).status);
         for (const piece_scene &one : all)
             std::copy_n(source.picture.begin() + static_cast<std::ptrdiff_t>(one.source), one.size,
@@ -300,7 +301,7 @@ TEST_F(pieces, none_at_all_is_a_success) {
     kernels::piece_parameters given = {};
     const piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut_pieces(0, 0));
     EXPECT_OK(launch_pieces(raw(), loaded, packer, given, 8, stream).status);
-    EXPECT_OK(launch_piece_table(raw(), loaded, packer, 0, 8, stream).status);
+    EXPECT_OK(launch_piece_table(raw(), loaded, packer, 0, nullptr, 8, stream).status);
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 

@@ -30,16 +30,16 @@ public:
     // Where both ends lie in ranges that are known already and all is right: what most pieces are. There must be room.
     [[gnu::always_inline]] bool add_plain(std::uint64_t destination, std::uint64_t source,
                                           std::uint64_t size) noexcept {
-        std::uint32_t to = known_ranges::unknown, from = known_ranges::unknown;
-        const bool overlap = destination - source < size || source - destination < size;
-        if (overlap || !job_.ranges.find_known(destination, size, to) || !job_.ranges.find_known(source, size, from))
-            return false;
+        if (destination - source < size || source - destination < size) return false;
+        const std::uint32_t to = job_.ranges.find_known(destination, size);
+        const std::uint32_t from = job_.ranges.find_known(source, size);
+        if (to == known_ranges::unknown || from == known_ranges::unknown) return false;
         append({destination, source, size, to, from});
         return true;
     }
 
     bool has_room_for(std::uint64_t count) noexcept {
-        return count < SIZE_MAX / sizeof(batch_piece) / 4 && job_.pieces.reserve(job_.pieces.size() + count);
+        return count < SIZE_MAX / sizeof(batch_piece) / 4 && job_.pieces.reserve_more(count);
     }
 
     // Any line; it is cut where an allocation ends. Leaves room for `following` pieces.
@@ -105,11 +105,8 @@ public:
     }
 
 private:
-    void append(const batch_piece &piece) noexcept {
-        if (merges_)
-            append_merging(job_.pieces, piece);
-        else
-            job_.pieces.append_reserved(piece);
+    [[gnu::always_inline]] void append(const batch_piece &piece) noexcept {
+        job_.pieces.add(piece, group_of(job_.ranges[piece.from], job_.ranges[piece.to]), merges_);
     }
 
     // One with flags: what they ask for must be possible.

@@ -48,8 +48,7 @@ struct batch_box {
 
 struct batch_job {
     explicit batch_job(const allocator &memory) noexcept
-        : ranges(memory), pieces(memory), scratch(memory), boxes(memory), spans(memory), lines(memory),
-          operations(memory) {}
+        : ranges(memory), pieces(memory), boxes(memory), spans(memory), lines(memory), operations(memory) {}
 
     // Where it runs, known first.
     context_choice context;
@@ -57,13 +56,12 @@ struct batch_job {
 
     // What check_batch leaves. Not merged, uncut pieces are in the order of those of the input that have a size.
     known_ranges ranges;
-    growing<batch_piece> pieces, scratch;
+    grouped_pieces pieces;
     growing<batch_box> boxes;
     growing<byte_span> spans;
     std::uint64_t bad_index = 0; // where it has failed
 
     // What plan_job leaves.
-    group_facts groups[piece_groups];
     batch_plan plans[piece_groups];
     line_batch lines; // of the groups that batch calls take, one after the other
     growing<CUDA_MEMCPY3D_BATCH_OP> operations;

@@ -30,7 +30,7 @@ obstacle batch_call_obstacle(bool has_entry_point, bool is_taken) noexcept {
 bool plan_groups(const ferry_instance &instance, bool takes_batch_calls, bool has_kernels, batch_job &job) noexcept {
     bool takes_kernels = false;
     for (int group = 0; group < piece_groups; ++group) {
-        const group_facts &of = job.groups[group];
+        const group_facts &of = job.pieces.facts(group);
         batch_plan &plan = job.plans[group];
         plan = {};
         if (of.count == 0) continue;
@@ -136,7 +136,7 @@ failure plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, b
 } // namespace
 
 failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways, batch_job &job) noexcept {
-    if (!sort_by_group(job.pieces, job.scratch, job.ranges, job.groups)) return no_memory;
+    if (!job.pieces.sort(job.ranges)) return no_memory;
     if (ways)
         std::copy_n(ways, piece_groups, job.plans);
     else if (plan_groups(instance, takes_batch_calls, instance.kernels.may_serve(), job) &&
@@ -147,8 +147,7 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
     job.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
         if (job.plans[group].way == batch_way::batch_call)
-            if (!job.lines.append(job.pieces.begin() + job.groups[group].begin, job.groups[group].count))
-                return no_memory;
+            if (!job.lines.append(job.pieces.begin(group), job.pieces.facts(group).count)) return no_memory;
     plan_boxes_for_kernels(instance, takes_batch_calls, instance.kernels.may_serve(), job);
     if (has_kernel_boxes(job) && instance.kernels.load_into(job.context.wanted))
         plan_boxes_for_kernels(instance, takes_batch_calls, false, job);

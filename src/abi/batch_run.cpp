@@ -26,7 +26,8 @@ shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept {
 
 constexpr failure too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any memory holds
 
-bool pack(const known_ranges &ranges, const batch_piece &piece, piece_packer &packed) noexcept {
+[[gnu::always_inline]] inline bool pack(const known_ranges &ranges, const batch_piece &piece,
+                                        piece_packer &packed) noexcept {
     return packed.add(piece.destination + ranges[piece.to].alias, piece.source + ranges[piece.from].alias, piece.size);
 }
 
@@ -44,9 +45,9 @@ std::uint64_t records_of(const group_facts &group) noexcept {
 }
 
 bool pack_group(const batch_job &job, int group, piece_packer &packed) noexcept {
-    const batch_piece *const first = job.pieces.begin() + job.groups[group].begin;
-    return std::all_of(first, first + job.groups[group].count,
-                       [&](const batch_piece &piece) { return pack(job.ranges, piece, packed); });
+    for (const batch_piece *piece = job.pieces.begin(group); piece != job.pieces.end(group); ++piece)
+        if (!pack(job.ranges, *piece, packed)) return false;
+    return true;
 }
 
 namespace {
@@ -65,7 +66,7 @@ public:
         if (failure failed = run_boxes()) return failed;
         std::size_t first_line = 0;
         for (int group = 0; group < piece_groups; ++group) {
-            const std::size_t count = job_.groups[group].count;
+            const std::size_t count = job_.pieces.facts(group).count;
             if (count == 0) continue;
             failure failed;
             if (way_of(group) == batch_way::batch_call) {
@@ -102,8 +103,7 @@ private:
     }
 
     template <class Action> failure for_each_piece(int group, const Action &action) noexcept {
-        const batch_piece *const first = job_.pieces.begin() + job_.groups[group].begin;
-        for (const batch_piece *piece = first; piece != first + job_.groups[group].count; ++piece)
+        for (const batch_piece *piece = job_.pieces.begin(group); piece != job_.pieces.end(group); ++piece)
             if (failure failed = action(shape_of(*piece, job_.ranges))) return failed;
         return {};
     }
@@ -202,17 +202,18 @@ private:
     }
 
     failure run_lines(int group, std::size_t first) noexcept {
-        const CUresult result = run_line_batch(instance_.cu, job_.lines, first, job_.groups[group].count, stream_);
+        const CUresult result =
+            run_line_batch(instance_.cu, job_.lines, first, job_.pieces.facts(group).count, stream_);
         if (!is_refused(result)) return to_failure(result);
         return for_each_piece(group, [&](const shape &shape) noexcept { return call(shape); });
     }
 
     failure run_kernel(int group) noexcept {
         const std::uint32_t blocks = job_.plans[group].blocks;
-        const std::uint64_t records = records_of(job_.groups[group]);
+        const std::uint64_t records = records_of(job_.pieces.facts(group));
         if (site_.tables && site_.tables[group].address)
             return launch_piece_table(instance_.cu, instance_.kernels, site_.tables[group].packed,
-                                      site_.tables[group].address, blocks, stream_);
+                                      site_.tables[group].address, nullptr, blocks, stream_);
         void *table = nullptr;
         // A graph outlives the call, so its pieces travel in the parameters, in as many launches as that takes.
         const bool wants_table = records > kernels::most_pieces_in_parameters && !site_.is_captured;
@@ -230,17 +231,19 @@ private:
         if (failure failed =
                 look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts))
             return failed;
-        piece_packer packer(static_cast<kernels::piece *>(table), static_cast<std::uint32_t>(records),
-                            cut_pieces(job_.groups[group].count, job_.groups[group].bytes));
+        auto *const pieces = static_cast<kernels::piece *>(table);
+        piece_packer packer(pieces, static_cast<std::uint32_t>(records),
+                            cut_pieces(job_.pieces.facts(group).count, job_.pieces.facts(group).bytes));
         if (!pack_group(job_, group, packer)) return too_large;
-        return launch_piece_table(instance_.cu, instance_.kernels, packer, facts.device_address, blocks, stream_);
+        return launch_piece_table(instance_.cu, instance_.kernels, packer, facts.device_address, pieces, blocks,
+                                  stream_);
     }
 
     failure run_in_parameters(int group, std::uint32_t blocks) noexcept {
-        const group_facts &of = job_.groups[group];
+        const group_facts &of = job_.pieces.facts(group);
         const team_cut cut = cut_pieces(of.count, of.bytes);
-        const batch_piece *next = job_.pieces.begin() + of.begin;
-        const batch_piece *const end = next + of.count;
+        const batch_piece *next = job_.pieces.begin(group);
+        const batch_piece *const end = job_.pieces.end(group);
         while (next != end) {
             kernels::piece_parameters given;
             piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut);

@@ -34,13 +34,13 @@ namespace {
 
 bool has_table(const ferry_prepared &prepared, int group) noexcept {
     const batch_job &job = *prepared.job;
-    if (job.groups[group].count == 0 || job.plans[group].way != batch_way::kernel) return false;
-    return prepared.is_changeable || records_of(job.groups[group]) > kernels::most_pieces_in_parameters;
+    if (job.pieces.facts(group).count == 0 || job.plans[group].way != batch_way::kernel) return false;
+    return prepared.is_changeable || records_of(job.pieces.facts(group)) > kernels::most_pieces_in_parameters;
 }
 
 void lay_out_table(ferry_prepared &prepared) noexcept {
     for (int group = 0; group < piece_groups; ++group)
-        if (has_table(prepared, group)) prepared.table_records += records_of(prepared.job->groups[group]);
+        if (has_table(prepared, group)) prepared.table_records += records_of(prepared.job->pieces.facts(group));
 }
 
 // The whole table of `job`, in pinned memory; `tables` is where each group's part will be read.
@@ -51,7 +51,7 @@ failure write_table(const ferry_prepared &prepared, const batch_job &job, void *
     for (int group = 0; group < piece_groups; ++group) {
         tables[group] = {};
         if (!has_table(prepared, group)) continue;
-        const group_facts &of = job.groups[group];
+        const group_facts &of = job.pieces.facts(group);
         const std::uint64_t records = records_of(of);
         tables[group] = {address,
                          piece_packer(part, static_cast<std::uint32_t>(records), cut_pieces(of.count, of.bytes))};
@@ -199,7 +199,7 @@ failure enter_stream(ferry_prepared &prepared, CUstream stream, context_scope &s
 // Whether a graph would read all addresses from the table.
 bool reads_all_from_table(const ferry_prepared &prepared) noexcept {
     for (int group = 0; group < piece_groups; ++group)
-        if (prepared.job->groups[group].count != 0 && !prepared.tables[group].address) return false;
+        if (prepared.job->pieces.facts(group).count != 0 && !prepared.tables[group].address) return false;
     return true;
 }
 

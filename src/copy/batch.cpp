@@ -5,45 +5,21 @@
 
 namespace ferry {
 
-piece_group group_of(const known_range &from, const known_range &to) noexcept {
-    constexpr auto apart = piece_group::apart, up = piece_group::up, down = piece_group::down;
-    constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
-    constexpr piece_group groups[range_uses][range_uses] = {
-        // to none, pinned, the device, a peer, managed
-        {apart, apart, apart, apart, apart},         {apart, apart, up, between, managed},
-        {apart, down, within, between, managed},     {apart, between, between, between, managed},
-        {apart, managed, managed, managed, managed},
-    };
-    return groups[static_cast<int>(from.use)][static_cast<int>(to.use)];
-}
-
-bool sort_by_group(growing<batch_piece> &pieces, growing<batch_piece> &scratch, const known_ranges &ranges,
-                   group_facts (&groups)[piece_groups]) noexcept {
-    const auto facts_of = [&](const batch_piece &piece) noexcept -> group_facts & {
-        return groups[static_cast<int>(group_of(ranges[piece.from], ranges[piece.to]))];
-    };
-    for (group_facts &facts : groups)
-        facts = {};
-    for (const batch_piece &piece : pieces) {
-        group_facts *const facts = &facts_of(piece);
-        ++facts->count;
-        facts->bytes += piece.size;
-        facts->largest = std::max(facts->largest, piece.size);
-        facts->misalignment |= piece.source ^ piece.destination;
-    }
+bool grouped_pieces::sort(const known_ranges &ranges) noexcept {
     std::size_t begin = 0;
-    for (group_facts &one : groups) {
-        one.begin = begin;
-        begin += one.count;
-        if (one.count == pieces.size()) return true;
+    for (group_facts &group : groups_) {
+        group.begin = begin;
+        begin += group.count;
     }
-    if (!scratch.resize(pieces.size())) return false;
+    for (const group_facts &group : groups_)
+        if (group.count == pieces_.size()) return true;
+    if (!sorted_.resize(pieces_.size())) return false;
     std::size_t next[piece_groups];
     for (int group = 0; group < piece_groups; ++group)
-        next[group] = groups[group].begin;
-    for (const batch_piece &piece : pieces)
-        scratch[next[&facts_of(piece) - groups]++] = piece;
-    pieces.swap(scratch);
+        next[group] = groups_[group].begin;
+    for (const batch_piece &piece : pieces_)
+        sorted_[next[static_cast<int>(group_of(ranges[piece.from], ranges[piece.to]))]++] = piece;
+    pieces_.swap(sorted_);
     return true;
 }
 

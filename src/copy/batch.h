@@ -24,21 +24,16 @@ enum class piece_group : std::uint8_t {
 };
 constexpr int piece_groups = 6;
 
-piece_group group_of(const known_range &from, const known_range &to) noexcept;
-
-// A piece that continues the last one at both ends becomes part of it.
-inline void append_merging(growing<batch_piece> &pieces, const batch_piece &added) noexcept {
-    if (pieces.size()) {
-        batch_piece &last = *(pieces.end() - 1);
-        const std::uint64_t to_gap = added.destination - (last.destination + last.size);
-        const std::uint64_t from_gap = added.source - (last.source + last.size);
-        const std::uint32_t other_ranges = (added.to ^ last.to) | (added.from ^ last.from);
-        if ((to_gap | from_gap | other_ranges) == 0) {
-            last.size += added.size;
-            return;
-        }
-    }
-    pieces.append_reserved(added);
+inline piece_group group_of(const known_range &from, const known_range &to) noexcept {
+    constexpr auto apart = piece_group::apart, up = piece_group::up, down = piece_group::down;
+    constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
+    static constexpr piece_group groups[range_uses][range_uses] = {
+        // to none, pinned, the device, a peer, managed
+        {apart, apart, apart, apart, apart},         {apart, apart, up, between, managed},
+        {apart, down, within, between, managed},     {apart, between, between, between, managed},
+        {apart, managed, managed, managed, managed},
+    };
+    return groups[static_cast<int>(from.use)][static_cast<int>(to.use)];
 }
 
 struct group_facts {
@@ -47,9 +42,61 @@ struct group_facts {
     std::uint64_t misalignment = 0; // of the ends to each other: the bits in which they differ anywhere
 };
 
-// Sorts the pieces by their groups, otherwise keeping their order. False where there is no memory.
-[[nodiscard]] bool sort_by_group(growing<batch_piece> &pieces, growing<batch_piece> &scratch,
-                                 const known_ranges &ranges, group_facts (&groups)[piece_groups]) noexcept;
+// Pieces, first in the order in which they come and then by their groups.
+class grouped_pieces {
+public:
+    explicit grouped_pieces(const allocator &memory) noexcept : pieces_(memory), sorted_(memory) {}
+
+    void clear() noexcept {
+        pieces_.clear();
+        for (group_facts &group : groups_)
+            group = {};
+    }
+    std::size_t size() const noexcept { return pieces_.size(); }
+    [[nodiscard]] bool reserve_more(std::size_t count) noexcept { return pieces_.reserve(pieces_.size() + count); }
+
+    // There must be room. One that continues the last one at both ends may become part of it.
+    [[gnu::always_inline]] void add(const batch_piece &added, piece_group of, bool merges) noexcept {
+        group_facts &group = groups_[static_cast<int>(of)];
+        group.bytes += added.size;
+        if (merges && continues_last(added)) {
+            batch_piece &last = *(pieces_.end() - 1);
+            last.size += added.size;
+            group.largest = group.largest > last.size ? group.largest : last.size;
+            return;
+        }
+        ++group.count;
+        group.largest = group.largest > added.size ? group.largest : added.size;
+        group.misalignment |= added.source ^ added.destination;
+        pieces_.append_reserved(added);
+    }
+
+    // Sorts them by their groups, otherwise keeping their order. False where there is no memory.
+    [[nodiscard]] bool sort(const known_ranges &ranges) noexcept;
+
+    // As they came, until they are sorted.
+    const batch_piece &operator[](std::size_t at) const noexcept { return pieces_[at]; }
+    const batch_piece *begin() const noexcept { return pieces_.begin(); }
+    const batch_piece *end() const noexcept { return pieces_.end(); }
+
+    const group_facts &facts(int group) const noexcept { return groups_[group]; }
+    // Of a group, once they are sorted.
+    const batch_piece *begin(int group) const noexcept { return begin() + groups_[group].begin; }
+    const batch_piece *end(int group) const noexcept { return begin(group) + groups_[group].count; }
+
+private:
+    bool continues_last(const batch_piece &added) const noexcept {
+        if (pieces_.size() == 0) return false;
+        const batch_piece &last = *(pieces_.end() - 1);
+        const std::uint64_t to_gap = added.destination - (last.destination + last.size);
+        const std::uint64_t from_gap = added.source - (last.source + last.size);
+        const std::uint32_t other_ranges = (added.to ^ last.to) | (added.from ^ last.from);
+        return (to_gap | from_gap | other_ranges) == 0;
+    }
+
+    growing<batch_piece> pieces_, sorted_;
+    group_facts groups_[piece_groups];
+};
 
 // Bytes that follow each other: of memory, or of a row of an array.
 struct byte_span {

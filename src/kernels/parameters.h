@@ -65,10 +65,16 @@ struct piece_parameters {
 };
 static_assert(sizeof(piece_parameters) <= 4096, "the parameters of a kernel");
 
+// A table may lie behind a bus, so what teams look for first is here as far as it fits: the first units of every
+// 2^index_shift-th piece.
+constexpr u32 most_indexed_pieces = 1008;
 struct piece_table_parameters {
     team_work work;
-    u64 table; // the address of `count` pieces
+    u64 table;                // the address of `count` pieces
+    u32 indexed, index_shift; // indexed: how many of first_units; 0: none
+    u32 first_units[most_indexed_pieces];
 };
+static_assert(sizeof(piece_table_parameters) <= 4096, "the parameters of a kernel");
 
 // A box among many. Its units are windows, of which there are 2^31 at most.
 struct box {

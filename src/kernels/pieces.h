@@ -59,6 +59,31 @@ FERRY_KERNEL_CODE void copy_unit(const piece &of, u32 unit, u32 unit_shift, cons
         copy_run<u8>(first, source, size, me);
 }
 
+// Those of a table, of which the parameters tell where some begin.
+template <class Table> struct indexed_pieces : Table { const piece_table_parameters &given; };
+
+// Between two that the parameters tell of, as if those between were equal.
+template <class Table>
+FERRY_KERNEL_CODE u32 find_job(const indexed_pieces<Table> &pieces, const team_work &work, u32 unit) {
+    const piece_table_parameters &given = pieces.given;
+    if (given.indexed == 0) return find_job(static_cast<const Table &>(pieces), work, unit);
+    u32 low = 0, high = given.indexed;
+    while (high - low > 1) {
+        const u32 middle = low + (high - low) / 2;
+        if (given.first_units[middle] <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    const u32 first = low << given.index_shift;
+    if (given.index_shift == 0) return first;
+    const bool is_last = high == given.indexed;
+    const u32 end = is_last ? work.count : high << given.index_shift;
+    const u32 units = (is_last ? work.units : given.first_units[high]) - given.first_units[low];
+    const u32 guess = first + static_cast<u32>(u64{unit - given.first_units[low]} * (end - first) / units);
+    return find_job_from(pieces, first, end, guess, unit);
+}
+
 template <class Pieces>
 FERRY_KERNEL_CODE void copy_pieces(const team_work &work, const Pieces &pieces, const thread_index &me) {
     do_jobs<piece>(work, pieces, me, [&](const piece &of, u32 unit, const team_member &member) {
@@ -71,7 +96,7 @@ FERRY_KERNEL_CODE void copy_pieces_in_parameters(const piece_parameters &given, 
 }
 
 FERRY_KERNEL_CODE void copy_pieces_in_table(const piece_table_parameters &given, const thread_index &me) {
-    copy_pieces(given.work, jobs_in_table<piece>{given.table}, me);
+    copy_pieces(given.work, indexed_pieces<jobs_in_table<piece>>{{given.table}, given}, me);
 }
 
 } // namespace ferry::kernels

@@ -23,23 +23,22 @@ template <class Job> struct jobs_in_table {
     }
 };
 
-// Which job a unit is of. Where all jobs are of one size the first guess is right; else the steps away from it
-// double until the unit is between two, and are halved again.
-template <class Jobs> FERRY_KERNEL_CODE u32 find_job(const Jobs &jobs, const team_work &work, u32 unit) {
-    u32 low = static_cast<u32>(unit * work.jobs_per_unit >> 32);
-    if (low >= work.count) low = work.count - 1;
+// Which of the jobs from `first` to before `end` a unit is of, beginning with a guess: the steps away from it double
+// until the unit is between two, and are halved again.
+template <class Jobs> FERRY_KERNEL_CODE u32 find_job_from(const Jobs &jobs, u32 first, u32 end, u32 guess, u32 unit) {
+    u32 low = guess < end ? guess : end - 1;
     u32 high = low + 1;
     u32 step = 1;
     if (jobs.first_unit(low) <= unit) {
-        while (high < work.count && jobs.first_unit(high) <= unit) {
+        while (high < end && jobs.first_unit(high) <= unit) {
             low = high;
-            high = work.count - high > step ? high + step : work.count;
+            high = end - high > step ? high + step : end;
             step *= 2;
         }
     } else {
         do {
             high = low;
-            low = low > step ? low - step : 0;
+            low = low - first > step ? low - step : first;
             step *= 2;
         } while (jobs.first_unit(low) > unit);
     }
@@ -51,6 +50,11 @@ template <class Jobs> FERRY_KERNEL_CODE u32 find_job(const Jobs &jobs, const tea
             high = middle;
     }
     return low;
+}
+
+// Which job a unit is of. Where all jobs are of one size the first guess is right.
+template <class Jobs> FERRY_KERNEL_CODE u32 find_job(const Jobs &jobs, const team_work &work, u32 unit) {
+    return find_job_from(jobs, 0, work.count, static_cast<u32>(unit * work.jobs_per_unit >> 32), unit);
 }
 
 struct team_member {

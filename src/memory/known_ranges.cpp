@@ -40,6 +40,13 @@ bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noe
     return ranges_[index].holds(address, 1);
 }
 
+std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint64_t bytes) noexcept {
+    std::uint32_t index = unknown;
+    if (!search(address, index) || !ranges_[index].holds(address, bytes)) return unknown;
+    remember(address, index);
+    return index;
+}
+
 failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
     address_facts facts;
     if (failure failed = look_up_address(*cu_, address, ask::everything, facts)) return failed;

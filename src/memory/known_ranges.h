@@ -40,13 +40,10 @@ public:
     const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
     std::size_t size() const noexcept { return ranges_.size(); }
 
-    // The range that holds these bytes, if it is known already.
-    [[gnu::always_inline]] bool find_known(std::uint64_t address, std::uint64_t bytes, std::uint32_t &index) noexcept {
-        index = memo_[slot_of(address)];
-        if (ranges_[index].holds(address, bytes)) return true;
-        if (!search(address, index) || !ranges_[index].holds(address, bytes)) return false;
-        remember(address, index);
-        return true;
+    // The range that holds these bytes, if it is known already, or `unknown`.
+    [[gnu::always_inline]] std::uint32_t find_known(std::uint64_t address, std::uint64_t bytes) noexcept {
+        const std::uint32_t index = memo_[slot_of(address)];
+        return ranges_[index].holds(address, bytes) ? index : search_and_remember(address, bytes);
     }
 
     // The range that holds `address`. Where the driver does not tell how far one goes, it is told for `bytes`; where it does
@@ -61,6 +58,7 @@ private:
         return static_cast<std::uint32_t>(((address >> stretch_bits_) * golden) >> (64 - slot_bits));
     }
     bool search(std::uint64_t address, std::uint32_t &index) const noexcept;
+    [[gnu::noinline]] std::uint32_t search_and_remember(std::uint64_t address, std::uint64_t bytes) noexcept;
     void remember(std::uint64_t address, std::uint32_t index) noexcept {
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }

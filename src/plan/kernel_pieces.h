@@ -40,4 +40,7 @@ private:
     std::uint32_t room_;
 };
 
+// Copies from a table of `count` pieces, not 0, what its kernel takes in its parameters.
+void index_pieces(const kernels::piece *table, std::uint32_t count, kernels::piece_table_parameters &given) noexcept;
+
 } // namespace ferry

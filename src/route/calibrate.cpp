@@ -472,7 +472,7 @@ private:
             for (std::uint64_t i = 0; i < count; ++i)
                 if (!packer.add(to + i * 7 % count * apart, from + i * apart, size))
                     return {.status = FERRY_ERROR_UNSUPPORTED};
-            return launch_piece_table(cu_, *options_.kernels, packer, pinned_on_device_ + table_offset, blocks,
+            return launch_piece_table(cu_, *options_.kernels, packer, pinned_on_device_ + table_offset, table, blocks,
                                       stream_);
         };
         std::uint64_t ns = 0;

@@ -41,8 +41,11 @@ failure launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_p
 }
 
 failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
-                           std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::piece_table_parameters given = {.work = {}, .table = table};
+                           const kernels::piece *readable, std::uint32_t blocks, CUstream stream) noexcept {
+    kernels::piece_table_parameters given; // of which only as much is read as is indexed
+    given.table = table;
+    given.indexed = 0;
+    if (readable && !packed.empty()) index_pieces(readable, packed.count(), given);
     return launch_jobs(cu, kernels, kernel::piece_table, packed, given, blocks, stream);
 }
 

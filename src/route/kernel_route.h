@@ -19,9 +19,9 @@ failure launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_p
                       kernels::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
 
 // Pieces in a table that the device finds at `table`, as `packed` has written it. It must stay until the stream has
-// passed the launch.
+// passed the launch. `readable` is the same table for the host, or null.
 failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
-                           std::uint32_t blocks, CUstream stream) noexcept;
+                           const kernels::piece *readable, std::uint32_t blocks, CUstream stream) noexcept;
 
 // The same for boxes: `packed` has written to `given.boxes`, or what lies in the table.
 failure launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
