@@ -14,20 +14,21 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     unsigned memory_type = 0, is_managed = 0;
     int ordinal = -1;
     CUmemoryPool pool = nullptr;
+    CUcontext owner = nullptr;
     CUdeviceptr range_start = 0, device_address = 0;
     size_t range_size = 0;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
                                         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                        CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-    void *values[] = {&memory_type, &is_managed, &ordinal, &pool, &range_start, &range_size, &device_address};
-    constexpr unsigned all = sizeof values / sizeof *values;
-    const unsigned count = how_much == ask::kind_only ? 3 : all;
+                                        CU_POINTER_ATTRIBUTE_DEVICE_POINTER,   CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *values[] = {&memory_type, &is_managed, &ordinal, &pool, &range_start, &range_size, &device_address, &owner};
+    constexpr unsigned kind_only = 3, without_context = 6, everything = 7, all = 8;
+    const unsigned count = how_much == ask::kind_only ? kind_only : how_much == ask::everything ? everything : all;
     // The plural form succeeds for addresses the driver does not know, and leaves the memory type 0.
     CUresult result = cu.cuPointerGetAttributes(count, attributes, values, address);
-    // The device pointer, the last of them, is one of the current context, and without one a driver may not answer.
-    if (result == CUDA_ERROR_INVALID_CONTEXT && count == all)
-        result = cu.cuPointerGetAttributes(all - 1, attributes, values, address);
+    // The device pointer is one of the current context, and without one a driver may not answer.
+    if (result == CUDA_ERROR_INVALID_CONTEXT && count > without_context)
+        result = cu.cuPointerGetAttributes(without_context, attributes, values, address);
     if (result) return to_failure(result);
     facts = {};
     if (memory_type == 0 && !is_managed) return {};
@@ -44,6 +45,8 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     }
     // What a kernel of the current context would use; device memory has one address everywhere.
     facts.device_address = facts.kind == memory_kind::device ? address : device_address;
+    facts.is_mapped = device_address != 0;
+    facts.owner = owner;
     return {};
 }
 
@@ -71,17 +74,6 @@ bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
     CUdeviceptr seen = 0;
     void *value = &seen;
     return cu.cuPointerGetAttributes(1, &attribute, &value, address) == CUDA_SUCCESS && seen != 0;
-}
-
-bool is_reached_by_kernels(const driver_table &cu, const address_facts &facts, std::uint64_t address, CUcontext context,
-                           int context_device) noexcept {
-    if (facts.kind != memory_kind::device) return facts.device_address != 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-    CUcontext owner = nullptr; // memory of pools belongs to no context
-    CUdeviceptr seen_at = 0;
-    void *values[] = {&owner, &seen_at};
-    if (cu.cuPointerGetAttributes(2, attributes, values, address)) return false;
-    return seen_at && (facts.device != context_device || !owner || owner == context);
 }
 
 bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept {

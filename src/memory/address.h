@@ -41,9 +41,11 @@ struct address_facts {
     std::uint64_t range_size = 0;
     std::uint64_t device_address = 0; // to the current context; likewise
     CUmemoryPool pool = nullptr;      // that it is of; likewise
+    bool is_mapped = false;           // to kernels of the current context, as far as the device address tells; likewise
+    CUcontext owner = nullptr;        // none of memory of pools; only where asked for
 };
 
-enum class ask { kind_only, everything };
+enum class ask { kind_only, everything, everything_and_owner };
 
 // Unknown addresses are pageable. Needs no current context, but without one host memory may be told no device address.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
@@ -65,11 +67,13 @@ failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind 
 // Whether the current context reaches device memory at `address`: its own, managed or pinned memory, a peer's with access.
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
 
-// Whether kernels of the current context, which is `context` on `context_device`, reach what lies at `address`, of which
-// `facts` are everything; they find it at its device address. Device memory of another context on the same device is not
-// mapped in this one.
-bool is_reached_by_kernels(const driver_table &cu, const address_facts &facts, std::uint64_t address, CUcontext context,
-                           int context_device) noexcept;
+// Whether kernels of the current context, which is `context` on `context_device`, reach what `facts` tell of, everything
+// and the owner; they find it at its device address. Device memory of another context on the same device is not mapped in
+// this one.
+constexpr bool is_reached_by_kernels(const address_facts &facts, CUcontext context, int context_device) noexcept {
+    if (facts.kind != memory_kind::device) return facts.is_mapped;
+    return facts.is_mapped && (facts.device != context_device || !facts.owner || facts.owner == context);
+}
 
 // Whether copies that name no contexts find device memory at `address`, in the current context: memory of pools needs
 // access to the pool, all other is found from everywhere. What a capture has allocated is not known yet; it will be

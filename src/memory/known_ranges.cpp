@@ -16,8 +16,8 @@ failure known_ranges::begin(const driver_table &cu, CUcontext context, int conte
     stream_ = stream;
     ranges_.clear();
     sorted_.clear();
-    stretch_bits_ = std::max(least_stretch_bits, static_cast<int>(std::bit_width(bytes / most_stretches)));
-    std::memset(memo_, 0, sizeof memo_);
+    least_stretch_bits_ = std::max(least_stretch_bits, static_cast<int>(std::bit_width(bytes / most_stretches)));
+    set_stretch(most_stretch_bits);
     return ranges_.append({}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
 
@@ -32,11 +32,30 @@ range_use use_of(const known_range &range, int context_device) noexcept {
 
 } // namespace
 
+void known_ranges::set_stretch(int bits) noexcept {
+    stretch_bits_ = bits;
+    std::memset(memo_, 0, sizeof memo_);
+}
+
+// As far as it is not larger than others.
+void known_ranges::remember_all(const known_range &range, std::uint32_t index) noexcept {
+    const int bits = std::max(least_stretch_bits_, static_cast<int>(std::bit_width(range.size / stretches_of_range)));
+    if (bits < stretch_bits_) set_stretch(bits);
+    const std::uint64_t stretches = std::min(range.size >> stretch_bits_, stretches_of_range);
+    for (std::uint64_t i = 0; i <= stretches; ++i)
+        remember(range.first + (i << stretch_bits_), index);
+}
+
 bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noexcept {
-    const place *const after = std::upper_bound(sorted_.begin(), sorted_.end(), address,
-                                                [](std::uint64_t at, const place &one) { return at < one.first; });
-    if (after == sorted_.begin()) return false;
-    index = (after - 1)->index;
+    std::size_t left = sorted_.size();
+    if (left == 0) return false;
+    const place *at = sorted_.begin();
+    while (left > 1) { // without branches that nobody can predict
+        const std::size_t half = left / 2;
+        at += half & -static_cast<std::size_t>(at[half].first <= address);
+        left -= half;
+    }
+    index = at->index;
     return ranges_[index].holds(address, 1);
 }
 
@@ -49,7 +68,7 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
 
 failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(*cu_, address, ask::everything, facts)) return failed;
+    if (failure failed = look_up_address(*cu_, address, ask::everything_and_owner, facts)) return failed;
     range.kind = kind_to_context(facts);
     range.device = facts.device;
     range.first = facts.range_size ? facts.range_start : address;
@@ -61,7 +80,7 @@ failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated
         range.is_reached = stated_device == context_device_;
         return {};
     }
-    range.is_reached = is_reached_by_kernels(*cu_, facts, address, context_, context_device_);
+    range.is_reached = is_reached_by_kernels(facts, context_, context_device_);
     range.alias = facts.device_address - address;
     return {};
 }
@@ -80,6 +99,7 @@ failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int state
         if (!sorted_.insert(static_cast<std::size_t>(at - sorted_.begin()), {range.first, index}) ||
             !ranges_.append(range))
             return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        remember_all(range, index);
     }
     remember(address, index);
     return {};

@@ -51,17 +51,19 @@ public:
     failure find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept;
 
 private:
-    // Of the stretch that it lies in. A first visit costs a search, and so does a slot that two stretches share: drivers
-    // begin allocations at multiples of 2 MiB, which the multiplication scatters.
+    // Of the stretch that it lies in. Two that share a slot, or two ranges that share a stretch, cost searches: drivers begin
+    // allocations at multiples of 2 MiB, which the multiplication scatters.
     std::uint32_t slot_of(std::uint64_t address) const noexcept {
         constexpr std::uint64_t golden = 0x9e37'79b9'7f4a'7c15;
         return static_cast<std::uint32_t>(((address >> stretch_bits_) * golden) >> (64 - slot_bits));
     }
+    void set_stretch(int bits) noexcept;
     bool search(std::uint64_t address, std::uint32_t &index) const noexcept;
     [[gnu::noinline]] std::uint32_t search_and_remember(std::uint64_t address, std::uint64_t bytes) noexcept;
     void remember(std::uint64_t address, std::uint32_t index) noexcept {
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }
+    void remember_all(const known_range &range, std::uint32_t index) noexcept;
     failure ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
 
     struct place {
@@ -70,15 +72,18 @@ private:
     };
     static constexpr int slot_bits = 12;
     static constexpr int least_stretch_bits = 12; // that allocations of one page are told apart
-    static constexpr std::uint64_t most_stretches = 128;
+    static constexpr int most_stretch_bits = 63;
+    static constexpr std::uint64_t stretches_of_range = 32; // of the smallest, or fewer; the half of that at least
+    static constexpr std::uint64_t most_stretches = 256;    // of all that is copied
 
     const driver_table *cu_ = nullptr;
     CUcontext context_ = nullptr;
     int context_device_ = -1;
     CUstream stream_ = nullptr;
     growing<known_range> ranges_;
-    growing<place> sorted_; // all but the unknown one, by address
-    int stretch_bits_ = least_stretch_bits;
+    growing<place> sorted_;                       // all but the unknown one, by address
+    int least_stretch_bits_ = least_stretch_bits; // for as many bytes as this call copies
+    int stretch_bits_ = most_stretch_bits;
     std::uint16_t memo_[1 << slot_bits] = {}; // of the first 65536 ranges
 };
 

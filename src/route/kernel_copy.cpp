@@ -19,10 +19,9 @@ obstacle find_obstacle(const address_facts &facts, const address_span &span, boo
 failure look_up_for_kernels(const driver_table &cu, const shape_end &end, CUcontext context, int context_device,
                             kernel_view &view) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(cu, end.span.first, ask::everything, facts)) return failed;
-    const bool is_reached = is_reached_by_kernels(cu, facts, end.span.first, context, context_device);
+    if (failure failed = look_up_address(cu, end.span.first, ask::everything_and_owner, facts)) return failed;
     view = {};
-    view.why_not = find_obstacle(facts, end.span, is_reached);
+    view.why_not = find_obstacle(facts, end.span, is_reached_by_kernels(facts, context, context_device));
     view.address = facts.device_address;
     return {};
 }
