@@ -119,6 +119,25 @@ TEST_F(routes, a_box_that_leaves_its_allocation_is_left_to_the_driver) {
     EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_BEYOND));
 }
 
+TEST_F(routes, no_kernel_writes_to_memory_that_the_device_may_only_read) {
+    constexpr std::uint64_t size = 4096;
+    device_memory memory(size);
+    alignas(4096) static std::byte bytes[size];
+    ASSERT_OK(ferry_host_register(counted.get(), bytes, size, FERRY_REGISTER_READ_ONLY));
+    ferry_copy_desc copy = {};
+    copy.source.address = memory;
+    copy.destination.address = reinterpret_cast<std::uintptr_t>(bytes);
+    copy.width = 64;
+    copy.flags = FERRY_COPY_BY_KERNEL;
+    ferry_error_info error = new_error();
+    expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+    EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_READ_ONLY)) << describe(error);
+    std::swap(copy.source, copy.destination); // reading it is
+    EXPECT_OK(copy_async(copy, &error)) << describe(error);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(ferry_host_unregister(counted.get(), bytes));
+}
+
 TEST_F(routes, a_copys_own_flags_stand_before_the_instances) {
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
     ferry_options options = driver.options();

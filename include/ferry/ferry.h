@@ -2147,7 +2147,8 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
 #define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
 #define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
 #define FERRY_OBSTACLE_NOT_MEASURED 10
-#define FERRY_OBSTACLE_BEYOND 11 /* an end reaches past its allocation or registration */
+#define FERRY_OBSTACLE_BEYOND 11    /* an end reaches past its allocation or registration */
+#define FERRY_OBSTACLE_READ_ONLY 12 /* the destination is memory that the device may only read */
 
 /* What the caller waits for. */
 #define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */

@@ -111,7 +111,7 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
 
 // Every obstacle has its number in ferry.h, but for those of batches.
 static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
-              static_cast<int>(obstacle::beyond) == FERRY_OBSTACLE_BEYOND &&
+              static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED);
 
 failure forecast(ferry_instance &instance, const prepared_copy &prepared, ferry_explanation &found) noexcept {

@@ -57,7 +57,8 @@ failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext co
     const auto look_up = [&](const shape_end &end, kernel_view &view, obstacle &reach) noexcept -> failure {
         failure failed;
         if (!end.array)
-            failed = look_up_for_kernels(instance.cu, end, context, facts.context_device, view);
+            failed = look_up_for_kernels(instance.cu, end, &end == &shape.source ? access::read : access::write,
+                                         context, facts.context_device, view);
         else if (&end == &shape.source)
             view = look_up_for_kernels(instance.surfaces, end.array, context);
         else

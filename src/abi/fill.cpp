@@ -32,7 +32,8 @@ struct prepared_fill {
     plan = plan_fill(shape, facts);
     if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
-        if (failure failed = look_up_for_kernels(instance.cu, shape.destination, context, facts.context_device, view))
+        if (failure failed =
+                look_up_for_kernels(instance.cu, shape.destination, access::write, context, facts.context_device, view))
             return failed;
         facts.reach = view.why_not;
         plan = plan_fill(shape, facts);

@@ -33,7 +33,7 @@ inline piece_group group_of(const known_range &from, const known_range &to) noex
         {apart, down, within, between, managed},     {apart, between, between, between, managed},
         {apart, managed, managed, managed, managed},
     };
-    return groups[static_cast<int>(from.use)][static_cast<int>(to.use)];
+    return groups[static_cast<int>(from.as_source)][static_cast<int>(to.as_destination)];
 }
 
 struct group_facts {

@@ -11,18 +11,19 @@
 namespace ferry {
 
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept {
-    unsigned memory_type = 0, is_managed = 0;
+    unsigned memory_type = 0, is_managed = 0, access = 0;
     int ordinal = -1;
     CUmemoryPool pool = nullptr;
     CUcontext owner = nullptr;
     CUdeviceptr range_start = 0, device_address = 0;
     size_t range_size = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                        CU_POINTER_ATTRIBUTE_DEVICE_POINTER,   CU_POINTER_ATTRIBUTE_CONTEXT};
-    void *values[] = {&memory_type, &is_managed, &ordinal, &pool, &range_start, &range_size, &device_address, &owner};
-    constexpr unsigned kind_only = 3, without_context = 6, everything = 7, all = 8;
+    CUpointer_attribute attributes[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_CONTEXT,          CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
+    void *values[] = {&memory_type, &is_managed,     &ordinal, &pool,  &range_start,
+                      &range_size,  &device_address, &owner,   &access};
+    constexpr unsigned kind_only = 3, without_context = 6, everything = 7, all = 9;
     const unsigned count = how_much == ask::kind_only ? kind_only : how_much == ask::everything ? everything : all;
     // The plural form succeeds for addresses the driver does not know, and leaves the memory type 0.
     CUresult result = cu.cuPointerGetAttributes(count, attributes, values, address);
@@ -46,6 +47,7 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     // What a kernel of the current context would use; device memory has one address everywhere.
     facts.device_address = facts.kind == memory_kind::device ? address : device_address;
     facts.is_mapped = device_address != 0;
+    facts.is_writable = access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     facts.owner = owner;
     return {};
 }

@@ -42,10 +42,11 @@ struct address_facts {
     std::uint64_t device_address = 0; // to the current context; likewise
     CUmemoryPool pool = nullptr;      // that it is of; likewise
     bool is_mapped = false;           // to kernels of the current context, as far as the device address tells; likewise
-    CUcontext owner = nullptr;        // none of memory of pools; only where asked for
+    bool is_writable = false;         // by them, where it is mapped; only where access was asked for
+    CUcontext owner = nullptr;        // none of memory of pools; likewise
 };
 
-enum class ask { kind_only, everything, everything_and_owner };
+enum class ask { kind_only, everything, everything_and_access };
 
 // Unknown addresses are pageable. Needs no current context, but without one host memory may be told no device address.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
@@ -68,7 +69,7 @@ failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind 
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
 
 // Whether kernels of the current context, which is `context` on `context_device`, reach what `facts` tell of, everything
-// and the owner; they find it at its device address. Device memory of another context on the same device is not mapped in
+// and access; they find it at its device address. Device memory of another context on the same device is not mapped in
 // this one.
 constexpr bool is_reached_by_kernels(const address_facts &facts, CUcontext context, int context_device) noexcept {
     if (facts.kind != memory_kind::device) return facts.is_mapped;

@@ -68,7 +68,7 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
 
 failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(*cu_, address, ask::everything_and_owner, facts)) return failed;
+    if (failure failed = look_up_address(*cu_, address, ask::everything_and_access, facts)) return failed;
     range.kind = kind_to_context(facts);
     range.device = facts.device;
     range.first = facts.range_size ? facts.range_start : address;
@@ -78,10 +78,13 @@ failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated
         if (stated_device < 0 || facts.kind != memory_kind::pageable || !is_being_captured(*cu_, stream_)) return {};
         range = {.first = address, .size = bytes, .kind = memory_kind::device, .device = stated_device};
         range.is_reached = stated_device == context_device_;
+        range.as_source = range.as_destination = use_of(range, context_device_);
         return {};
     }
     range.is_reached = is_reached_by_kernels(facts, context_, context_device_);
     range.alias = facts.device_address - address;
+    range.as_source = use_of(range, context_device_);
+    if (facts.is_writable) range.as_destination = range.as_source;
     return {};
 }
 
@@ -92,7 +95,6 @@ failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int state
         if (failure failed = ask(address, bytes, stated_device, range)) return failed;
         index = unknown;
         if (range.size == 0) return {};
-        range.use = use_of(range, context_device_);
         index = static_cast<std::uint32_t>(ranges_.size());
         const auto at = std::upper_bound(sorted_.begin(), sorted_.end(), range.first,
                                          [](std::uint64_t first, const place &one) { return first < one.first; });

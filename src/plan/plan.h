@@ -28,6 +28,7 @@ enum class route_kind : std::uint8_t {
     OBSTACLE(no_peer_access, "no access to the peer's memory")                                                         \
     OBSTACLE(not_measured, "device without a profile")                                                                 \
     OBSTACLE(beyond, "past the end of an allocation or registration")                                                  \
+    OBSTACLE(read_only, "memory that the device may only read")                                                        \
     OBSTACLE(captured, "captured")                                                                                     \
     OBSTACLE(default_stream, "default stream")                                                                         \
     OBSTACLE(no_entry_point, "missing in the driver")

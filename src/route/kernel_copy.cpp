@@ -7,21 +7,22 @@ namespace ferry {
 namespace {
 
 // A kernel that touches memory it does not reach ends its context: here nobody's word is taken for it.
-obstacle find_obstacle(const address_facts &facts, const address_span &span, bool is_reached) noexcept {
+obstacle find_obstacle(const address_facts &facts, const address_span &span, access wanted, bool is_reached) noexcept {
     if (facts.kind == memory_kind::pageable) return obstacle::pageable;
     if (!is_reached) return facts.kind == memory_kind::pinned ? obstacle::pageable : obstacle::no_peer_access;
     if (span.first < facts.range_start || span.last - facts.range_start >= facts.range_size) return obstacle::beyond;
+    if (wanted == access::write && !facts.is_writable) return obstacle::read_only;
     return facts.kind == memory_kind::managed ? obstacle::managed : obstacle::none;
 }
 
 } // namespace
 
-failure look_up_for_kernels(const driver_table &cu, const shape_end &end, CUcontext context, int context_device,
-                            kernel_view &view) noexcept {
+failure look_up_for_kernels(const driver_table &cu, const shape_end &end, access wanted, CUcontext context,
+                            int context_device, kernel_view &view) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(cu, end.span.first, ask::everything_and_owner, facts)) return failed;
+    if (failure failed = look_up_address(cu, end.span.first, ask::everything_and_access, facts)) return failed;
     view = {};
-    view.why_not = find_obstacle(facts, end.span, is_reached_by_kernels(facts, context, context_device));
+    view.why_not = find_obstacle(facts, end.span, wanted, is_reached_by_kernels(facts, context, context_device));
     view.address = facts.device_address;
     return {};
 }

@@ -16,8 +16,9 @@ struct kernel_view {
 };
 
 // Of linear memory: asks the driver. `context` is the current one, of `context_device`.
-failure look_up_for_kernels(const driver_table &cu, const shape_end &end, CUcontext context, int context_device,
-                            kernel_view &view) noexcept;
+enum class access { read, write };
+failure look_up_for_kernels(const driver_table &cu, const shape_end &end, access wanted, CUcontext context,
+                            int context_device, kernel_view &view) noexcept;
 
 // Of an array that is a source: why_not is none only where it has a surface, which may be made now.
 kernel_view look_up_for_kernels(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept;

@@ -65,7 +65,10 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         return known;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
         const bool has_access = known && (!of.is_stream_ordered() || is_reached(cu, of));
-        put(out, has_access ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+        const bool is_read_only = of.kind == allocation_kind::registered && (of.flags & CU_MEMHOSTREGISTER_READ_ONLY);
+        put(out, !has_access    ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE
+                 : is_read_only ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+                                : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
         return known;
     }
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
