@@ -262,11 +262,27 @@ std::vector<contender> raw_contenders(const environment &environment, const box 
     return contenders;
 }
 
-contender ferry_contender(const environment &environment, const box &box) {
-    return {"ferry_copy_async", [&environment, desc = describe(box)] {
+contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags) {
+    ferry_copy_desc desc = describe(box);
+    desc.flags = flags;
+    return {"ferry_copy_async", [&environment, desc] {
                 ferry_copy_async_checked(environment.basic.get(), desc, environment.stream.get());
                 drain(environment);
             }};
+}
+
+std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy) {
+    auto told = sized<ferry_explanation>();
+    auto error = sized<ferry_error_info>();
+    const std::int32_t status =
+        ferry_explain_async(environment.basic.get(), &copy, environment.stream.get(), &told, &error);
+    if (status == FERRY_ERROR_ROUTE) return std::nullopt;
+    check(status, "ferry_explain_async", error);
+    return told;
+}
+
+const char *name_of_route(std::int32_t route) {
+    return route == FERRY_ROUTE_KERNEL ? "kernel" : route == FERRY_ROUTE_DRIVER ? "driver" : "none";
 }
 
 } // namespace bench

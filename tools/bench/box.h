@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,10 @@ void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy
 // Every one of the driver's calls that makes this copy, until the bytes are there. Those that the driver refuses for it
 // are left out, which takes a try: both ends must be there.
 std::vector<contender> raw_contenders(const environment &environment, const box &box);
-// ferry_copy_async, until the bytes are there.
-contender ferry_contender(const environment &environment, const box &box);
+// ferry_copy_async, until the bytes are there. `flags`: FERRY_COPY_*.
+contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags = 0);
+// What ferry_copy_async would do on the environment's stream; nothing if the route that its flags force cannot serve.
+std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy);
+const char *name_of_route(std::int32_t route);
 
 } // namespace bench

@@ -20,6 +20,21 @@ struct session {
     bench::progress &progress;
 };
 
+// The way that ferry chose, beside all those that can serve, each forced.
+struct route_choice {
+    struct route {
+        std::int32_t which; // FERRY_ROUTE_*
+        distribution time_ns;
+        double predicted_ns; // by the plan; 0: not known
+    };
+    std::vector<route> routes;
+    std::int32_t chosen;
+    distribution ratio; // the fastest route's time / ferry's, as of a comparison
+    double target;      // the least ratio that is acceptable
+
+    verdict judged() const { return judge(ratio, target); }
+};
+
 // One comparison: raw beside ferry.
 struct row {
     std::vector<std::string> labels; // one for each of the case's label columns
@@ -29,10 +44,20 @@ struct row {
     std::optional<double> most_ns = {};            // in its place: the most time that ferry may take
     std::optional<double> ceiling = {};            // bytes a nanosecond (GB/s); with it, bandwidths are shown
     std::optional<distribution> reference_ns = {}; // another raw call, for orientation
+    std::optional<route_choice> choice = {};       // judged too
 
     // A row without a target is only shown.
-    bool has_target() const { return target || most_ns; }
-    verdict judged() const { return most_ns ? judge_at_most(times.ferry_ns, *most_ns) : judge(times.ratio, target); }
+    bool has_target() const { return target || most_ns || choice; }
+    // Both the raw call and the other routes are to be kept up with. Of a time and the other routes one is enough: no
+    // route may reach that time on this machine.
+    verdict judged() const {
+        if (most_ns) {
+            const verdict of_time = judge_at_most(times.ferry_ns, *most_ns);
+            return choice ? better_of(of_time, choice->judged()) : of_time;
+        }
+        if (!choice) return judge(times.ratio, target);
+        return target ? worse_of(judge(times.ratio, target), choice->judged()) : choice->judged();
+    }
 };
 
 // Numbers that are no comparison, in a table of their own: of a case that has no rows.

@@ -160,13 +160,6 @@ void add_rows(const taken_samples &taken, std::vector<std::string> labels, const
                     .reference_ns = summarise({summarise(taken.alone).p99})});
 }
 
-const char *route_of(const environment &environment, const ferry_copy_desc &copy, CUstream stream) {
-    auto told = sized<ferry_explanation>();
-    auto error = sized<ferry_error_info>();
-    check(ferry_explain_async(environment.basic.get(), &copy, stream, &told, &error), "ferry_explain_async", error);
-    return told.route == FERRY_ROUTE_KERNEL ? "kernel" : "driver";
-}
-
 case_result run_urgent(session &session) {
     const environment &environment = session.environment;
     const std::size_t big_bytes = big_size(environment);
@@ -203,7 +196,7 @@ case_result run_urgent(session &session) {
         session.workspace.verify(small, urgent.name); // what was copied beside the big one
         discarded += taken.discarded;
         if (!taken.raw.empty() && !taken.urgent.empty())
-            add_rows(taken, {way.name, route_of(environment, copy, stream.get())}, plan, result.rows);
+            add_rows(taken, {way.name, name_of_route(explain(environment, copy)->route)}, plan, result.rows);
     }
     result.note = "from the call until the stream is synchronised, while " + size_text(big_bytes) +
                   " are under way in the same direction on another stream; host memory\nis pinned; raw: cuMemcpy*Async "

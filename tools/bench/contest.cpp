@@ -34,30 +34,77 @@ std::size_t find_fastest(std::span<const contender> raw, const effort &effort) {
     return static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
 }
 
-} // namespace
+// What contenders took: the fastest of the raw calls, then the others.
+struct outcome {
+    const char *raw_name;
+    std::vector<samples> taken;
+};
 
-row measure_beside_fastest(session &session, task task, std::span<const contender> raw, const contender &ferry) {
+outcome contend(session &session, const task &task, std::span<const contender> raw, std::span<const contender> others,
+                const contest_effort &effort) {
     if (raw.empty()) fail("the driver refuses every call that would make a copy: " + joined(task.labels));
-    std::vector<contender> all(raw.begin(), raw.end());
-    all.push_back(ferry);
-    verify_each(session.workspace, task.boxes, all);
-
-    const contest_effort &effort = session.is_quick ? quick_effort : full_effort;
-    const contender &fastest = raw[find_fastest(raw, effort.search)];
     // Fresh samples: those it won by were its lucky ones, and ferry's had no such choice.
-    const contender pair[] = {fastest, ferry};
-    const std::vector<samples> taken = interleave(pair, effort.contest);
+    std::vector<contender> all = {raw[find_fastest(raw, effort.search)]};
+    all.insert(all.end(), others.begin(), others.end());
+    verify_each(session.workspace, task.boxes, all);
+    return {all[0].name, interleave(all, effort.contest)};
+}
 
+row row_of(task task, const outcome &outcome) {
     std::size_t bytes = 0;
     for (const box &box : task.boxes)
         bytes += box.size.bytes();
-    task.labels.push_back(fastest.name);
-    const comparison times = compare(taken[0], taken[1]);
+    task.labels.emplace_back(outcome.raw_name);
     return {.labels = std::move(task.labels),
             .bytes = bytes,
-            .times = times,
-            .target = times.raw_ns.median >= least_judged_ns ? std::optional(least_ratio) : std::nullopt,
+            .times = compare(outcome.taken[0], outcome.taken[1]),
+            .target = std::nullopt,
             .ceiling = task.ceiling};
+}
+
+} // namespace
+
+row measure_beside_fastest(session &session, task task, std::span<const contender> raw, const contender &ferry) {
+    const contest_effort &effort = session.is_quick ? quick_effort : full_effort;
+    const outcome found = contend(session, task, raw, {&ferry, 1}, effort);
+    row row = row_of(std::move(task), found);
+    if (row.times.raw_ns.median >= least_judged_ns) row.target = least_ratio;
+    return row;
+}
+
+row measure_routes(session &session, task task, double budget_ns) {
+    const environment &environment = session.environment;
+    const box box = task.boxes.front();
+    const ferry_copy_desc copy = describe(box);
+    route_choice choice = {.routes = {}, .chosen = explain(environment, copy)->route, .ratio = {}, .target = 1};
+    std::vector<contender> ferry = {ferry_contender(environment, box)};
+    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
+        ferry_copy_desc forced = copy;
+        forced.flags = flags;
+        const std::optional<ferry_explanation> told = explain(environment, forced);
+        if (!told) continue;
+        const std::uint64_t predicted = told->route == FERRY_ROUTE_KERNEL ? told->kernel_ns : told->driver_ns;
+        choice.routes.push_back({told->route, {}, static_cast<double>(predicted)});
+        ferry.push_back(ferry_contender(environment, box, flags));
+    }
+    const effort &search = (session.is_quick ? quick_effort : full_effort).search;
+    const outcome found = contend(session, task, raw_contenders(environment, box), ferry,
+                                  {search, {session.is_quick ? 1 : 3, 400, budget_ns}});
+    row row = row_of(std::move(task), found);
+
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < choice.routes.size(); ++i) {
+        choice.routes[i].time_ns = summarise(found.taken[2 + i]);
+        if (choice.routes[i].time_ns.median < choice.routes[best].time_ns.median) best = i;
+    }
+    choice.ratio = compare(found.taken[2 + best], found.taken[1]).ratio;
+    choice.target = target_of(more_than_best_route, choice.routes[best].time_ns.median);
+    row.choice = std::move(choice);
+    return row;
+}
+
+double contest_budget_ns(const session &session) {
+    return (session.is_quick ? quick_effort : full_effort).contest.budget_ns;
 }
 
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling) {

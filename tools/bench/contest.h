@@ -27,6 +27,19 @@ row measure_beside_fastest(session &session, task task, std::span<const contende
 // The same for one copy by descriptor, with all of the driver's calls that make it.
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling);
 
+// The same beside every route that can serve, forced, in the same rounds; for about `budget_ns`. What is judged is how much
+// longer ferry's choice takes than the fastest of them; the raw call has no target.
+inline constexpr const char *routes_note = "by driver, by kernel: ferry_copy_async with that route forced, and what "
+                                           "the plan predicted; best/ferry: the faster "
+                                           "of\nthem beside the route that ferry chose. Verdict: both ratios keep to "
+                                           "their targets; of a target that is a time "
+                                           "and that\nof best/ferry one is enough";
+// Regret: what ferry's choice may take more than the fastest route, and than the raw call.
+inline constexpr allowance more_than_best_route = {0.10, 100}, more_than_raw_call = {0.02, 100};
+row measure_routes(session &session, task task, double budget_ns);
+// What rows of a table take for that.
+double contest_budget_ns(const session &session);
+
 // The most bytes that a box has in a table of many rows, soon verified and yet no short copy: in a full run 32 MiB from
 // or to the host, 0.6 ms over an H200's PCIe link, and 64 MiB between devices' memory, 30 us at the 2.1 TB/s there.
 enum class way_of_bytes { host, devices };

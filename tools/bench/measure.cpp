@@ -98,4 +98,12 @@ verdict judge_at_most(const distribution &time_ns, double most_ns) {
     return time_ns.p75 <= most_ns ? verdict::ok : verdict::noise;
 }
 
+double target_of(const allowance &more, double other_ns) {
+    return other_ns / (other_ns * (1 + more.share) + more.fixed_ns);
+}
+
+verdict worse_of(verdict one, verdict other) { return std::max(one, other); }
+
+verdict better_of(verdict one, verdict other) { return std::min(one, other); }
+
 } // namespace bench

@@ -61,7 +61,7 @@ struct comparison {
 };
 comparison compare(const samples &raw, const samples &ferry);
 
-enum class verdict { ok, lost, noise };
+enum class verdict { ok, noise, lost }; // from good to bad
 const char *name_of(verdict verdict);
 
 // Against the target, or 1 where there is none: ok if the ratio's whole interquartile range keeps to it, lost if the
@@ -69,5 +69,16 @@ const char *name_of(verdict verdict);
 verdict judge(const distribution &ratio, std::optional<double> target);
 // The same of a time that is to be no longer than `most_ns`.
 verdict judge_at_most(const distribution &time_ns, double most_ns);
+
+// What one may take more than another: a share of the other's time, and a time that does not grow with it.
+struct allowance {
+    double share, fixed_ns;
+};
+// The target that says so: the least ratio of the other's time to the one's.
+double target_of(const allowance &more, double other_ns);
+// Of two verdicts about one thing, both of which have to be good.
+verdict worse_of(verdict one, verdict other);
+// Either of which is enough.
+verdict better_of(verdict one, verdict other);
 
 } // namespace bench

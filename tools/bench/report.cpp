@@ -44,6 +44,21 @@ std::string with_spread(const distribution &values, double unit, int digits) {
 // Copies until arrival have a ceiling and are in microseconds; of calls it depends on how long they take.
 bool is_in_us(const case_result &result) { return result.is_in_us || result.rows.front().ceiling; }
 
+// The columns of a choice, of which a table may have rows without one.
+bool has_choices(const case_result &result) {
+    return std::any_of(result.rows.begin(), result.rows.end(), [](const row &row) { return row.choice.has_value(); });
+}
+
+constexpr std::int32_t shown_routes[] = {FERRY_ROUTE_DRIVER, FERRY_ROUTE_KERNEL};
+
+std::string route_text(const route_choice &choice, std::int32_t route) {
+    const auto found = std::find_if(choice.routes.begin(), choice.routes.end(),
+                                    [&](const route_choice::route &each) { return each.which == route; });
+    if (found == choice.routes.end()) return "-";
+    const std::string time = text("%.2f", found->time_ns.median / 1e3);
+    return time + (found->predicted_ns > 0 ? text(" (%.2f)", found->predicted_ns / 1e3) : "");
+}
+
 std::vector<std::string> column_names(const case_result &result) {
     std::vector<std::string> names = result.label_columns;
     const char *const unit = is_in_us(result) ? "us" : "ns";
@@ -53,7 +68,14 @@ std::vector<std::string> column_names(const case_result &result) {
         names.insert(names.end(), {"raw GB/s", "ferry GB/s", "ceiling"});
     else
         names.push_back("ferry - raw");
-    names.insert(names.end(), {"raw/ferry", "target", "n", "verdict"});
+    names.insert(names.end(), {"raw/ferry", "target"});
+    if (has_choices(result)) {
+        names.push_back("route");
+        for (const std::int32_t route : shown_routes)
+            names.push_back(text("by %s us", name_of_route(route)));
+        names.insert(names.end(), {"best/ferry", "target"});
+    }
+    names.insert(names.end(), {"n", "verdict"});
     return names;
 }
 
@@ -74,8 +96,16 @@ std::vector<std::string> cells(const case_result &result, const row &row) {
                                    text("%.2f", *row.ceiling)});
     else
         cells.push_back(text("%+.*f", digits, (ferry.median - raw.median) / unit));
-    cells.insert(cells.end(), {with_spread(row.times.ratio, 1, 3), target_text(row, unit), text("%zu", raw.count),
-                               name_of(row.judged())});
+    cells.insert(cells.end(), {with_spread(row.times.ratio, 1, 3), target_text(row, unit)});
+    if (row.choice) {
+        cells.push_back(name_of_route(row.choice->chosen));
+        for (const std::int32_t route : shown_routes)
+            cells.push_back(route_text(*row.choice, route));
+        cells.insert(cells.end(), {with_spread(row.choice->ratio, 1, 3), text("%.3f", row.choice->target)});
+    } else if (has_choices(result)) {
+        cells.insert(cells.end(), 3 + std::size(shown_routes), "-");
+    }
+    cells.insert(cells.end(), {text("%zu", raw.count), name_of(row.judged())});
     return cells;
 }
 
@@ -114,6 +144,17 @@ std::ptrdiff_t count_rows(const case_result &result, verdict verdict, bool has_t
 json to_json(const distribution &values) {
     return {{"median", values.median}, {"p25", values.p25}, {"p75", values.p75},     {"p10", values.p10},
             {"p90", values.p90},       {"p99", values.p99}, {"least", values.least}, {"samples", values.count}};
+}
+
+json to_json(const route_choice &choice) {
+    json routes;
+    for (const route_choice::route &route : choice.routes)
+        routes[name_of_route(route.which)] = {{"ns", to_json(route.time_ns)}, {"predicted_ns", route.predicted_ns}};
+    return {{"chosen", name_of_route(choice.chosen)},
+            {"routes", routes},
+            {"ratio", to_json(choice.ratio)},
+            {"target", choice.target},
+            {"verdict", name_of(choice.judged())}};
 }
 
 template <typename Value> json or_null(const std::optional<Value> &value) { return value ? json(*value) : json(); }
@@ -218,6 +259,7 @@ json to_json(const bench_case &which, const case_result &result) {
                         {"most_ns", or_null(row.most_ns)},
                         {"ceiling_gb_per_s", or_null(row.ceiling)},
                         {"reference_ns", row.reference_ns ? to_json(*row.reference_ns) : json()},
+                        {"choice", row.choice ? to_json(*row.choice) : json()},
                         {"verdict", name_of(row.judged())}});
     }
     json made = {{"name", which.name}, {"note", result.note}, {"rows", rows}};
