@@ -18,6 +18,12 @@ double median_us(std::vector<double> &times) {
     return times[times.size() / 2];
 }
 
+// Rows that follow each other without a gap, to twice their width apart.
+template <std::size_t width> void spread(std::byte *to, const std::byte *from, std::size_t rows) {
+    for (std::size_t row = 0; row < rows; ++row)
+        std::memcpy(to + row * 2 * width, from + row * width, width);
+}
+
 struct kernel_speed : driver_test {
     static constexpr std::uint64_t room = std::uint64_t{1} << 30;
 
@@ -87,6 +93,78 @@ struct kernel_speed : driver_test {
                                       }));
             std::printf("\n");
         }
+    }
+
+    // To the host with gaps between the rows: by the driver, by a kernel, and packed on the device, copied as lines
+    // and spread by this thread, piece by piece.
+    template <std::size_t width> void print_spreading(bool gather) {
+        constexpr std::size_t bytes = 16 * mebi, rows = bytes / width, slots = 4;
+        constexpr std::uint8_t untouched = 0;
+        const std::size_t from_pitch = gather ? 2 * width : width;
+        std::vector<std::uint8_t> source(rows * from_pitch);
+        std::mt19937 random(width);
+        for (std::uint8_t &byte : source)
+            byte = static_cast<std::uint8_t>(random() % 255 + 1);
+        EXPECT_OK(raw().cuMemcpyHtoD(from, source.data(), source.size()));
+        std::byte *const destination = static_cast<std::byte *>(pinned), *const staging = destination + room / 2;
+        const auto is_right = [&] {
+            for (std::size_t i = 0; i < rows * 2 * width; ++i) {
+                const std::size_t row = i / (2 * width), x = i % (2 * width);
+                const std::uint8_t expected = x < width ? source[row * from_pitch + x] : untouched;
+                if (static_cast<std::uint8_t>(destination[i]) != expected) return false;
+            }
+            return true;
+        };
+        const auto rate = [&](double us) { return static_cast<double>(bytes) * 1e-3 / us; };
+        std::printf("%s %2zu B: driver %5.1f, kernel by blocks", gather ? "gathered" : "tight   ", width,
+                    rate(driver_2d_us(host, 2 * width, from, from_pitch, width, rows)));
+        for (const std::uint32_t blocks : {4, 16, 64}) {
+            const kernel_box box = {{host, 2 * width, 0}, {from, from_pitch, 0}, width, rows, 1};
+            std::memset(destination, untouched, 2 * bytes);
+            std::printf(" %5.1f",
+                        rate(time_us([&] { EXPECT_OK(launch_strided(raw(), loaded, box, blocks, stream).status); })));
+            EXPECT_TRUE(is_right());
+        }
+        std::printf("; packed and spread, by pieces of");
+        CUevent arrived[slots];
+        for (CUevent &each : arrived)
+            EXPECT_OK(raw().cuEventCreate(&each, CU_EVENT_DISABLE_TIMING));
+        for (const std::size_t piece : {mebi / 4, mebi, 4 * mebi}) {
+            const auto fetch = [&](std::size_t i) {
+                CUdeviceptr packed = from + i * piece;
+                if (gather) {
+                    packed = to + i * piece;
+                    const kernel_box box = {
+                        {packed, width, 0}, {from + 2 * i * piece, from_pitch, 0}, width, piece / width, 1};
+                    const auto blocks = static_cast<std::uint32_t>(multiprocessors);
+                    EXPECT_OK(launch_strided(raw(), loaded, box, blocks, stream).status);
+                }
+                EXPECT_OK(raw().cuMemcpyDtoHAsync(staging + i % slots * piece, packed, piece, stream));
+                EXPECT_OK(raw().cuEventRecord(arrived[i % slots], stream));
+            };
+            const auto spread_piece = [&](std::size_t i) {
+                spread<width>(destination + 2 * i * piece, staging + i % slots * piece, piece / width);
+            };
+            std::memset(destination, untouched, 2 * bytes);
+            std::printf(" %zu KiB %5.1f", piece >> 10, rate(time_us([&] {
+                            for (std::size_t i = 0; i < slots; ++i)
+                                fetch(i);
+                            for (std::size_t i = 0; i < bytes / piece; ++i) {
+                                EXPECT_OK(raw().cuEventSynchronize(arrived[i % slots]));
+                                spread_piece(i);
+                                if (i + slots < bytes / piece) fetch(i + slots);
+                            }
+                        })));
+            EXPECT_TRUE(is_right());
+            const double alone_us = time_us([&] {
+                for (std::size_t i = 0; i < bytes / piece; ++i)
+                    spread_piece(i);
+            });
+            std::printf(" (spread alone %.1f)", rate(alone_us));
+        }
+        std::printf("\n");
+        for (CUevent each : arrived)
+            EXPECT_OK(raw().cuEventDestroy(each));
     }
 
     kernel_set loaded{raw()};
@@ -260,6 +338,16 @@ TEST_F(kernel_speed, arrays) {
     read(1000, 64, 16);
     EXPECT_OK(raw().cuSurfObjectDestroy(surface));
     EXPECT_OK(raw().cuArrayDestroy(resource.res.array.hArray));
+}
+
+TEST_F(kernel_speed, spreading) {
+    std::printf("device to host, scattered to twice the width, 16 MiB, GB/s of payload\n");
+    for (const bool gather : {false, true}) {
+        print_spreading<4>(gather);
+        print_spreading<8>(gather);
+        print_spreading<16>(gather);
+        print_spreading<32>(gather);
+    }
 }
 
 TEST_F(kernel_speed, fills) {

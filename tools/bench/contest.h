@@ -22,7 +22,7 @@ struct task {
     double ceiling;                  // GB/s
 };
 
-// Verifies all contenders, then finds the raw one that is fastest by its median and measures ferry beside it.
+// Finds the raw contender that is fastest by its median, verifies it and ferry's, and measures them side by side.
 row measure_beside_fastest(session &session, task task, std::span<const contender> raw, const contender &ferry);
 // The same for one copy by descriptor, with all of the driver's calls that make it.
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling);
