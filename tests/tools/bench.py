@@ -16,9 +16,9 @@ for name, case in cases.items():
 worst = {"ok": 0, "noise": 1, "lost": 2}
 
 
-def check_choice(row):
+def check_choice(row, is_told=True):
     choice = row["choice"]
-    assert choice["chosen"] in choice["routes"], "what is chosen can be forced"
+    if is_told: assert choice["chosen"] in choice["routes"], "what is chosen can be forced"
     assert "driver" in choice["routes"], "which serves everything"
     medians = [route["ns"]["median"] for route in choice["routes"].values()]
     assert all(median > 0 for median in medians)
@@ -45,3 +45,9 @@ large = [row for row in cases["strided"]["rows"] if row["choice"]]
 assert large and len(large) < len(cases["strided"]["rows"])
 for row in large:
     check_choice(row)
+
+for row in cases["batch"]["rows"]:
+    assert bool(row["choice"]) == (row["labels"]["form"] == "pieces"), row["labels"]
+    if row["choice"]:
+        check_choice(row, is_told=False)
+        assert "kernel" in row["choice"]["routes"], row["labels"]

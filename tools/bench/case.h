@@ -28,9 +28,9 @@ struct route_choice {
         double predicted_ns; // by the plan; 0: not known
     };
     std::vector<route> routes;
-    std::int32_t chosen;
-    distribution ratio; // the fastest route's time / ferry's, as of a comparison
-    double target;      // the least ratio that is acceptable
+    std::optional<std::int32_t> chosen; // not told of batches, whose pieces may go several ways
+    distribution ratio;                 // the fastest route's time / ferry's, as of a comparison
+    double target;                      // the least ratio that is acceptable
 
     verdict judged() const { return judge(ratio, target); }
 };

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "case.h"
+#include "contest.h"
 #include "report.h"
 
 namespace bench {
@@ -201,9 +201,9 @@ void issue_descriptors(ferry_instance *ferry, const piece_list &pieces, CUstream
           "ferry_copy_batch_async", error);
 }
 
-contender ferry_pieces(const environment &environment, const piece_list &pieces) {
-    return {"ferry_copy_pieces_async", [&] {
-                issue_pieces(environment.basic.get(), pieces, environment.stream.get());
+contender ferry_pieces(const environment &environment, ferry_instance *ferry, const piece_list &pieces) {
+    return {"ferry_copy_pieces_async", [&environment, ferry, &pieces] {
+                issue_pieces(ferry, pieces, environment.stream.get());
                 drain(environment);
             }};
 }
@@ -243,6 +243,45 @@ contender ferry_set_and_launch(const environment &environment, ferry_prepared *p
             }};
 }
 
+// ---- The routes
+
+// An instance that forces a route on all of its copies, as pieces have no flags of their own.
+struct forced_route {
+    std::uint32_t flags;
+    instance ferry;
+};
+
+std::vector<forced_route> force_routes(const environment &environment) {
+    std::vector<forced_route> forced;
+    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
+        auto options = sized<ferry_options>();
+        options.driver = environment.report.driver;
+        options.copy_flags = flags;
+        forced.push_back({flags, open_ferry(options)});
+    }
+    return forced;
+}
+
+// Those that serve these pieces.
+struct route_contenders {
+    std::vector<route_choice::route> routes;
+    std::vector<contender> contenders;
+};
+
+route_contenders serving(const environment &environment, const std::vector<forced_route> &forced,
+                         const piece_list &pieces) {
+    route_contenders found;
+    for (const forced_route &each : forced) {
+        ferry_copy_desc one = pieces.descriptors.front();
+        one.flags = each.flags;
+        const std::optional<ferry_explanation> told = explain(environment, one);
+        if (!told) continue;
+        found.routes.push_back({told->route, {}, 0});
+        found.contenders.push_back(ferry_pieces(environment, each.ferry.get(), pieces));
+    }
+    return found;
+}
+
 // ---- The rows
 
 struct size_class {
@@ -257,8 +296,8 @@ std::optional<double> target_of(double ratio) { return ratio > 0 ? std::optional
 
 effort effort_of(const session &session) { return session.is_quick ? effort{3, 20, 0.05e9} : effort{10, 200, 1e9}; }
 
-void measure_equal(session &session, const batch_direction &direction, int which, const size_class &of,
-                   std::vector<row> &rows) {
+void measure_equal(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
+                   int which, const size_class &of, std::vector<row> &rows) {
     const environment &environment = session.environment;
     const std::size_t count = std::min(most_pieces, session.workspace.largest / (4 * of.size));
     session.progress.show("batch", direction.name, of.size);
@@ -272,7 +311,7 @@ void measure_equal(session &session, const batch_direction &direction, int which
         double target;
     };
     const form forms[] = {
-        {"pieces", ferry_pieces(environment, pieces), of.targets[which]},
+        {"pieces", ferry_pieces(environment, environment.basic.get(), pieces), of.targets[which]},
         {"descriptors", ferry_descriptors(environment, pieces), 0},
         {"prepared", ferry_launch(environment, fixed.get()), of.prepared_targets[which]},
         {"new addresses", ferry_set_and_launch(environment, changeable.get(), pieces), 0},
@@ -282,42 +321,51 @@ void measure_equal(session &session, const batch_direction &direction, int which
     const std::size_t raw_count = all.size();
     for (const form &form : forms)
         all.push_back(form.ferry);
+    const route_contenders routes = serving(environment, forced, pieces);
+    all.insert(all.end(), routes.contenders.begin(), routes.contenders.end());
     for (const contender &contender : all)
         scattered.verify(contender);
     const std::vector<samples> taken = interleave(all, effort_of(session));
     std::size_t fastest = 0;
     for (std::size_t i = 1; i < raw_count; ++i)
         if (summarise(taken[i]).median < summarise(taken[fastest]).median) fastest = i;
+    const std::size_t first = rows.size();
     for (std::size_t i = 0; i < std::size(forms); ++i)
         rows.push_back({.labels = {direction.name, std::to_string(count) + " x " + size_text(of.size), forms[i].name,
                                    all[fastest].name},
                         .bytes = pieces.bytes,
                         .times = compare(taken[fastest], taken[raw_count + i]),
                         .target = target_of(forms[i].target)});
+    rows[first].choice =
+        compare_routes(routes.routes, std::span(taken).subspan(raw_count + std::size(forms)), taken[raw_count]);
 }
 
 // Beside one line of as many bytes.
-void measure_mixed(session &session, const batch_direction &direction, int which, std::vector<row> &rows) {
+void measure_mixed(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
+                   int which, std::vector<row> &rows) {
     const environment &environment = session.environment;
     const std::size_t bytes = std::min<std::size_t>(64 << 20, session.workspace.largest / 4);
     session.progress.show("batch", direction.name, bytes);
     scattered_pieces scattered(environment, direction, mixed_sizes(bytes));
     const piece_list &pieces = scattered.pieces;
-    const contender ferry = ferry_pieces(environment, pieces);
-    scattered.verify(ferry);
     const bench::direction whole = pinned_directions(session.workspace)[static_cast<std::size_t>(which)];
-    const contender pair[] = {{"one cuMemcpy*Async",
-                               [&] {
-                                   raw_copy_async(environment, whole, pieces.bytes, environment.stream.get());
-                                   drain(environment);
-                               }},
-                              ferry};
-    const std::vector<samples> taken = interleave(pair, effort_of(session));
+    std::vector<contender> all = {{"one cuMemcpy*Async",
+                                   [&] {
+                                       raw_copy_async(environment, whole, pieces.bytes, environment.stream.get());
+                                       drain(environment);
+                                   }},
+                                  ferry_pieces(environment, environment.basic.get(), pieces)};
+    const route_contenders routes = serving(environment, forced, pieces);
+    all.insert(all.end(), routes.contenders.begin(), routes.contenders.end());
+    for (std::size_t i = 1; i < all.size(); ++i)
+        scattered.verify(all[i]);
+    const std::vector<samples> taken = interleave(all, effort_of(session));
     rows.push_back(
-        {.labels = {direction.name, std::to_string(pieces.count()) + " of 16 B to 1 MiB", "pieces", pair[0].name},
+        {.labels = {direction.name, std::to_string(pieces.count()) + " of 16 B to 1 MiB", "pieces", all[0].name},
          .bytes = pieces.bytes,
          .times = compare(taken[0], taken[1]),
-         .target = direction.source == direction.destination ? 0.7 : 0.85});
+         .target = direction.source == direction.destination ? 0.7 : 0.85,
+         .choice = compare_routes(routes.routes, std::span(taken).subspan(2), taken[1])});
 }
 
 // ---- What the calling thread does: everything but the driver's calls that move bytes, which do nothing here.
@@ -381,16 +429,18 @@ void measure_thread(session &session, std::vector<row> &rows) {
 
 case_result run_batch(session &session) {
     session.environment.need({"cuMemcpyAsync", "cuMemcpy"});
-    case_result result = {.note =
-                              "scattered pieces in 16 allocations at either end, host memory pinned; raw: the faster "
-                              "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
-                              "until all have arrived. Check and plan: per piece, without the launch; raw: with it",
-                          .label_columns = {"copy", "pieces", "form", "raw call"}};
+    case_result result = {
+        .note = std::string("scattered pieces in 16 allocations at either end, host memory pinned; raw: the faster "
+                            "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
+                            "until all have arrived. Check and plan: per piece, without the launch; raw: with it\n") +
+                routes_note,
+        .label_columns = {"copy", "pieces", "form", "raw call"}};
     measure_thread(session, result.rows);
+    const std::vector<forced_route> forced = force_routes(session.environment);
     for (int which = 0; which < 3; ++which) {
         for (const size_class &of : size_classes)
-            measure_equal(session, directions[which], which, of, result.rows);
-        measure_mixed(session, directions[which], which, result.rows);
+            measure_equal(session, forced, directions[which], which, of, result.rows);
+        measure_mixed(session, forced, directions[which], which, result.rows);
     }
     return result;
 }

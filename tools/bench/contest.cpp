@@ -76,7 +76,7 @@ row measure_routes(session &session, task task, double budget_ns) {
     const environment &environment = session.environment;
     const box box = task.boxes.front();
     const ferry_copy_desc copy = describe(box);
-    route_choice choice = {.routes = {}, .chosen = explain(environment, copy)->route, .ratio = {}, .target = 1};
+    std::vector<route_choice::route> routes;
     std::vector<contender> ferry = {ferry_contender(environment, box)};
     for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
         ferry_copy_desc forced = copy;
@@ -84,23 +84,30 @@ row measure_routes(session &session, task task, double budget_ns) {
         const std::optional<ferry_explanation> told = explain(environment, forced);
         if (!told) continue;
         const std::uint64_t predicted = told->route == FERRY_ROUTE_KERNEL ? told->kernel_ns : told->driver_ns;
-        choice.routes.push_back({told->route, {}, static_cast<double>(predicted)});
+        routes.push_back({told->route, {}, static_cast<double>(predicted)});
         ferry.push_back(ferry_contender(environment, box, flags));
     }
     const effort &search = (session.is_quick ? quick_effort : full_effort).search;
     const outcome found = contend(session, task, raw_contenders(environment, box), ferry,
                                   {search, {session.is_quick ? 1 : 3, 400, budget_ns}});
     row row = row_of(std::move(task), found);
-
-    std::size_t best = 0;
-    for (std::size_t i = 0; i < choice.routes.size(); ++i) {
-        choice.routes[i].time_ns = summarise(found.taken[2 + i]);
-        if (choice.routes[i].time_ns.median < choice.routes[best].time_ns.median) best = i;
-    }
-    choice.ratio = compare(found.taken[2 + best], found.taken[1]).ratio;
-    choice.target = target_of(more_than_best_route, choice.routes[best].time_ns.median);
-    row.choice = std::move(choice);
+    row.choice = compare_routes(std::move(routes), std::span(found.taken).subspan(2), found.taken[1]);
+    row.choice->chosen = explain(environment, copy)->route;
     return row;
+}
+
+route_choice compare_routes(std::vector<route_choice::route> routes, std::span<const samples> forced,
+                            const samples &chosen) {
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+        routes[i].time_ns = summarise(forced[i]);
+        if (routes[i].time_ns.median < routes[best].time_ns.median) best = i;
+    }
+    const double target = target_of(more_than_best_route, routes[best].time_ns.median);
+    return {.routes = std::move(routes),
+            .chosen = std::nullopt,
+            .ratio = compare(forced[best], chosen).ratio,
+            .target = target};
 }
 
 double contest_budget_ns(const session &session) {

@@ -98,7 +98,7 @@ std::vector<std::string> cells(const case_result &result, const row &row) {
         cells.push_back(text("%+.*f", digits, (ferry.median - raw.median) / unit));
     cells.insert(cells.end(), {with_spread(row.times.ratio, 1, 3), target_text(row, unit)});
     if (row.choice) {
-        cells.push_back(name_of_route(row.choice->chosen));
+        cells.emplace_back(row.choice->chosen ? name_of_route(*row.choice->chosen) : "-");
         for (const std::int32_t route : shown_routes)
             cells.push_back(route_text(*row.choice, route));
         cells.insert(cells.end(), {with_spread(row.choice->ratio, 1, 3), text("%.3f", row.choice->target)});
@@ -150,7 +150,7 @@ json to_json(const route_choice &choice) {
     json routes;
     for (const route_choice::route &route : choice.routes)
         routes[name_of_route(route.which)] = {{"ns", to_json(route.time_ns)}, {"predicted_ns", route.predicted_ns}};
-    return {{"chosen", name_of_route(choice.chosen)},
+    return {{"chosen", choice.chosen ? json(name_of_route(*choice.chosen)) : json()},
             {"routes", routes},
             {"ratio", to_json(choice.ratio)},
             {"target", choice.target},
