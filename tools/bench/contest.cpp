@@ -87,9 +87,9 @@ row measure_routes(session &session, task task, double budget_ns) {
         routes.push_back({told->route, {}, static_cast<double>(predicted)});
         ferry.push_back(ferry_contender(environment, box, flags));
     }
-    const effort &search = (session.is_quick ? quick_effort : full_effort).search;
+    const int least_rounds = session.is_quick ? 1 : 3;
     const outcome found = contend(session, task, raw_contenders(environment, box), ferry,
-                                  {search, {session.is_quick ? 1 : 3, 400, budget_ns}});
+                                  {{least_rounds, 100, budget_ns / 4}, {least_rounds, 400, budget_ns}});
     row row = row_of(std::move(task), found);
     row.choice = compare_routes(std::move(routes), std::span(found.taken).subspan(2), found.taken[1]);
     row.choice->chosen = explain(environment, copy)->route;

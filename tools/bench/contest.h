@@ -29,12 +29,11 @@ row measure_box(session &session, std::vector<std::string> labels, const box &bo
 
 // The same beside every route that can serve, forced, in the same rounds; for about `budget_ns`. What is judged is how much
 // longer ferry's choice takes than the fastest of them; the raw call has no target.
-inline constexpr const char *routes_note =
-    "by driver, by kernel: the same call of ferry's with that route forced, and what "
-    "the plan predicted; best/ferry: the faster "
-    "of\nthem beside the route that ferry chose. Verdict: both ratios keep to "
-    "their targets; of a target that is a time "
-    "and that\nof best/ferry one is enough";
+inline constexpr const char *routes_note = "by driver, by kernel: the same call of ferry's with that route forced, and "
+                                           "what the plan predicted; best/ferry: the "
+                                           "faster of\nthem beside the route that ferry chose. Verdict: both ratios "
+                                           "keep to their targets; of a target that is "
+                                           "a time and that\nof best/ferry one is enough";
 // Regret: what ferry's choice may take more than the fastest route, and than the raw call.
 inline constexpr allowance more_than_best_route = {0.10, 100}, more_than_raw_call = {0.02, 100};
 row measure_routes(session &session, task task, double budget_ns);
