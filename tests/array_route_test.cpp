@@ -7,117 +7,13 @@
 
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
+#include "support/ferry_array.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {
 namespace {
 
 constexpr std::uint64_t guard = 64;
-
-struct texel {
-    std::uint32_t size, channels;
-    std::int32_t format;
-};
-constexpr texel texels[] = {{1, 1, FERRY_FORMAT_UINT8},
-                            {2, 1, FERRY_FORMAT_HALF},
-                            {4, 1, FERRY_FORMAT_FLOAT},
-                            {8, 2, FERRY_FORMAT_SINT32},
-                            {16, 4, FERRY_FORMAT_FLOAT}};
-
-struct array_kind {
-    const char *name;
-    std::uint64_t width, height, depth; // texels, rows, slices
-    std::uint32_t flags;
-    std::uint32_t levels = 0; // of a mipmapped array, whose last level it is
-};
-constexpr array_kind kinds[] = {
-    {"1D", 300, 0, 0, 0},
-    {"2D", 70, 33, 0, 0},
-    {"3D", 37, 20, 9, 0},
-    {"layers of 1D", 90, 0, 7, FERRY_ARRAY_LAYERED},
-    {"layers of 2D", 40, 30, 5, FERRY_ARRAY_LAYERED},
-    {"cube", 32, 32, 6, FERRY_ARRAY_CUBEMAP},
-    {"layers of cubes", 16, 16, 12, FERRY_ARRAY_CUBEMAP | FERRY_ARRAY_LAYERED},
-    {"level of 2D", 140, 66, 0, 0, 2},
-    {"level of 3D", 74, 40, 18, 0, 3},
-    {"level of layers", 80, 60, 5, FERRY_ARRAY_LAYERED, 2},
-};
-
-// An array of ferry's with a picture of its bytes on the CPU.
-class ferry_array {
-public:
-    ferry_array(ferry_instance *instance, const array_kind &kind, const texel &texel,
-                std::uint32_t flags = FERRY_ARRAY_SURFACE)
-        : instance_(instance) {
-        ferry_array_desc desc = {.struct_size = sizeof desc,
-                                 .format = texel.format,
-                                 .channels = texel.channels,
-                                 .flags = kind.flags | flags,
-                                 .width = kind.width,
-                                 .height = kind.height,
-                                 .depth = kind.depth};
-        if (kind.levels) {
-            EXPECT_OK(ferry_mipmapped_array_create(instance, 0, &desc, kind.levels, &mipmapped_));
-            EXPECT_OK(ferry_mipmapped_array_get_level(instance, mipmapped_, kind.levels - 1, &array_));
-        } else {
-            EXPECT_OK(ferry_array_create(instance, 0, &desc, &array_));
-        }
-        const auto of_level = [&](std::uint64_t side) {
-            return kind.levels ? std::max<std::uint64_t>(side >> (kind.levels - 1), side != 0) : side;
-        };
-        const bool is_layered = kind.flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
-        row_bytes = of_level(kind.width) * texel.size;
-        rows = std::max<std::uint64_t>(of_level(kind.height), 1);
-        slices = std::max<std::uint64_t>(is_layered ? kind.depth : of_level(kind.depth), 1);
-    }
-    ~ferry_array() { destroy(); }
-    ferry_array(const ferry_array &) = delete;
-
-    void destroy() {
-        if (mipmapped_)
-            EXPECT_OK(ferry_mipmapped_array_destroy(instance_, mipmapped_));
-        else
-            EXPECT_OK(ferry_array_destroy(instance_, array_));
-        mipmapped_ = nullptr;
-        array_ = nullptr;
-    }
-    // The instance has been closed: what is left is the driver's to destroy.
-    void destroy_by_the_driver() {
-        if (mipmapped_)
-            EXPECT_OK(raw().cuMipmappedArrayDestroy(mipmapped_));
-        else
-            EXPECT_OK(raw().cuArrayDestroy(array_));
-        mipmapped_ = nullptr;
-        array_ = nullptr;
-    }
-
-    void fill(std::uint64_t seed) {
-        std::mt19937_64 random(seed);
-        picture.resize(row_bytes * rows * slices);
-        for (std::byte &one : picture)
-            one = static_cast<std::byte>(random());
-        CUDA_MEMCPY3D call = {};
-        call.srcMemoryType = CU_MEMORYTYPE_HOST;
-        call.srcHost = picture.data();
-        call.srcPitch = call.WidthInBytes = row_bytes;
-        call.srcHeight = call.Height = rows;
-        call.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-        call.dstArray = array_;
-        call.Depth = slices;
-        EXPECT_OK(raw().cuMemcpy3D(&call));
-        EXPECT_OK(raw().cuCtxSynchronize());
-    }
-    CUarray array() const { return array_; }
-    CUmipmappedArray mipmapped() const { return mipmapped_; }
-
-    std::uint64_t row_bytes = 0, rows = 0, slices = 0;
-    bytes picture;
-
-private:
-    ferry_instance *instance_;
-    CUarray array_ = nullptr;
-    CUmipmappedArray mipmapped_ = nullptr;
-};
 
 class array_routes : public counted_test {
 protected:
@@ -173,7 +69,7 @@ private:
 TEST_F(array_routes, boxes_of_every_kind_of_array_and_texel_arrive_by_a_kernel) {
     std::mt19937_64 random(31);
     const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
-    for (const array_kind &kind : kinds)
+    for (const array_kind &kind : array_kinds)
         for (const texel &texel : texels) {
             ferry_array from(counted.get(), kind, texel);
             from.fill(random());
@@ -257,11 +153,11 @@ TEST_F(array_routes, other_arrays_are_left_to_the_driver) {
     EXPECT_OK(raw().cuArrayDestroy(copy.source.array));
     {
         SCOPED_TRACE("not made for surfaces");
-        const ferry_array plain(counted.get(), kinds[1], texels[2], 0);
+        const ferry_array plain(counted.get(), array_kinds[1], texels[2], 0);
         copy.source.array = plain.array();
         expect();
     }
-    const ferry_array both(counted.get(), kinds[1], texels[2]);
+    const ferry_array both(counted.get(), array_kinds[1], texels[2]);
     copy.destination = {};
     copy.destination.kind = FERRY_KIND_ARRAY;
     copy.destination.array = both.array();
@@ -275,7 +171,7 @@ TEST_F(array_routes, other_arrays_are_left_to_the_driver) {
 
 TEST_F(array_routes, a_surface_is_made_when_a_kernel_first_needs_it_and_ends_with_its_array) {
     const device_memory to(1 << 20);
-    for (const array_kind &kind : {kinds[2], kinds[8]}) {
+    for (const array_kind &kind : {array_kinds[2], array_kinds[8]}) {
         SCOPED_TRACE(kind.name);
         reset_counts();
         {
@@ -309,7 +205,7 @@ TEST_F(array_routes, a_surface_is_made_when_a_kernel_first_needs_it_and_ends_wit
 
 TEST_F(array_routes, an_array_that_could_not_be_destroyed_is_read_as_before) {
     const device_memory to(1 << 20);
-    for (const array_kind &kind : {kinds[2], kinds[8]}) {
+    for (const array_kind &kind : {array_kinds[2], array_kinds[8]}) {
         SCOPED_TRACE(kind.name);
         ferry_array from(counted.get(), kind, texels[2]);
         from.fill(2);
@@ -331,7 +227,7 @@ TEST_F(array_routes, an_array_that_could_not_be_destroyed_is_read_as_before) {
 
 TEST_F(array_routes, closing_ends_the_surfaces_that_are_left_and_no_array) {
     const device_memory to(1 << 20);
-    ferry_array from(counted.get(), kinds[2], texels[2]), level(counted.get(), kinds[8], texels[2]);
+    ferry_array from(counted.get(), array_kinds[2], texels[2]), level(counted.get(), array_kinds[8], texels[2]);
     ASSERT_OK(copy_async(whole(from, to)));
     ASSERT_OK(copy_async(whole(level, to)));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -376,7 +272,7 @@ TEST_F(array_routes, surfaces_end_with_their_context) {
 
 TEST_F(array_routes, a_copy_out_of_an_array_is_captured_and_replayed) {
     const device_memory to(1 << 20);
-    ferry_array from(counted.get(), kinds[4], texels[3]);
+    ferry_array from(counted.get(), array_kinds[4], texels[3]);
     const ferry_copy_desc copy = whole(from, to);
     // Its kernels are loaded and its surface is made within the capture.
     captured_graph graph(stream);
@@ -392,7 +288,7 @@ TEST_F(array_routes, a_copy_out_of_an_array_is_captured_and_replayed) {
 
 TEST_F(array_routes, without_a_surface_the_driver_copies) {
     const device_memory to(1 << 20);
-    ferry_array from(counted.get(), kinds[2], texels[4]);
+    ferry_array from(counted.get(), array_kinds[2], texels[4]);
     from.fill(3);
     driver.fail("cuSurfObjectCreate", CUDA_ERROR_OUT_OF_MEMORY);
     expect_refusal_as_array(whole(from, to));
@@ -421,7 +317,7 @@ TEST_F(array_routes, a_driver_without_surfaces_copies_arrays_itself) {
         const instance_owner bare = open_or_fail(driver.options());
         driver.heal();
         const device_memory to(1 << 20);
-        const ferry_array from(bare.get(), kinds[2], texels[2]);
+        const ferry_array from(bare.get(), array_kinds[2], texels[2]);
         ferry_copy_desc copy = whole(from, to);
         EXPECT_EQ(FERRY_ERROR_ROUTE, ferry_copy(bare.get(), &copy, nullptr));
         copy.flags = 0;
@@ -432,7 +328,7 @@ TEST_F(array_routes, a_driver_without_surfaces_copies_arrays_itself) {
 TEST_F(array_routes, threads_that_come_first_at_one_time_share_a_surface) {
     const device_memory to(1 << 20);
     for (int round = 0; round < 20; ++round) {
-        ferry_array from(counted.get(), kinds[2], texels[2]);
+        ferry_array from(counted.get(), array_kinds[2], texels[2]);
         const ferry_copy_desc copy = whole(from, to);
         std::thread others[4];
         for (std::thread &one : others)
