@@ -1,4 +1,6 @@
-// volume: to, from and between CUDA arrays, whole and boxes inside.
+// volume: to, from and between CUDA arrays, whole and boxes inside, one by one and many at once.
+#include <random>
+
 #include "contest.h"
 #include "grids.h"
 #include "report.h"
@@ -7,11 +9,80 @@ namespace bench {
 
 namespace {
 
+// Boxes out of an array that ferry made, into memory of the device, each into a block of its own.
+std::vector<box> make_boxes(const session &session, const array &source, std::size_t side, std::size_t texel_size,
+                            std::size_t count, std::size_t step) {
+    constexpr std::size_t alignment = 256;
+    const extent size = {side * texel_size, side, side}, whole = source.place.frame;
+    const std::size_t apart = (size.bytes() + guard + alignment - 1) / alignment * alignment;
+    std::mt19937_64 random(3);
+    const auto below = [&](std::size_t end) { return random() % ((end - side) / step + 1) * step; };
+    std::vector<box> boxes;
+    for (std::size_t i = 0; i < std::min(count, session.workspace.largest / apart); ++i) {
+        place from = source.place;
+        from.x = below(whole.width / texel_size) * texel_size;
+        from.y = below(whole.height);
+        from.z = below(whole.depth);
+        buffer to = session.workspace.device_destination;
+        to.address += i * apart;
+        boxes.push_back({from, padded(to, size, 0, 0), size});
+    }
+    return boxes;
+}
+
+contender raw_loop(const environment &environment, const std::vector<box> &boxes) {
+    std::vector<CUDA_MEMCPY3D> calls;
+    for (const box &box : boxes)
+        calls.push_back(lower(box));
+    return {"loop of cuMemcpy3DAsync", [&environment, calls] {
+                for (const CUDA_MEMCPY3D &call : calls)
+                    check(environment.cu.cuMemcpy3DAsync(&call, environment.stream.get()), "cuMemcpy3DAsync");
+                drain(environment);
+            }};
+}
+
+contender ferry_batch(const environment &environment, const std::vector<box> &boxes) {
+    std::vector<ferry_copy_desc> copies;
+    for (const box &box : boxes)
+        copies.push_back(describe(box));
+    return {"ferry_copy_batch_async", [&environment, copies] {
+                auto error = sized<ferry_error_info>();
+                check(ferry_copy_batch_async(environment.basic.get(), copies.data(), copies.size(), 0,
+                                             environment.stream.get(), &error),
+                      "ferry_copy_batch_async", error);
+                drain(environment);
+            }};
+}
+
+// Many boxes of one array in one call, of texels of 4 bytes: from multiples of 16 texels, as of bricks, and from anywhere.
+void measure_many_boxes(session &session, std::vector<row> &rows) {
+    constexpr std::size_t texel_size = 4, largest_side = 512, box_side = 16, count = 1000;
+    constexpr double target = 20;
+    std::size_t side = largest_side;
+    while (side > box_side && side * side * side * texel_size > session.workspace.largest)
+        side /= 2;
+    const extent size = {side * texel_size, side, side};
+    const array source = make_ferry_array(session.environment, session.workspace.device_source, size, texel_size);
+    for (const std::size_t step : {box_side, std::size_t{1}}) {
+        const std::vector<box> boxes = make_boxes(session, source, box_side, texel_size, count, step);
+        const std::string text = std::to_string(boxes.size()) + " of 16 x 16 x 16";
+        session.progress.show("volume", "A2D " + text, boxes[0].size.bytes());
+        const contender loop[] = {raw_loop(session.environment, boxes)};
+        rows.push_back(measure_beside_fastest(
+            session,
+            {{"A2D", "3D, ferry's", text, std::to_string(texel_size), step == 1 ? "anywhere" : "bricks", "tight"},
+             boxes,
+             ceiling_of("D2D", session.ceilings)},
+            loop, ferry_batch(session.environment, boxes)));
+        rows.back().target = target;
+    }
+}
+
 case_result run_volume(session &session) {
     case_result result = {
         .note = std::string("arrays of up to 64 MiB; inside: all of them but a margin; linear memory is pinned or the "
                             "device's,\nits rows tight or (odd) 13 B apart and then in 3D its slices 3 rows; ferry's: "
-                            "made with FERRY_ARRAY_SURFACE\n") +
+                            "made with FERRY_ARRAY_SURFACE; many boxes: in one call, raw: in a loop\n") +
                 contest_note,
         .label_columns = volume_grid.columns};
     result.label_columns.push_back(raw_call_column);
@@ -20,6 +91,7 @@ case_result run_volume(session &session) {
         result.rows.push_back(measure_box(session, of.labels, of.box, ceiling_of(of.ceiling, session.ceilings)));
         if (of.target) result.rows.back().target = of.target;
     });
+    measure_many_boxes(session, result.rows);
     return result;
 }
 
