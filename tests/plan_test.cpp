@@ -580,6 +580,31 @@ TEST(batch_plan, each_group_takes_the_way_that_was_measured_to_be_faster) {
     }
 }
 
+TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_where_their_words_are_wide) {
+    using d = copy_direction;
+    using w = batch_way;
+    struct {
+        d direction;
+        std::uint64_t count, size;
+        unsigned access;
+        w way;
+    } const rows[] = {
+        {d::within_device, 1, 16 * KiB, 4, w::calls},        {d::within_device, 1000, 16 * KiB, 16, w::kernel},
+        {d::within_device, 1000, 16 * KiB, 1, w::kernel},    {d::within_device, 4, 64 * MiB, 16, w::kernel},
+        {d::within_device, 4, 64 * MiB, 2, w::batch_call},   {d::device_to_host, 1000, 1 * KiB, 16, w::kernel},
+        {d::device_to_host, 4, 64 * MiB, 16, w::batch_call},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(testing::Message() << row.count << " x " << row.size << " in words of " << row.access);
+        batch_facts facts = pieces(row.direction, row.count, row.size);
+        facts.are_boxes = facts.are_of_arrays = true;
+        facts.access = row.access;
+        EXPECT_EQ(plan_batch(facts).way, row.way);
+        facts.kernels = obstacle::array;
+        EXPECT_NE(plan_batch(facts).way, w::kernel);
+    }
+}
+
 TEST(batch_plan, pageable_pieces_never_go_by_a_kernel) {
     batch_facts facts = pieces(copy_direction::host_to_device, 4096, 256);
     facts.are_pageable = true;

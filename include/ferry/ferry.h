@@ -1994,7 +1994,8 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
  * a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at both ends are
  * merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation that it begins in,
  * but into adjacent memory of the same device (full checks: not even there) or out of a registration of the host's.
- * The context is found as for ferry_copy, for the first copy that has a device.
+ * The context is found as for ferry_copy, for the first copy that has a device. Boxes out of arrays that kernels read
+ * (FERRY_ARRAY_SURFACE) take one launch where that is faster, however many they are; into arrays the driver copies.
  *
  * Thread-safety: safe.
  * Blocking:      until all are complete.
@@ -2002,7 +2003,8 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the later
  *                in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
  *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
- * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory); then
+ * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory) and
+ *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads one; then
  *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each; and
  *                cuStreamSynchronize.
  */
@@ -2084,7 +2086,7 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async would.
  * On a stream that is being captured it becomes part of the graph; the prepared batch must then live as long as the graph
- * may run.
+ * may run. In another context than it was prepared in, kernels read no arrays.
  *
  * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
  * Blocking:      as ferry_copy_batch_async.

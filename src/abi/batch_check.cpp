@@ -42,6 +42,34 @@ public:
         return count < SIZE_MAX / sizeof(batch_piece) / 4 && job_.pieces.reserve_more(count);
     }
 
+    // A box out of an array that is the last one moved, and right too: what most of many boxes are.
+    bool add_moved(const ferry_copy_desc &copy) noexcept {
+        if (!last_of_array_ || copy.source.kind != FERRY_KIND_ARRAY || !is_moved(copy, *last_of_array_) ||
+            !job_.boxes.reserve(job_.boxes.size() + 1))
+            return false;
+        const batch_box &last = *(job_.boxes.end() - 1);
+        const shape &shape = last.shape;
+        const array_facts &array = job_.arrays[last.from].facts;
+        const ferry_place &from = copy.source;
+        if (from.x > array.width - shape.width || from.y > array.height - shape.height ||
+            from.z > array.depth - shape.depth || from.x % array.element_size != 0)
+            return false;
+        const address_span &before = shape.destination.span;
+        const std::uint64_t address = copy.destination.address, reach = before.last - before.first;
+        const std::uint64_t first = before.first + (address - last_of_array_->destination.address);
+        if (!address || first < address) return false;
+        const std::uint32_t to = job_.ranges.find_known(first, reach + 1);
+        if (to == known_ranges::unknown || to != last.to) return false;
+        batch_box &box = *job_.boxes.end();
+        box = last;
+        box.shape.source.x = from.x;
+        box.shape.source.y = from.y;
+        box.shape.source.z = from.z;
+        box.shape.destination.span = {first, first + reach};
+        last_of_array_ = &copy;
+        return keep_box();
+    }
+
     // Any line; it is cut where an allocation ends. Leaves room for `following` pieces.
     [[gnu::cold, gnu::noinline]] failure add_line(const ferry_place &to, const ferry_place &from, std::uint64_t size,
                                                   std::uint64_t following) noexcept {
@@ -67,7 +95,8 @@ public:
 
     // Any copy.
     [[gnu::cold, gnu::noinline]] failure add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
-        batch_box box = {};
+        if (!job_.boxes.reserve(job_.boxes.size() + 1)) return no_memory;
+        batch_box &box = *job_.boxes.end(); // where it will be if it becomes one: they are large
         shape &shape = box.shape;
         if (failure failed = lay_out(copy, instance_.limits, shape)) return failed;
         if (shape.empty()) return {};
@@ -78,13 +107,13 @@ public:
             from.address = shape.source.span.first;
             return add_line(to, from, shape.width, following);
         }
+        box.way = box_way::call;
         resolved_ends resolved;
         bool is_for_batches = true;
         if (failure failed = resolve(copy.source, shape.source, resolved.source, box.from, is_for_batches))
             return on_side(failed, FERRY_SIDE_SOURCE);
         if (failure failed = resolve(copy.destination, shape.destination, resolved.destination, box.to, is_for_batches))
             return on_side(failed, FERRY_SIDE_DESTINATION);
-        if (failure failed = look_up_arrays(instance_.cu, copy, resolved)) return failed;
         if (failure failed = settle(resolved, instance_.limits, shape)) return failed;
         const bool is_linear = !shape.source.array && !shape.destination.array;
         const std::uint32_t flags = copy.flags ? copy.flags : instance_.copy_flags;
@@ -99,14 +128,22 @@ public:
         const std::uint64_t element =
             std::max(resolved.source.array.element_size, resolved.destination.array.element_size);
         box.element = !is_for_batches || on_host ? 0 : is_linear ? 1 : element;
-        const known_ranges &ranges = job_.ranges;
-        box.group = is_linear && is_for_batches ? group_of(ranges[box.from], ranges[box.to]) : piece_group::apart;
-        return job_.boxes.append(box) ? failure{} : no_memory;
+        box.group = is_for_batches ? group_of(box) : piece_group::apart;
+        const bool is_known = box.group != piece_group::apart && resolved.source.array.element_size != 0;
+        last_of_array_ = shape.source.array && is_known ? &copy : nullptr;
+        return keep_box() ? failure{} : no_memory;
     }
 
 private:
     [[gnu::always_inline]] void append(const batch_piece &piece) noexcept {
-        job_.pieces.add(piece, group_of(job_.ranges[piece.from], job_.ranges[piece.to]), merges_);
+        job_.pieces.add(piece, ferry::group_of(job_.ranges[piece.from], job_.ranges[piece.to]), merges_);
+    }
+
+    // Both ends lie where batches go. Kernels write no arrays.
+    piece_group group_of(const batch_box &box) const noexcept {
+        if (box.shape.destination.array) return piece_group::apart;
+        const range_use from = box.shape.source.array ? range_use::of_device : job_.ranges[box.from].as_source;
+        return ferry::group_of(from, job_.ranges[box.to].as_destination);
     }
 
     // One with flags: what they ask for must be possible.
@@ -115,10 +152,14 @@ private:
         box.group = piece_group::apart;
         plan_facts facts = {.context_device = job_.context_device, .form = copy_form::asynchronous};
         facts.wishes = wishes_of(flags);
-        if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, box.views, box.plan))
-            return failed;
-        return job_.boxes.append(box) ? failure{} : no_memory;
+        kernel_views views;
+        if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, views, box.plan)) return failed;
+        box.to = static_cast<std::uint32_t>(job_.own_views.size());
+        last_of_array_ = nullptr;
+        return job_.own_views.append(views) && keep_box() ? failure{} : no_memory;
     }
+
+    bool keep_box() noexcept { return job_.boxes.resize(job_.boxes.size() + 1); }
 
     // Finds what lies `done` bytes behind the beginning of a line, and shortens the step to where that ends.
     failure walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept {
@@ -172,22 +213,25 @@ private:
     }
 
     // The memory of one end of a box.
-    failure resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved,
-                    std::uint32_t &range_index, bool &is_for_batches) noexcept {
+    failure resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved, std::uint32_t &known,
+                    bool &is_for_batches) noexcept {
         resolved.range_size = 0;
         resolved.array.element_size = 0;
         if (end.array) {
             resolved.kind = memory_kind::array;
             resolved.device = place.device;
             is_for_batches &= place.device < 0 || place.device == job_.context_device;
+            if (failure failed = job_.arrays.find(place, known)) return failed;
+            resolved.array = job_.arrays[known].facts;
             return {};
         }
         const std::uint64_t bytes = end.span.last - end.span.first + 1;
         const int stated = place.kind == FERRY_KIND_DEVICE ? place.device : -1;
-        std::uint32_t index = known_ranges::unknown;
-        if (failure failed = job_.ranges.find(end.span.first, bytes, stated, index)) return failed;
-        range_index = index;
-        const known_range range = job_.ranges[index];
+        std::uint32_t index = job_.ranges.find_known(end.span.first, bytes);
+        if (index == known_ranges::unknown)
+            if (failure failed = job_.ranges.find(end.span.first, bytes, stated, index)) return failed;
+        known = index;
+        const known_range &range = job_.ranges[index];
         resolved.kind = range.kind;
         resolved.device = range.device;
         is_for_batches &= range.is_reached;
@@ -204,15 +248,16 @@ private:
             return place.kind == FERRY_KIND_DEVICE ? refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS)
                                                    : failure{};
         if (is_host(range.kind) && host_ranges_.end_of_piece(end.span.first)) return {}; // runs in parts
-        bool goes_on = range.kind == memory_kind::device;
-        for (known_range last = range; goes_on && !last.holds(end.span.last, 1);) {
+        const known_range first = range; // which do not stay where they are while others are found
+        bool goes_on = first.kind == memory_kind::device;
+        for (known_range last = first; goes_on && !last.holds(end.span.last, 1);) {
             if (failure failed = job_.ranges.find(last.first + last.size, 1, -1, index)) return failed;
             last = job_.ranges[index];
-            goes_on = last.kind == range.kind && last.device == range.device;
+            goes_on = last.kind == first.kind && last.device == first.device;
         }
         if (goes_on) return {};
-        resolved.range_start = range.first;
-        resolved.range_size = range.size;
+        resolved.range_start = first.first;
+        resolved.range_size = first.size;
         return {};
     }
 
@@ -221,6 +266,7 @@ private:
     const CUstream stream_;
     const bool merges_;
     batch_job &job_;
+    const ferry_copy_desc *last_of_array_ = nullptr; // what the last box was, if others can be that one moved
 };
 
 failure check_arrays(const batch_input &input, batch_checker &checker, batch_job &job) noexcept {
@@ -244,6 +290,7 @@ failure check_descriptors(const ferry_instance &instance, const batch_input &inp
         const ferry_copy_desc &copy = input.copies[i];
         const std::uint64_t following = input.count - i - 1;
         failure failed;
+        if (checker.add_moved(copy)) continue;
         // With full checks what is stated is compared too.
         if (!is_plain_line(copy, instance.limits))
             failed = checker.add_copy(copy, following);
@@ -336,6 +383,8 @@ failure check_batch(ferry_instance &instance, const batch_input &input, bool mer
                     batch_job &job) noexcept {
     job.pieces.clear();
     job.boxes.clear();
+    job.own_views.clear();
+    job.arrays.begin(instance.cu);
     batch_checker checker(instance, stream, merges, job);
     if (!checker.has_room_for(input.count)) return no_memory;
     if (failure failed =

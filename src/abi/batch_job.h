@@ -7,6 +7,7 @@
 #include "base/chain.h"
 #include "copy/batch.h"
 #include "device/contexts.h"
+#include "memory/known_arrays.h"
 #include "plan/batch_plan.h"
 #include "plan/kernel_pieces.h"
 #include "route/batch_calls.h"
@@ -30,25 +31,40 @@ struct batch_input {
 enum class box_way : std::uint8_t {
     call,       // of its own
     batch_call, // the job's operations are of these, in order
-    kernel,     // one launch for all of a group
+    kernel,     // one launch for all of a group and source
     own,        // as its flags ask: its plan
 };
+
+// What kernels copy boxes from, by launches of their own.
+enum box_source : std::uint8_t { from_memory, from_array };
+constexpr int box_sources = 2;
 
 // What is more than a run of bytes, or has flags of its own.
 struct batch_box {
     ferry::shape shape;
     std::uint64_t element;  // bytes, the unit of batch calls; 0: not for those
-    std::uint32_t to, from; // the known ranges of linear ends
+    std::uint32_t to, from; // the known ranges of linear ends, the known arrays of others; of `own`: to are its views
     piece_group group;      // apart: not for kernels
     box_way way;
-    std::uint16_t blocks; // of a kernel
-    copy_plan plan;       // of `own`
-    kernel_views views;
+    copy_plan plan; // of `own`
+
+    box_source source() const noexcept { return shape.source.array ? from_array : from_memory; }
+    bool is_of(int source, int of_group) const noexcept {
+        return this->source() == source && static_cast<int>(group) == of_group;
+    }
+    std::uint64_t bytes() const noexcept { return shape.width * shape.height * shape.depth; }
+};
+
+// The boxes of one source and group that a kernel copies.
+struct box_launch {
+    std::uint64_t count, bytes;
+    std::uint16_t blocks;
 };
 
 struct batch_job {
     explicit batch_job(const allocator &memory) noexcept
-        : ranges(memory), pieces(memory), boxes(memory), spans(memory), lines(memory), operations(memory) {}
+        : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),
+          array_views(memory), lines(memory), operations(memory) {}
 
     // Where it runs, known first.
     context_choice context;
@@ -56,13 +72,17 @@ struct batch_job {
 
     // What check_batch leaves. Not merged, uncut pieces are in the order of those of the input that have a size.
     known_ranges ranges;
+    known_arrays arrays;
     grouped_pieces pieces;
     growing<batch_box> boxes;
+    growing<kernel_views> own_views;
     growing<byte_span> spans;
     std::uint64_t bad_index = 0; // where it has failed
 
     // What plan_job leaves.
     batch_plan plans[piece_groups];
+    box_launch box_launches[box_sources][piece_groups];
+    growing<kernel_view> array_views;
     line_batch lines; // of the groups that batch calls take, one after the other
     growing<CUDA_MEMCPY3D_BATCH_OP> operations;
 

@@ -5,7 +5,7 @@
 #include "abi/batch_job.h"
 #include "abi/copy_steps.h"
 #include "abi/instance.h"
-#include "route/kernel_route.h"
+#include "route/box_launcher.h"
 
 namespace ferry {
 
@@ -56,7 +56,8 @@ class batch_runner {
 public:
     batch_runner(ferry_instance &instance, const batch_job &job, copy_form form, const launch_site &site) noexcept
         : instance_(instance), job_(job), form_(form), site_(site), stream_(site.stream),
-          takes_batches_(takes_batch_calls(site.stream, site.is_captured)) {}
+          takes_batches_(takes_batch_calls(site.stream, site.is_captured)),
+          has_surfaces_(site.context == job.context.wanted) {}
 
     failure run() noexcept {
         if (site_.is_captured)
@@ -87,9 +88,12 @@ private:
     }
 
     bool is_called(const batch_box &box) const noexcept {
-        return box.way == box_way::call || (box.way == box_way::batch_call && !takes_batches_) ||
-               (box.way == box_way::own && box.plan.route != route_kind::kernel);
+        if (box.way == box_way::call) return true;
+        if (box.way == box_way::batch_call) return !takes_batches_;
+        const bool is_planned_so = box.way == box_way::own && box.plan.route != route_kind::kernel;
+        return is_planned_so || (box.source() == from_array && !has_surfaces_);
     }
+    bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_way::own && !is_called(box); }
 
     // What goes by a driver call of its own.
     template <class Action> failure for_each_call(const Action &action) noexcept {
@@ -142,13 +146,15 @@ private:
 
     failure run_boxes() noexcept {
         for (const batch_box &box : job_.boxes)
-            if (box.way == box_way::own && box.plan.route == route_kind::kernel)
-                if (failure failed =
-                        run_kernel_copy(instance_.cu, instance_.kernels, box.shape, box.plan, box.views, stream_))
+            if (is_own_kernel(box))
+                if (failure failed = run_kernel_copy(instance_.cu, instance_.kernels, box.shape, box.plan,
+                                                     job_.own_views[box.to], stream_))
                     return failed;
         if (failure failed = run_box_calls()) return failed;
-        for (int group = 0; group < piece_groups; ++group)
-            if (failure failed = run_box_kernels(group)) return failed;
+        for (int group = 0; group < piece_groups; ++group) {
+            if (failure failed = run_box_kernels<linear_boxes>(from_memory, group)) return failed;
+            if (failure failed = run_box_kernels<array_boxes>(from_array, group)) return failed;
+        }
         return {};
     }
 
@@ -162,43 +168,37 @@ private:
         return {};
     }
 
-    // As many to a launch as the parameters hold; what is too large for that has one of its own.
-    failure run_box_kernels(int group) noexcept {
-        std::uint64_t count = 0, bytes = 0;
-        std::uint32_t blocks = 0;
-        for (const batch_box &box : job_.boxes)
-            if (is_for_kernel(box, group)) {
-                ++count;
-                bytes += box.shape.width * box.shape.height * box.shape.depth;
-                blocks = std::max<std::uint32_t>(blocks, box.blocks);
-            }
-        const team_cut cut = cut_boxes(count, bytes);
-        kernels::box_parameters given;
-        box_packer packer(given.boxes, kernels::most_boxes_in_parameters, cut);
-        const auto launch = [&]() noexcept -> failure {
-            if (packer.empty()) return {};
-            const failure failed = launch_boxes(instance_.cu, instance_.kernels, packer, given, blocks, stream_);
-            packer = box_packer(given.boxes, kernels::most_boxes_in_parameters, cut);
-            return failed;
+    template <class Kind> failure run_box_kernels(box_source source, int group) noexcept {
+        const auto is_one = [&](const batch_box &box) noexcept {
+            return box.way == box_way::kernel && !is_called(box) && box.is_of(source, group);
         };
-        for (const batch_box &box : job_.boxes) {
-            if (!is_for_kernel(box, group)) continue;
-            const kernel_box one = box_of(box.shape, box.shape.destination.span.first + job_.ranges[box.to].alias,
-                                          box.shape.source.span.first + job_.ranges[box.from].alias);
-            pack_result packed = packer.add(one);
-            if (packed == pack_result::no_room) {
-                if (failure failed = launch()) return failed;
-                packed = packer.add(one);
-            }
-            if (packed != pack_result::added)
-                if (failure failed = launch_strided(instance_.cu, instance_.kernels, one, blocks, stream_))
-                    return failed;
-        }
-        return launch();
+        const box_launch &of = job_.box_launches[source][group];
+        if (of.count == 0) return {};
+        const auto launch = [&](const box_table<Kind> &table) noexcept -> failure {
+            box_launcher<Kind> launcher(instance_.cu, instance_.kernels, Kind::cut(of.count, of.bytes), of.blocks,
+                                        stream_, table);
+            for (const batch_box &box : job_.boxes)
+                if (is_one(box))
+                    if (failure failed = launcher.add(box_for(Kind{}, box))) return failed;
+            return launcher.launch();
+        };
+        using record = typename Kind::record;
+        void *const table = take_table(of.count, Kind::most_in_parameters, sizeof(record));
+        if (!table) return launch({});
+        return launch_from(table, [&](std::uint64_t address) noexcept {
+            return launch({static_cast<record *>(table), static_cast<std::uint32_t>(of.count), address});
+        });
     }
 
-    static bool is_for_kernel(const batch_box &box, int group) noexcept {
-        return box.way == box_way::kernel && static_cast<int>(box.group) == group;
+    kernel_box box_for(linear_boxes, const batch_box &box) const noexcept {
+        return box_of(box.shape, box.shape.destination.span.first + job_.ranges[box.to].alias,
+                      box.shape.source.span.first + job_.ranges[box.from].alias);
+    }
+    kernel_array_box box_for(array_boxes, const batch_box &box) const noexcept {
+        kernel_views views;
+        views.source = job_.array_views[box.from];
+        views.destination.address = box.shape.destination.span.first + job_.ranges[box.to].alias;
+        return array_box_of(box.shape, views);
     }
 
     failure run_lines(int group, std::size_t first) noexcept {
@@ -214,29 +214,31 @@ private:
         if (site_.tables && site_.tables[group].address)
             return launch_piece_table(instance_.cu, instance_.kernels, site_.tables[group].packed,
                                       site_.tables[group].address, nullptr, blocks, stream_);
-        void *table = nullptr;
-        // A graph outlives the call, so its pieces travel in the parameters, in as many launches as that takes.
-        const bool wants_table = records > kernels::most_pieces_in_parameters && !site_.is_captured;
-        if (!wants_table || instance_.tables.allocate(records * sizeof(kernels::piece), table))
-            return run_in_parameters(group, blocks);
-        if (failure failed = launch_from(table, group, records, blocks)) {
-            instance_.tables.free(table);
-            return failed;
-        }
-        return free_table(instance_, stream_, table);
+        void *const table = take_table(records, kernels::most_pieces_in_parameters, sizeof(kernels::piece));
+        if (!table) return run_in_parameters(group, blocks);
+        return launch_from(table, [&](std::uint64_t address) noexcept -> failure {
+            auto *const pieces = static_cast<kernels::piece *>(table);
+            const group_facts &of = job_.pieces.facts(group);
+            piece_packer packer(pieces, static_cast<std::uint32_t>(records), cut_pieces(of.count, of.bytes));
+            if (!pack_group(job_, group, packer)) return too_large;
+            return launch_piece_table(instance_.cu, instance_.kernels, packer, address, pieces, blocks, stream_);
+        });
     }
 
-    failure launch_from(void *table, int group, std::uint64_t records, std::uint32_t blocks) noexcept {
+    // Null where the parameters have room or there is no memory. A graph outlives the call, so what it copies travels in
+    // the parameters too, in as many launches as that takes.
+    void *take_table(std::uint64_t records, std::uint64_t in_parameters, std::uint64_t record_size) noexcept {
+        void *table = nullptr;
+        if (records <= in_parameters || records > UINT32_MAX || site_.is_captured) return nullptr;
+        return instance_.tables.allocate(records * record_size, table) ? nullptr : table;
+    }
+
+    template <class Launch> failure launch_from(void *table, const Launch &launch) noexcept {
         address_facts facts;
-        if (failure failed =
-                look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts))
-            return failed;
-        auto *const pieces = static_cast<kernels::piece *>(table);
-        piece_packer packer(pieces, static_cast<std::uint32_t>(records),
-                            cut_pieces(job_.pieces.facts(group).count, job_.pieces.facts(group).bytes));
-        if (!pack_group(job_, group, packer)) return too_large;
-        return launch_piece_table(instance_.cu, instance_.kernels, packer, facts.device_address, pieces, blocks,
-                                  stream_);
+        failure failed = look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts);
+        if (!failed) failed = launch(facts.device_address);
+        const failure passed = free_table(instance_, stream_, table); // something may have been launched all the same
+        return failed ? failed : passed;
     }
 
     failure run_in_parameters(int group, std::uint32_t blocks) noexcept {
@@ -261,7 +263,8 @@ private:
     const copy_form form_;
     const launch_site &site_;
     const CUstream stream_;
-    const bool takes_batches_; // this stream: a prepared job was planned for others too
+    // As here and now: a prepared job was planned for other streams too.
+    const bool takes_batches_, has_surfaces_;
 };
 
 } // namespace

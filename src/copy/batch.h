@@ -24,7 +24,7 @@ enum class piece_group : std::uint8_t {
 };
 constexpr int piece_groups = 6;
 
-inline piece_group group_of(const known_range &from, const known_range &to) noexcept {
+inline piece_group group_of(range_use from, range_use to) noexcept {
     constexpr auto apart = piece_group::apart, up = piece_group::up, down = piece_group::down;
     constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
     static constexpr piece_group groups[range_uses][range_uses] = {
@@ -33,7 +33,30 @@ inline piece_group group_of(const known_range &from, const known_range &to) noex
         {apart, down, within, between, managed},     {apart, between, between, between, managed},
         {apart, managed, managed, managed, managed},
     };
-    return groups[static_cast<int>(from.as_source)][static_cast<int>(to.as_destination)];
+    return groups[static_cast<int>(from)][static_cast<int>(to)];
+}
+inline piece_group group_of(const known_range &from, const known_range &to) noexcept {
+    return group_of(from.as_source, to.as_destination);
+}
+
+// Whether a copy differs from another in nothing but where the box begins at its source and where its destination lies.
+inline bool is_moved(const ferry_copy_desc &copy, const ferry_copy_desc &other) noexcept {
+    const auto differ = [](const ferry_place &one, const ferry_place &other) noexcept {
+        std::uint64_t bits = static_cast<std::uint32_t>((one.kind ^ other.kind) | (one.device ^ other.device)) |
+                             (one.row_pitch ^ other.row_pitch) | (one.slice_height ^ other.slice_height);
+        for (int i = 0; i < 4; ++i)
+            bits |= one.reserved[i] ^ other.reserved[i];
+        return bits | std::uint64_t{one.array != other.array};
+    };
+    const ferry_place &source = copy.source, &others = other.source;
+    const ferry_place &destination = copy.destination, &to = other.destination;
+    std::uint64_t bits = differ(source, others) | differ(destination, to) | (source.address ^ others.address) |
+                         (destination.x ^ to.x) | (destination.y ^ to.y) | (destination.z ^ to.z) |
+                         (copy.width ^ other.width) | (copy.height ^ other.height) | (copy.depth ^ other.depth) |
+                         (copy.flags ^ other.flags) | (copy.reserved0 ^ other.reserved0);
+    for (int i = 0; i < 4; ++i)
+        bits |= copy.reserved[i] ^ other.reserved[i];
+    return bits == 0;
 }
 
 struct group_facts {

@@ -31,29 +31,38 @@ prediction predict(const batch_facts &facts) noexcept {
     const auto count = static_cast<double>(facts.count), bytes = static_cast<double>(facts.bytes);
     double by_driver = of_direction.driver_line_rate;
     if (facts.are_pageable) by_driver = std::min<double>(by_driver, of_direction.driver_pageable_rate);
+    if (facts.are_of_arrays) by_driver = std::min<double>(by_driver, profile.array_driver_rate);
     const double driver_ns = bytes * 1000 / by_driver;
 
     // One large piece among small ones goes as fast as ever; the small ones as fast as their average.
-    const unsigned blocks = blocks_for(of_direction, facts.direction, bytes, facts.access, facts.wishes.most_blocks);
+    const unsigned blocks =
+        blocks_for(of_direction, facts.direction, bytes, facts.access, facts.wishes.most_blocks, facts.are_of_arrays);
     const std::uint64_t largest = std::min(facts.largest, facts.bytes);
     const std::uint64_t others = facts.count > 1 ? (facts.bytes - largest) / (facts.count - 1) : 0;
+    const unsigned access = std::bit_floor(std::clamp(facts.access, 1u, 16u));
     const auto kernel_ns = [&](std::uint64_t width, double size) noexcept {
         row_profile rows;
         rows.width = std::max<std::uint64_t>(width, 1);
         rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each lies somewhere else
-        rows.access = std::bit_floor(std::clamp(facts.access, 1u, 16u));
+        rows.access = access;
         return size / static_cast<double>(rows.width) * kernel_row_ns(of_direction, facts.direction, rows, blocks);
     };
+    double by_kernel_ns = kernel_ns(largest, static_cast<double>(largest)) +
+                          kernel_ns(others, static_cast<double>(facts.bytes - largest));
+    if (facts.are_of_arrays) by_kernel_ns = std::max(by_kernel_ns, bytes * 1000 / array_kernel_rate(profile, access));
+    // Measured within the device; over a link a call need not cost more than one for other memory.
+    const bool is_array_call = facts.are_of_arrays && facts.direction == copy_direction::within_device;
+
     prediction predicted = {};
     predicted.ns[static_cast<int>(batch_way::calls)] =
-        of_direction.driver_fixed_ns + (count - 1) * of_direction.call_ns + driver_ns;
+        of_direction.driver_fixed_ns + (count - 1) * (is_array_call ? profile.array_call_ns : of_direction.call_ns) +
+        driver_ns;
     predicted.ns[static_cast<int>(batch_way::batch_call)] =
         profile.batch_fixed_ns + count * (facts.are_boxes ? of_direction.batch_box_ns : of_direction.batch_piece_ns) +
         driver_ns;
-    predicted.ns[static_cast<int>(batch_way::kernel)] = of_direction.kernel_fixed_ns +
-                                                        count * of_direction.kernel_piece_ns +
-                                                        kernel_ns(largest, static_cast<double>(largest)) +
-                                                        kernel_ns(others, static_cast<double>(facts.bytes - largest));
+    predicted.ns[static_cast<int>(batch_way::kernel)] =
+        of_direction.kernel_fixed_ns +
+        count * (facts.are_of_arrays ? profile.array_kernel_box_ns : of_direction.kernel_piece_ns) + by_kernel_ns;
     predicted.blocks = static_cast<std::uint16_t>(blocks);
     return predicted;
 }

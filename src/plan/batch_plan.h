@@ -15,7 +15,8 @@ constexpr int batch_ways = 3;
 
 struct batch_facts {
     copy_direction direction = copy_direction::host_to_device;
-    bool are_boxes = false;    // of two or three dimensions
+    bool are_boxes = false; // of two or three dimensions
+    bool are_of_arrays = false;
     bool are_pageable = false; // some host memory among them is
     bool is_captured = false;  // which the driver's batch calls do not survive
     std::uint64_t count = 0;   // of pieces, neighbours merged

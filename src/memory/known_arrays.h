@@ -1,0 +1,47 @@
+// What the arrays of many copies are made of: the driver is asked once for each, and only for the time of one call, as
+// nothing tells when an array ends.
+#pragma once
+
+#include "base/growing.h"
+#include "memory/resolve.h"
+
+namespace ferry {
+
+struct known_array {
+    CUarray array;
+    array_facts facts;
+};
+
+class known_arrays {
+public:
+    explicit known_arrays(const allocator &memory) noexcept : arrays_(memory), sorted_(memory) {}
+
+    // Forgets all, for the context that is current from now on.
+    void begin(const driver_table &cu) noexcept;
+
+    const known_array &operator[](std::uint32_t index) const noexcept { return arrays_[index]; }
+    std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(arrays_.size()); }
+
+    // The array of a place. As look_up_array; and FERRY_ERROR_OUT_OF_MEMORY.
+    failure find(const ferry_place &place, std::uint32_t &index) noexcept {
+        if (last_ >= arrays_.size() || arrays_[last_].array != place.array)
+            if (failure failed = search(place)) return failed;
+        index = last_;
+        return {};
+    }
+
+private:
+    failure search(const ferry_place &place) noexcept;
+
+    struct place_of {
+        CUarray array;
+        std::uint32_t index;
+    };
+
+    const driver_table *cu_ = nullptr;
+    growing<known_array> arrays_;
+    growing<place_of> sorted_; // by the handles
+    std::uint32_t last_ = 0;   // that was found: copies of one array often follow each other
+};
+
+} // namespace ferry
