@@ -349,23 +349,29 @@ void measure_mixed(session &session, const std::vector<forced_route> &forced, co
     scattered_pieces scattered(environment, direction, mixed_sizes(bytes));
     const piece_list &pieces = scattered.pieces;
     const bench::direction whole = pinned_directions(session.workspace)[static_cast<std::size_t>(which)];
+    const owned<ferry_prepared *> prepared = prepare(environment, pieces, 0);
     std::vector<contender> all = {{"one cuMemcpy*Async",
                                    [&] {
                                        raw_copy_async(environment, whole, pieces.bytes, environment.stream.get());
                                        drain(environment);
                                    }},
-                                  ferry_pieces(environment, environment.basic.get(), pieces)};
+                                  ferry_pieces(environment, environment.basic.get(), pieces),
+                                  ferry_launch(environment, prepared.get())};
+    const std::size_t own = all.size();
     const route_contenders routes = serving(environment, forced, pieces);
     all.insert(all.end(), routes.contenders.begin(), routes.contenders.end());
     for (std::size_t i = 1; i < all.size(); ++i)
         scattered.verify(all[i]);
     const std::vector<samples> taken = interleave(all, effort_of(session));
-    rows.push_back(
-        {.labels = {direction.name, std::to_string(pieces.count()) + " of 16 B to 1 MiB", "pieces", all[0].name},
-         .bytes = pieces.bytes,
-         .times = compare(taken[0], taken[1]),
-         .target = direction.source == direction.destination ? 0.7 : 0.85,
-         .choice = compare_routes(routes.routes, std::span(taken).subspan(2), taken[1])});
+    const std::string text = std::to_string(pieces.count()) + " of 16 B to 1 MiB";
+    rows.push_back({.labels = {direction.name, text, "pieces", all[0].name},
+                    .bytes = pieces.bytes,
+                    .times = compare(taken[0], taken[1]),
+                    .target = direction.source == direction.destination ? 0.7 : 0.85,
+                    .choice = compare_routes(routes.routes, std::span(taken).subspan(own), taken[1])});
+    rows.push_back({.labels = {direction.name, text, "prepared", all[0].name},
+                    .bytes = pieces.bytes,
+                    .times = compare(taken[0], taken[2])});
 }
 
 // ---- What the calling thread does: everything but the driver's calls that move bytes, which do nothing here.
