@@ -142,24 +142,29 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
     } else {
         ns = row_ns(rates, rows.width, facts.kernel_line_rate);
     }
-    // Each part is a request of its own on the link, and takes as long as 16 bytes with gaps around them do. Reads of the
-    // host's memory are under way together: of 17 B rows at a pitch of 25 they take 0.9 ns a row (H200).
-    if (rows.has_parts && direction == copy_direction::device_to_host)
-        ns += 3 * row_ns(scattered, widest_access, facts.kernel_line_rate);
+    // Each part is a request of its own on the link, and takes as long as 16 bytes with gaps around them do: narrower rows
+    // were measured with theirs. Reads of the host's memory are under way together: of 17 B rows at a pitch of 25 they take
+    // 0.9 ns a row (H200).
+    const double request_ns = row_ns(scattered, widest_access, facts.kernel_line_rate);
+    const bool adds_requests = direction == copy_direction::device_to_host && rows.width > widest_access;
+    if (rows.has_parts && adds_requests) ns += 3 * request_ns;
     if (rows.has_parts && direction == copy_direction::host_to_device)
         ns += row_ns(facts.kernel_rates[static_cast<int>(gaps::source)], widest_access, facts.kernel_line_rate) / 2;
     // Rows that begin and end within sectors of the host's memory: likewise.
-    if (direction == copy_direction::device_to_host && rows.destination_pitch && rows.host_alignment < sector)
-        ns += row_ns(scattered, widest_access, facts.kernel_line_rate);
+    if (adds_requests && rows.destination_pitch && rows.host_alignment < sector) ns += request_ns;
     // Rows were measured at twice their width. Farther apart, each pays for a sector of its own, and for more of the host's
     // memory: 1.4 ns a row of 1 to 32 bytes at a pitch of 512 (H200).
     constexpr std::uint64_t link_request = 128;
     const std::uint64_t paid = std::min(pitch, direction == copy_direction::host_to_device ? link_request : sector);
-    if (paid > 2 * rows.width) ns *= static_cast<double>(paid) / static_cast<double>(2 * rows.width);
-    // Narrow accesses that scatter wide rows do no better than narrow rows, and worse by the sectors shared.
+    if (paid > 2 * rows.width) {
+        const double apart_ns = ns * static_cast<double>(paid) / static_cast<double>(2 * rows.width);
+        const bool is_one_request = direction == copy_direction::device_to_host && rows.destination_pitch;
+        ns = is_one_request ? std::max(ns, std::min(apart_ns, request_ns)) : apart_ns;
+    }
+    // Narrow accesses that scatter wide rows do no better than narrow rows, and parts of words worse by the sectors shared.
     if (direction == copy_direction::within_device && rows.destination_pitch &&
         (rows.access < widest_access || rows.has_parts)) {
-        const double touched = rows.width > sector ? width + 2 * sector - rows.access : width;
+        const double touched = rows.has_parts && rows.width > sector ? width + 2 * sector - rows.access : width;
         ns = std::max(ns, touched * 1000 / scattered[access_class]);
     }
     return std::max(ns, words_ns);
@@ -190,9 +195,11 @@ double driver_row_ns(const direction_profile &facts, copy_direction direction, c
     const std::uint64_t apart = std::min(rows.source_pitch, sector) / 2;
     if (direction == copy_direction::host_to_device && apart > rows.width)
         ns = std::min(ns, row_ns(rates, apart, line_rate));
-    // Sectors of which a row has a part are moved as a whole.
-    if (rows.host_alignment < sector)
-        ns = std::max(ns, row_ns(rates, rows.width + sector - rows.host_alignment, line_rate));
+    // Sectors of which a row has a part are moved as a whole, of reads more of them.
+    if (rows.host_alignment < sector) {
+        const std::uint64_t more = rows.source_pitch && direction == copy_direction::host_to_device ? sector / 2 : 0;
+        ns = std::max(ns, row_ns(rates, rows.width + sector + more - rows.host_alignment, line_rate));
+    }
     return ns;
 }
 

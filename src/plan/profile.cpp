@@ -102,7 +102,7 @@ constexpr device_profile hopper() {
                 {64, 44400},
                 {128, 50000 /* expected */},
                 {256, 51300}});
-    fill_accesses(to_host, {25400, 44000, 51500, 51900, 52000});
+    fill_accesses(to_host, {27000, 44000, 51500, 51900, 52000});
     to_host.kernel_block_rate = 44900;
     to_host.kernel_blocks = 2;
     to_host.call_ns = 1850;
