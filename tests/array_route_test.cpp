@@ -290,6 +290,7 @@ TEST_F(array_routes, without_a_surface_the_driver_copies) {
     const device_memory to(1 << 20);
     ferry_array from(counted.get(), array_kinds[2], texels[4]);
     from.fill(3);
+    write_for_all_streams(to, bytes(from.picture.size()));
     driver.fail("cuSurfObjectCreate", CUDA_ERROR_OUT_OF_MEMORY);
     expect_refusal_as_array(whole(from, to));
     EXPECT_EQ(made(), 1);

@@ -123,6 +123,7 @@ TEST_F(batches_of_arrays, boxes_of_all_arrays_and_texels_arrive_beside_lines_and
             const bytes data = random_bytes(line * pitch, 9);
             const device_memory linear(data.size()), beside(data.size());
             write_for_all_streams(linear, data);
+            write_for_all_streams(beside, bytes(data.size()));
             ASSERT_OK(raw().cuCtxSynchronize());
             for (std::uint64_t i = 0; i < 60; ++i) {
                 ferry_copy_desc copy = {};

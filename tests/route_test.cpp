@@ -188,6 +188,7 @@ TEST_F(routes, an_explanation_tells_the_call_the_multiprocessors_and_both_times)
                                               FERRY_COPY_BY_DRIVER, FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS}) {
                 const grid shape = {.width = width, .height = 300, .row_pitch = 2 * width};
                 test_place source(from, shape), destination(place_kind::device, {.width = width, .height = 300});
+                source.fill(width);
                 ferry_copy_desc copy =
                     describe_copy(source.describe(statement::any), destination.describe(statement::any), width, 300);
                 copy.flags = flags;
