@@ -275,7 +275,7 @@ TEST_F(batch, null_arrays_and_unknown_flags_are_refused) {
     EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, &one, nullptr, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, nullptr, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, &one, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    for (const std::uint32_t flags : {4u, 0x80000000u, FERRY_BATCH_CHANGEABLE | 0u})
+    for (const std::uint32_t flags : {4u, 0x80000000u, FERRY_COPY_URGENT, FERRY_BATCH_CHANGEABLE | 0u})
         expect_refusal(ferry_copy_pieces_async(basic.get(), &one, &one, &one, 0, flags, stream, &error), error,
                        FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS);
     expect_refusal(ferry_copy_pieces(basic.get(), &one, &one, &one, UINT64_MAX / 2, 0, &error), error,

@@ -68,18 +68,23 @@ constexpr waiting_row rows[] = {
     {place_kind::device, place_kind::pinned, FERRY_BLOCKS_NO,
      "driver route: cuMemcpy3DAsync, device 0 to pinned, 48 B x 3 rows x 1 slices; does not block"},
     {place_kind::registered, place_kind::array_2d, FERRY_BLOCKS_NO,
-     "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block"},
+     "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block; no kernel: "
+     "array"},
     {place_kind::device, place_kind::managed, FERRY_BLOCKS_NO,
-     "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block"},
+     "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed "
+     "memory, which may be anywhere"},
     {place_kind::pageable, place_kind::device, FERRY_BLOCKS_UNTIL_STAGED,
      "driver route: cuMemcpy3DAsync, pageable to device 0, 48 B x 3 rows x 1 slices; blocks until the source has been "
-     "read"},
+     "read; no kernel: pageable memory"},
     {place_kind::device, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done"},
+     "driver route: cuMemcpy3DAsync, device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done; no kernel: "
+     "pageable memory"},
     {place_kind::pinned, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; blocks until done"},
+     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
+     "memory alone"},
     {place_kind::pageable, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks until done"},
+     "driver route: cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
+     "memory alone"},
 };
 
 TEST_F(explanations, read_as_one_line_with_what_was_predicted) {

@@ -28,8 +28,8 @@
  *             is not filled. ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have none and never
  *             change; reserved fields must be zero.
  *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
- *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close, and
- *             what ends a thing while another call is using that thing.
+ *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close,
+ *             what ends a thing while another call is using that thing, and what its own comment leaves out.
  *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
  *             --default-macro-constant-type signed. Callbacks have C's calling convention.
  */
@@ -225,6 +225,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
  *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
  *   ROUTE               value: FERRY_OBSTACLE_*
+ *   PROFILE             of a line, value: its number; limit: how many there are
  *   HANDLE              value: the version of the handle's bytes, where it is another; limit: this library's
  *   ABI_MISMATCH        value: the size given; limit: this library's
  * Both are 0 where a number says nothing. For a driver's status side and field are 0.
@@ -234,15 +235,15 @@ typedef struct ferry_error_info {
     int32_t status; /* as returned */
     int32_t side;   /* FERRY_SIDE_* */
     int32_t field;  /* FERRY_FIELD_* */
-    uint64_t index; /* of the copy or piece, in calls on many; 0 in others, and where no single one is at fault */
+    uint64_t index; /* of the copy or piece, in calls on many, where side is not FERRY_SIDE_NONE; else 0 */
     uint64_t limit;
     uint64_t value;
 } ferry_error_info;
 
 /*
  * Writes one readable line about `error` to `buffer`, such as
- * "destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, for an info of which only status is set,
- * "no such device ... (FERRY_ERROR_DEVICE)", cut to `size` bytes with its ending zero.
+ * "copy 7: destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, for an info of which only status is set,
+ * "no such device ... (FERRY_ERROR_DEVICE)", cut to `size` bytes with its ending zero. Index 0 is left out.
  * Returns the length of the whole line without the zero, so a first call with size 0 measures.
  *
  * Thread-safety: safe.
@@ -285,15 +286,15 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             calling thread, and what it returns must stay valid until ferry_close. With it, no library is loaded.
  *             Not used with FERRY_DRIVER_SOFTWARE.
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
- *             the size back. Both or neither. Never called by a copy, and by batches only for more room than
- *             those before took. The software driver, being a driver,
- *             does not use them.
+ *             the size back. Both or neither. Never called by a copy, and by batches only for more room than those
+ *             before took, or where several threads need some at once. The software driver, being a driver, does not
+ *             use them.
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
- * copy_flags  for every copy and fill whose own flags are 0, and for the short forms, which have none.
- * kernels     when ferry's GPU kernels are loaded. That takes about a millisecond (H200) for the instance and a third of
- *             one for each context, and waits for what runs in the context. With LAZY the first copy that goes by one
- *             pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
+ * copy_flags  for every copy and fill whose own flags are 0, and for the short forms and pieces, which have none.
+ * kernels     when ferry's GPU kernels are loaded. That takes about a millisecond (H200) for the instance and a third
+ *             of one for each context, and waits for what runs in the context. With LAZY the first copy that goes by
+ *             one pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
  *             enqueued more should say AT_OPEN.
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
  *
@@ -325,31 +326,38 @@ typedef struct ferry_options {
  * software driver share it, so a later one that asks for other software_* values than the running ones is refused.
  *
  * Thread-safety: safe.
- * Blocking:      for as long as cuInit takes. No context is made until one is needed.
+ * Blocking:      for as long as cuInit takes. No context is made until one is needed, but with FERRY_KERNELS_AT_OPEN,
+ *                which makes the primary context of each device and waits for what runs in it.
  * Ownership:     *instance is the caller's until ferry_close. `options` is read before return; the callbacks and
  *                what they use must live until ferry_close has returned. On failure *instance is NULL.
  * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines, and a driver's
  *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves, and
- *                ferry_report says why). _ABI_MISMATCH, _RESERVED and _INVALID_ARGUMENT name the option;
- *                _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software driver; _OUT_OF_MEMORY.
- * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info.
+ *                ferry_report says why). _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option;
+ *                _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software driver; _OUT_OF_MEMORY. A device that
+ *                does not take ferry's kernels at open is told to the log, and has FERRY_OBSTACLE_NOT_LOADED later.
+ * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info; with
+ *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and what gets the kernels.
  */
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
 
 /*
  * Closes an instance: releases the contexts it retained and frees it. What was made through the instance (memory,
- * registrations, arrays, streams, events, contexts, pools, imports) is the caller's to free before: what is left stays
- * as it is, and nobody can free host memory and pinned pools then. Harmless at process exit, after the
- * driver has gone, and in the child of a fork. NULL is allowed.
+ * registrations, arrays, streams, events, contexts, pools, imports, prepared batches) is the caller's to free before:
+ * what is left stays as it is, but for prepared batches, which are then not to be touched, and nobody can free host
+ * memory and pinned pools any more. Copies and fills may still be on their way. Graphs that were captured through the
+ * instance may not run after it, unless no kernel of ferry's is in them (FERRY_COPY_BY_DRIVER, _NO_KERNELS,
+ * FERRY_KERNELS_NONE). Harmless at process exit, after the driver has gone, and in the child of a fork. NULL is
+ * allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
- * Blocking:      never for ferry's own sake. Where the instance holds the last reference to a primary context, the
- *                driver waits for that context's work and then destroys it, with what lives in it. The last instance on
- *                the software driver also ends that driver: what runs ends first, then every address, array and context
- *                from it is gone.
+ * Blocking:      until the streams have passed the batches whose tables are the instance's (ferry_copy_batch_async).
+ *                Where the instance holds the last reference to a primary context, the driver waits for that context's
+ *                work and then destroys it, with what lives in it. The last instance on the software driver also ends
+ *                that driver: what runs ends first, then every address, array and context from it is gone.
  * Ownership:     *instance is gone.
  * Errors:        none.
- * Driver:        cuDevicePrimaryCtxRelease.
+ * Driver:        cuDevicePrimaryCtxRelease; where kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
+ *                cuEventSynchronize and what gives pinned memory back.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -1066,9 +1074,11 @@ typedef struct ferry_array_desc {
  * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. A copy takes any other CUarray as well.
  *
  * With FERRY_ARRAY_SURFACE and a format of plain texels, not compressed nor video, ferry's kernels can read it, in the
- * context that it was made in: whole arrays reach the device's memory up to 1.8 times as fast then (H200). ferry keeps a
- * surface of such an array from the first copy on that goes by a kernel. So it is to be destroyed by this instance, or
- * after it: by its handle ferry takes it for the array that it made.
+ * context that it was made in: whole arrays reach the device's memory up to 1.8 times as fast then (H200). ferry keeps
+ * a surface of such an array from the first copy on that goes by a kernel, and knows it by its handle. So destroy it
+ * with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that made it; by the
+ * driver's own call or another instance only when this one is closed. Earlier, a later array with the same handle would
+ * be read wrongly.
  *
  * Thread-safety: safe.
  * Blocking:      may wait for the device.
@@ -1419,8 +1429,8 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  *
  * Thread-safety: safe; no other call may be using the pool.
  * Blocking:      until the streams have passed the frees of its memory: unless all have, for all work of the current
- *                context, of those that ferry uses and of the primary ones, also before it is refused as in use; streams
- *                of other contexts must have passed theirs. May wait for the device.
+ *                context, of those that ferry uses and of the primary ones, also before it is refused as in use;
+ *                streams of other contexts must have passed theirs. May wait for the device.
  * Ownership:     the pool is gone.
  * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: nothing has happened then; _INVALID_ARGUMENT
  *                (the default pool too), _IMPORTED for a pool of another process (ferry_ipc_close_pool), _UNSUPPORTED;
@@ -1774,8 +1784,8 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
  * Thread-safety: safe.
  * Blocking:      until running work has ended, but for memory of a pool.
  * Ownership:     the import is gone; the memory is still the exporter's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; _CAPTURE for memory of a
- *                pool and a stream that is being captured; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; _CAPTURE for memory of
+ *                a pool and a stream that is being captured; the driver's own.
  * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
@@ -1846,13 +1856,16 @@ typedef struct ferry_place {
 } ferry_place;
 
 /*
- * What a caller may ask of the way that a copy or a fill takes; without any of these it is the one predicted to be
- * fastest.
+ * What a caller may ask of the way that a copy or a fill takes. Without any of these it is the one predicted to be
+ * fastest: a kernel where it wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace
+ * all of the instance's (ferry_options.copy_flags); 65535 for the most multiprocessors, which asks for nothing, does
+ * just that.
  *
  * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
  *                  goes by a kernel where one can take it, and is still ordered on its stream.
  * NO_KERNELS       leaves all multiprocessors to others.
- * BY_DRIVER, BY_KERNEL  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out.
+ * BY_DRIVER, BY_KERNEL  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out. BY_KERNEL with
+ *                  BY_DRIVER or NO_KERNELS is FERRY_ERROR_FLAGS; beside the latter two URGENT says nothing.
  * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
  * pay, which are few where a host link is the limit.
  */
@@ -1984,29 +1997,32 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
  * Batches
  * ------------------------------------------------------------------------------------------------------------ */
 
-#define FERRY_BATCH_CHECK_OVERLAP 1u /* refuse a batch in which a copy writes what another one reads or writes */
-#define FERRY_BATCH_CHANGEABLE 2u    /* of prepared pieces only: ferry_prepared_set_addresses will be called */
+/* Of batches: none has the value of a FERRY_COPY_*. */
+#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch in which a copy writes what another one reads or writes */
+#define FERRY_BATCH_CHANGEABLE 0x2000u    /* of prepared pieces only: ferry_prepared_set_addresses will be called */
 
 /*
- * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the copies
- * of a batch have none among themselves and must not overlap, no destination with another's source or destination.
- * FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without it, what such
- * a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at both ends are
- * merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation that it begins in,
- * but into adjacent memory of the same device (full checks: not even there) or out of a registration of the host's.
- * The context is found as for ferry_copy, for the first copy that has a device. Boxes out of arrays that kernels read
- * (FERRY_ARRAY_SURFACE) take one launch where that is faster, however many they are; into arrays the driver copies.
+ * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the
+ * copies of a batch have none among themselves and must not overlap, no destination with another's source or
+ * destination. FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without
+ * it, what such a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at
+ * both ends are merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation
+ * that it begins in, but into adjacent memory of the same device (full checks: not even there) or out of a registration
+ * of the host's. The context is found as for ferry_copy, for the first copy that has a device. A copy with flags of its
+ * own, and with instance flags every box of rows, goes as they ask, by a call or launch of its own; pieces go with the
+ * instance's. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however
+ * many they are; into arrays the driver copies.
  *
  * Thread-safety: safe.
  * Blocking:      until all are complete.
  * Ownership:     `copies` is read before return. Memory to work in is kept for the next batch, until ferry_close.
- * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the later
- *                in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
+ * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
+ *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
  *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
  * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory) and
  *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads one; then
- *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each; and
- *                cuStreamSynchronize.
+ *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each;
+ *                and cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                    uint32_t flags, ferry_error_info *error);
@@ -2016,12 +2032,15 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * for the work after it.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async.
+ * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async; and where
+ *                the driver makes no event for a table (below), for the stream.
  * Ownership:     `copies` is read before return; the memory it names must live until the stream has passed the batch.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, but where the driver refuses a part of
  *                it: what comes before that.
- * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams other
- *                than the legacy one that are not being captured.
+ * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams
+ *                other than the legacy one that are not being captured. More than 169 pieces, or 46 boxes, of a launch
+ *                lie in a table in pinned memory that the instance keeps: cuMemHostAlloc or cuMemHostRegister for more
+ *                of it, and cuEventRecord.
  */
 FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
@@ -2056,14 +2075,17 @@ FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64
 typedef struct ferry_prepared ferry_prepared;
 
 /*
- * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async.
+ * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
+ * plan, with the profile and the instance flags of now, stays. `count` 0 is fine.
  *
  * Thread-safety: safe.
- * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one.
- * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is read
- *                before return. The memory that it names must live, and stay what it is, for every launch.
+ * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
+ *                for the device.
+ * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
+ *                read before return. The memory that it names must live, and stay what it is, for every launch.
  * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
- * Driver:        the look-ups of ferry_copy_batch; cuMemAlloc and cuMemcpy3DAsync for the table.
+ * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
+ *                made, waited for and destroyed.
  */
 FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                         uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
@@ -2075,7 +2097,8 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  * Thread-safety: safe.
  * Blocking:      as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
- * Errors:        as ferry_prepared_create. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_CHANGEABLE.
+ * Errors:        as ferry_prepared_create; of changeable ones FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie
+ *                in one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_CHANGEABLE.
  * Driver:        as ferry_prepared_create.
  */
 FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
@@ -2084,21 +2107,25 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
                                                ferry_error_info *error);
 
 /*
- * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async would.
- * On a stream that is being captured it becomes part of the graph; the prepared batch must then live as long as the graph
- * may run. In another context than it was prepared in, kernels read no arrays.
+ * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
+ * would; a default stream is that of the current context, else of the one it was prepared in. On a stream that is being
+ * captured it becomes part of the graph; the prepared batch must then live as long as the graph may run. In another
+ * context of the device than it was prepared in, which does not see all memory of that, the driver copies instead of
+ * kernels.
  *
  * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     as ferry_copy_batch_async.
- * Errors:        FERRY_ERROR_DEVICE for a stream of another device; FERRY_ERROR_CAPTURE for a changeable one, parts of
+ * Errors:        FERRY_ERROR_DEVICE for a stream of another device; in another context FERRY_ERROR_UNSUPPORTED for a
+ *                changeable one; FERRY_ERROR_CAPTURE for a changeable one, parts of
  *                which the graph would hold by their addresses; the driver's own. `error` has no index.
  * Driver:        as ferry_copy_batch_async, without the look-ups.
  */
 FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
 
 /*
- * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the destinations.
+ * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the
+ * destinations. Those of pieces of size 0 are not looked at.
  * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
  * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
  * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
@@ -2107,9 +2134,9 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * Thread-safety: safe, but not beside another call on the same prepared batch.
  * Blocking:      does not wait for the GPU.
  * Ownership:     the arrays are read before return.
- * Errors:        as ferry_prepared_create, with the index, and FERRY_ERROR_KIND and _ALIGNMENT for what may not change;
- *                _UNSUPPORTED if it is not changeable; _CAPTURE on a stream that is being captured. The addresses are the
- *                old ones then.
+ * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND and
+ *                _ALIGNMENT: value, the address; limit, the one before. _UNSUPPORTED if it is not changeable; _CAPTURE
+ *                on a stream that is being captured. The addresses are the old ones then.
  * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
  */
 FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
@@ -2137,7 +2164,7 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
 #define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
 #define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
 
-/* Why a kernel cannot take a copy, or why nobody knows how long it would take. */
+/* Why a kernel does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
 #define FERRY_OBSTACLE_NONE 0
 #define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
 #define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
@@ -2145,12 +2172,23 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
 #define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver did not take ferry's kernels, or the options keep them out */
 #define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
 #define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
-#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: kernels are not chosen */
+#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: only with BY_KERNEL */
 #define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
 #define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
 #define FERRY_OBSTACLE_NOT_MEASURED 10
 #define FERRY_OBSTACLE_BEYOND 11    /* an end reaches past its allocation or registration */
 #define FERRY_OBSTACLE_READ_ONLY 12 /* the destination is memory that the device may only read */
+
+/*
+ * "pageable memory" and the like; "?" for a number that is none of them.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the text is static.
+ * Errors:        none.
+ * Driver:        none.
+ */
+FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 
 /* What the caller waits for. */
 #define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
@@ -2174,8 +2212,8 @@ typedef struct ferry_explanation {
     uint64_t height;
     uint64_t depth;
     uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
-    uint64_t kernel_ns;      /* likewise for a kernel */
-    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel cannot take it, or why nothing was predicted */
+    uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
+    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
     uint32_t multiprocessors; /* the most that the route keeps busy; 0 for the driver's */
 } ferry_explanation;
 
@@ -2206,8 +2244,8 @@ FERRY_API int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy
 
 /*
  * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
- * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel", cut to `size` bytes with its ending zero. Returns the length of the
- * whole line without the zero.
+ * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
+ * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -2225,8 +2263,8 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned host
  * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
  * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
- * width 0 nothing is filled, and that is a success, once kind,
- * device, pattern_size, flags and reserved fields are right.
+ * width 0 nothing is filled, and that is a success, once kind, device, pattern_size, flags and reserved fields are
+ * right.
  *
  * The driver itself fills patterns of up to 4 bytes over rows at one distance. The rest needs a kernel of ferry's: a
  * pattern of 8 or 16 bytes that does not repeat every 4, and slices apart, unless their rows are tight or each has but
@@ -2267,8 +2305,8 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
  *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
  *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the
- *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or the
- *                driver keep kernels out, where the box leaves an allocation or registration, or where they do not
+ *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or
+ *                the driver keep kernels out, where the box leaves an allocation or registration, or where they do not
  *                reach the memory; _ROUTE for FERRY_COPY_BY_KERNEL that cannot be; the driver's own.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
  *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
@@ -2297,36 +2335,38 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 /* ---------------------------------------------------------------------------------------------------------------
  * Profiles
  *
- * Which route a copy takes is decided by predicted times, and these come from a profile of the device: what each kind of
- * copy was measured to do. One is built in. Another can be measured on this very machine and kept as text, for the next
- * start of the program. A profile changes which way bytes take and how fast, never which bytes arrive.
+ * Which route a copy takes is decided by predicted times, and these come from a profile of the device: what each kind
+ * of copy was measured to do. One is built in. Another can be measured on this very machine and kept as text, for the
+ * next start of the program. A profile changes which way bytes take and how fast, never which bytes arrive.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Measures `device`, and makes plans from what was found as long as the instance is open, or until the next calibration or
- * ferry_profile_load. Peers are not measured. Other work on the device or on its link falsifies the numbers: it is for
- * the set-up of a machine or the start of a program, and runs only when called.
+ * Measures `device`, and makes plans from what was found as long as the instance is open, or until the next calibration
+ * or ferry_profile_load. Peers are not measured. Other work on the device or on its link falsifies the numbers: it is
+ * for the set-up of a machine or the start of a program, and runs only when called.
  *
  * Thread-safety: safe; two at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.
- * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, with an array as large
- *                as half of that, 64 MiB of pinned and 8 MiB of other host memory, and a stream; all of it is given
- *                back. The profile is the instance's.
+ * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much for an
+ *                array, 64 MiB of pinned and 8 MiB of other host memory, and a stream; all of it is given back. The
+ *                profile is the instance's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and late errors
  *                of earlier work. The profile is then what it was.
  * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
- *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times cuMemcpy3DAsync,
- *                cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and what gives
- *                back. Kernels are loaded, where that has not been done.
+ *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times
+ *                cuMemcpy3DAsync, cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and
+ *                what gives back. Kernels are loaded, where that has not been done; with FERRY_KERNELS_NONE none are
+ *                measured.
  */
 FERRY_API int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
  * Writes the profile of `device`, the built-in one too, as text of a few kilobytes: ASCII, lines ended by '\n', with an
  * ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also where the text does not fit; a
- * NULL `buffer` of size 0 asks for nothing else. It can be loaded wherever a device of the same name, size and compute
- * capability runs on the same version of the driver: also for the equal devices of one machine. A device that has moved
- * to another link is not told apart: calibrate it again.
+ * NULL `buffer` of size 0 asks for nothing else. It can be loaded wherever a device of the same name, number of
+ * multiprocessors and compute capability runs on the same version of the driver: also for the equal devices of one
+ * machine. A device that has moved to another link is not told apart: calibrate it again. To come back to the built-in
+ * profile later, save it first.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -2339,16 +2379,16 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
                                      uint64_t *needed);
 
 /*
- * Makes plans for each device that the profile is of from this text, as ferry_calibrate does. `size` is that of the text in
- * bytes, with or without an ending zero.
+ * Reads a profile back: every device here that it holds for has its plans made from it from now on, as after
+ * ferry_calibrate. `size` is that of the text in bytes, with or without an ending zero.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     `text` is read before return.
  * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version,
  *                FERRY_FIELD_DEVICE or _DRIVER if it is of no device here or of another version of the driver, else
- *                FERRY_FIELD_LINE: the line with the number `value`, of `limit` lines, is not what was written or cannot
- *                be true. _INVALID_ARGUMENT, _OUT_OF_MEMORY. Profiles are then what they were.
+ *                FERRY_FIELD_LINE: the line with the number `value`, of `limit` lines, is not what was written or
+ *                cannot be true. _INVALID_ARGUMENT, _OUT_OF_MEMORY. Profiles are then what they were.
  * Driver:        none.
  */
 FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,

@@ -1,4 +1,5 @@
 // Version and statuses: they need no instance.
+#include "base/obstacle.h"
 #include "driver/result.h"
 
 using namespace ferry;
@@ -10,6 +11,8 @@ int32_t ferry_version(void) { return FERRY_VERSION_MAJOR * 10000 + FERRY_VERSION
 const char *ferry_status_name(int32_t status) { return status_name(status); }
 
 const char *ferry_status_text(int32_t status) { return status_text(status); }
+
+const char *ferry_obstacle_text(int32_t obstacle) { return text_of(static_cast<uint64_t>(obstacle)); }
 
 uint32_t ferry_status_traits(int32_t status) { return status_traits(status); }
 

@@ -3,6 +3,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "base/obstacle.h"
+
 namespace ferry {
 
 namespace {
@@ -41,16 +43,19 @@ std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, st
                       microseconds(told.kernel_ns));
     else if (told.driver_ns)
         std::snprintf(times, sizeof times, "; %.1f us", microseconds(told.driver_ns));
-    const int length =
-        told.route == FERRY_ROUTE_NONE
-            ? std::snprintf(buffer, size, "nothing to copy")
-            : std::snprintf(buffer, size,
-                            "%s route: %s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s",
-                            by_kernel ? "kernel" : "driver", told.driver_call, how,
-                            told.synchronises ? " and cuStreamSynchronize" : "",
-                            name_of(told.source_memory, told.source_device).text,
-                            name_of(told.destination_memory, told.destination_device).text, told.width, told.height,
-                            told.depth, is_known ? waits[told.blocks] : "", times);
+    const bool says_why = !by_kernel && told.kernel_obstacle != FERRY_OBSTACLE_NONE;
+    const char *const why = says_why ? text_of(static_cast<std::uint64_t>(told.kernel_obstacle)) : "";
+    const int length = told.route == FERRY_ROUTE_NONE
+                           ? std::snprintf(buffer, size, "nothing to copy")
+                           : std::snprintf(buffer, size,
+                                           "%s route: %s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64
+                                           " slices; %s%s%s%s",
+                                           by_kernel ? "kernel" : "driver", told.driver_call, how,
+                                           told.synchronises ? " and cuStreamSynchronize" : "",
+                                           name_of(told.source_memory, told.source_device).text,
+                                           name_of(told.destination_memory, told.destination_device).text, told.width,
+                                           told.height, told.depth, is_known ? waits[told.blocks] : "", times,
+                                           says_why ? "; no kernel: " : "", why);
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

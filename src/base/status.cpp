@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/obstacle.h"
+
 namespace ferry {
 
 failure refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::uint64_t limit,
@@ -130,7 +132,11 @@ std::uint64_t format_error(const ferry_error_info &error, const char *status_nam
     char numbers[96] = "";
     const char *words = error.value || error.limit ? relation(error.status, error.value, error.limit) : nullptr;
     if (words) std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64, error.value, words, error.limit);
-    const int length = std::snprintf(buffer, size, "%s%s (%s)", where, words ? numbers : status_text, status_name);
+    char which[32] = "";
+    if (error.index) std::snprintf(which, sizeof which, "copy %" PRIu64 ": ", error.index);
+    const bool has_obstacle = error.status == FERRY_ERROR_ROUTE && error.value;
+    const int length = std::snprintf(buffer, size, "%s%s%s%s%s (%s)", which, where, words ? numbers : status_text,
+                                     has_obstacle ? ": " : "", has_obstacle ? text_of(error.value) : "", status_name);
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

@@ -95,15 +95,6 @@ std::uint16_t cautious_blocks(const plan_facts &facts) noexcept {
 
 } // namespace
 
-const char *text_of(obstacle why) noexcept {
-    constexpr const char *texts[] = {
-#define FERRY_OBSTACLE(name, text) text,
-        FERRY_OBSTACLES(FERRY_OBSTACLE)
-#undef FERRY_OBSTACLE
-    };
-    return texts[static_cast<int>(why)];
-}
-
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept {
     if (form == copy_form::synchronous || destination == memory_kind::pageable) return blocking::until_done;
     if (is_host(source) && is_host(destination)) return blocking::until_done;

@@ -1,6 +1,7 @@
 // Which route a shape takes, and how. Pure: the same shape and facts give the same plan.
 #pragma once
 
+#include "base/obstacle.h"
 #include "copy/shape.h"
 #include "plan/profile.h"
 
@@ -13,32 +14,6 @@ enum class route_kind : std::uint8_t {
     driver = FERRY_ROUTE_DRIVER,
     kernel, // ferry's own kernels, on the caller's stream
 };
-
-// Why a route does not serve.
-#define FERRY_OBSTACLES(OBSTACLE)                                                                                      \
-    OBSTACLE(none, "none")                                                                                             \
-    OBSTACLE(not_asked, "not known")                                                                                   \
-    OBSTACLE(no_route, "no such route")                                                                                \
-    OBSTACLE(forbidden, "forbidden by the caller")                                                                     \
-    OBSTACLE(not_loaded, "kernels not loaded")                                                                         \
-    OBSTACLE(host_to_host, "host memory alone")                                                                        \
-    OBSTACLE(pageable, "pageable memory")                                                                              \
-    OBSTACLE(managed, "managed memory, which may be anywhere")                                                         \
-    OBSTACLE(array, "array")                                                                                           \
-    OBSTACLE(no_peer_access, "no access to the peer's memory")                                                         \
-    OBSTACLE(not_measured, "device without a profile")                                                                 \
-    OBSTACLE(beyond, "past the end of an allocation or registration")                                                  \
-    OBSTACLE(read_only, "memory that the device may only read")                                                        \
-    OBSTACLE(captured, "captured")                                                                                     \
-    OBSTACLE(default_stream, "default stream")                                                                         \
-    OBSTACLE(no_entry_point, "missing in the driver")
-
-enum class obstacle : std::uint8_t {
-#define FERRY_OBSTACLE(name, text) name,
-    FERRY_OBSTACLES(FERRY_OBSTACLE)
-#undef FERRY_OBSTACLE
-};
-const char *text_of(obstacle why) noexcept;
 
 // The route that the flags force cannot serve.
 constexpr failure refuse_route(obstacle why) noexcept {

@@ -1,0 +1,37 @@
+// Why a route does not serve: the numbers of FERRY_OBSTACLE_*, and a few more for batches.
+#pragma once
+
+#include <cstdint>
+
+namespace ferry {
+
+#define FERRY_OBSTACLES(OBSTACLE)                                                                                      \
+    OBSTACLE(none, "none")                                                                                             \
+    OBSTACLE(not_asked, "not known")                                                                                   \
+    OBSTACLE(no_route, "no such route")                                                                                \
+    OBSTACLE(forbidden, "forbidden by the caller")                                                                     \
+    OBSTACLE(not_loaded, "kernels not loaded")                                                                         \
+    OBSTACLE(host_to_host, "host memory alone")                                                                        \
+    OBSTACLE(pageable, "pageable memory")                                                                              \
+    OBSTACLE(managed, "managed memory, which may be anywhere")                                                         \
+    OBSTACLE(array, "array")                                                                                           \
+    OBSTACLE(no_peer_access, "no access to the peer's memory")                                                         \
+    OBSTACLE(not_measured, "device without a profile")                                                                 \
+    OBSTACLE(beyond, "past the end of an allocation or registration")                                                  \
+    OBSTACLE(read_only, "memory that the device may only read")                                                        \
+    OBSTACLE(captured, "captured")                                                                                     \
+    OBSTACLE(default_stream, "default stream")                                                                         \
+    OBSTACLE(no_entry_point, "missing in the driver")
+
+enum class obstacle : std::uint8_t {
+#define FERRY_OBSTACLE(name, text) name,
+    FERRY_OBSTACLES(FERRY_OBSTACLE)
+#undef FERRY_OBSTACLE
+};
+constexpr int obstacles = static_cast<int>(obstacle::no_entry_point) + 1;
+
+// "?" for what is none.
+const char *text_of(std::uint64_t why) noexcept;
+inline const char *text_of(obstacle why) noexcept { return text_of(static_cast<std::uint64_t>(why)); }
+
+} // namespace ferry
