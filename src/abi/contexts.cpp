@@ -1,5 +1,5 @@
 // The context calls.
-#include "abi/instance.h"
+#include "call/instance.h"
 #include "driver/result.h"
 
 using namespace ferry;

@@ -1,8 +1,8 @@
 // Pinned host memory and registrations.
 #include <cstddef>
 
-#include "abi/instance.h"
 #include "base/sized.h"
+#include "call/instance.h"
 #include "driver/result.h"
 
 using namespace ferry;

@@ -1,6 +1,6 @@
 // Sharing between processes.
-#include "abi/instance.h"
 #include "base/sized.h"
+#include "call/instance.h"
 
 using namespace ferry;
 

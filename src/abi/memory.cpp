@@ -1,6 +1,6 @@
 // The memory calls: each enters a context, calls the driver and leaves.
-#include "abi/instance.h"
 #include "base/sized.h"
+#include "call/instance.h"
 #include "driver/result.h"
 #include "memory/address.h"
 #include "memory/arrays.h"

@@ -1,6 +1,6 @@
 // The peer calls.
-#include "abi/instance.h"
 #include "base/sized.h"
+#include "call/instance.h"
 
 using namespace ferry;
 

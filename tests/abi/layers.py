@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 # Top to bottom: a folder may include those above it, and itself.
-ORDER = ["base", "kernels", "driver", "device", "memory", "copy", "plan", "route", "abi"]
+ORDER = ["base", "kernels", "driver", "device", "memory", "copy", "plan", "route", "call", "abi"]
 ALLOWED = {folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)}
 # The kernels are also compiled for GPUs.
 ALLOWED["kernels"] = {"kernels"}
-# The software driver stands beside them: it is reached through the table, and only abi knows it by name, to open it.
+# The software driver stands beside them: it is reached through the table, and only call knows it by name, to open it.
 ALLOWED["softdriver"] = {"base", "kernels", "driver", "softdriver"}
-ALLOWED["abi"].add("softdriver")
+ALLOWED["call"].add("softdriver")
 
 PURE = {"copy", "plan"}
 DRIVER_CALL = re.compile(r"\bcu[A-Z]\w*\s*\(")

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "abi/batch_job.h"
-#include "abi/copy_steps.h"
-#include "abi/instance.h"
+#include "call/batch_job.h"
+#include "call/copy_steps.h"
+#include "call/instance.h"
 #include "route/box_launcher.h"
 
 namespace ferry {

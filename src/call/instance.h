@@ -1,9 +1,9 @@
 // What an opened library holds.
 #pragma once
 
-#include "abi/batch_job.h"
 #include "base/fork_mark.h"
 #include "base/host.h"
+#include "call/batch_job.h"
 #include "copy/shape.h"
 #include "device/contexts.h"
 #include "device/kernels.h"

@@ -1,6 +1,6 @@
 // Stream-ordered memory and its pools: each call chooses a context, where it needs one, and calls the driver.
-#include "abi/instance.h"
 #include "base/sized.h"
+#include "call/instance.h"
 #include "device/capture_mode.h"
 #include "driver/result.h"
 #include "memory/address.h"

@@ -3,8 +3,8 @@
 #include <bit>
 #include <iterator>
 
-#include "abi/batch_job.h"
-#include "abi/instance.h"
+#include "call/batch_job.h"
+#include "call/instance.h"
 
 namespace ferry {
 

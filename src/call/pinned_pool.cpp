@@ -1,8 +1,8 @@
 // The pinned pools: each call checks its arguments and hands them on.
 #include <new>
 
-#include "abi/instance.h"
 #include "base/sized.h"
+#include "call/instance.h"
 #include "memory/pinned_pool.h"
 
 using namespace ferry;

@@ -1,7 +1,7 @@
 // Steps of a copy that those in batches take too; none of them is on a plain copy's way.
 #pragma once
 
-#include "abi/instance.h"
+#include "call/instance.h"
 #include "plan/plan.h"
 #include "route/driver_route.h"
 #include "route/kernel_copy.h"

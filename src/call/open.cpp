@@ -3,8 +3,8 @@
 #include <iterator>
 #include <new>
 
-#include "abi/instance.h"
 #include "base/sized.h"
+#include "call/instance.h"
 #include "driver/result.h"
 #if FERRY_HAS_SOFTWARE_DRIVER
 #include "softdriver/softdriver.h"

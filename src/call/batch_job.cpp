@@ -1,4 +1,4 @@
-#include "abi/batch_job.h"
+#include "call/batch_job.h"
 
 #include <new>
 

@@ -1,7 +1,7 @@
 // The profiles of devices: measured, saved and loaded.
 #include <algorithm>
 
-#include "abi/instance.h"
+#include "call/instance.h"
 #include "route/calibrate.h"
 
 namespace ferry {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "abi/copy_steps.h"
 #include "base/explanation.h"
 #include "base/sized.h"
+#include "call/copy_steps.h"
 #include "copy/shape.h"
 #include "device/capture_mode.h"
 #include "route/parts.h"

@@ -1,4 +1,4 @@
-#include "abi/copy_steps.h"
+#include "call/copy_steps.h"
 
 #include "device/capture_mode.h"
 #include "route/parts.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <new>
 
-#include "abi/batch_job.h"
-#include "abi/instance.h"
+#include "call/batch_job.h"
+#include "call/instance.h"
 #include "device/capture_mode.h"
 #include "route/driver_route.h"
 #include "route/kernel_route.h"

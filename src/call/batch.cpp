@@ -1,6 +1,6 @@
 // Many copies in one call: check all, plan by groups, enqueue.
-#include "abi/batch_job.h"
-#include "abi/instance.h"
+#include "call/batch_job.h"
+#include "call/instance.h"
 #include "device/capture_mode.h"
 #include "route/driver_route.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "abi/instance.h"
+#include "call/instance.h"
 #include "driver/result.h"
 #include "plan/fill_plan.h"
 #include "route/driver_fill.h"

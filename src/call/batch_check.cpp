@@ -1,9 +1,9 @@
 // The first part of a batch: every copy of it is checked, by itself and against the memory, and becomes a piece or a box.
 #include <algorithm>
 
-#include "abi/batch_job.h"
-#include "abi/copy_steps.h"
 #include "base/checked.h"
+#include "call/batch_job.h"
+#include "call/copy_steps.h"
 
 namespace ferry {
 
