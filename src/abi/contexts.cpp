@@ -1,20 +1,8 @@
 // The context calls.
-#include "call/instance.h"
+#include "call/contexts.h"
 #include "driver/result.h"
 
 using namespace ferry;
-
-namespace {
-
-// A context that was named, else the one ferry uses for the device.
-failure named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CUcontext &context) noexcept {
-    context = named;
-    if (named) return {};
-    if (failure failed = check_device(instance, device)) return failed;
-    return instance.contexts.get(device, context);
-}
-
-} // namespace
 
 extern "C" {
 
@@ -35,25 +23,12 @@ int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t 
     if (context) *context = nullptr;
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
     if (failure failed = check_device(*instance, device)) return failed.status;
-    if (CUresult result = instance->cu.cuCtxCreate(context, flags, instance->devices[device].handle))
-        return to_status(result);
-    CUcontext popped = nullptr; // cuCtxCreate has pushed it
-    const CUresult result = instance->cu.cuCtxPopCurrent(&popped);
-    if (result == CUDA_SUCCESS) return FERRY_SUCCESS;
-    instance->cu.cuCtxDestroy(*context);
-    *context = nullptr;
-    return to_status(result);
+    return create_context(instance->cu, instance->devices[device].handle, flags, *context).status;
 }
 
 int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    const CUresult result = instance->cu.cuCtxDestroy(context);
-    if (result != CUDA_SUCCESS) return to_status(result);
-    instance->contexts.forget(context);
-    instance->kernels.forget(context);
-    instance->sharing.forget_context(context);
-    instance->surfaces.forget(context);
-    return FERRY_SUCCESS;
+    return destroy_context(*instance, context).status;
 }
 
 int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {

@@ -2,8 +2,7 @@
 #include <cstddef>
 
 #include "base/sized.h"
-#include "call/instance.h"
-#include "driver/result.h"
+#include "call/memory.h"
 
 using namespace ferry;
 
@@ -11,17 +10,18 @@ namespace {
 
 std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
 
-failure allocate(ferry_instance &instance, const host_request &request, ferry_host_block &told) noexcept {
-    context_scope scope(instance.cu);
-    if (failure failed = enter_any(instance, nullptr, scope)) return failed;
-    host_block block;
-    if (failure failed = instance.pinned.allocate(request, block)) return failed;
-    told.memory = block.origin == FERRY_HOST_FROM_SYSTEM ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_PINNED;
-    told.address = reinterpret_cast<void *>(block.address);
-    told.size = block.size;
-    told.origin = block.origin;
-    told.numa_node = node_of_page(told.address);
-    return {};
+// Options may be null.
+failure read_options(const ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
+                     host_request &request) noexcept {
+    ferry_host_options wanted = {};
+    if (options)
+        if (failure failed = read_sized(options, wanted)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    if (wanted.flags & ~(common_host_flags | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE))
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, wanted.flags);
+    if (wanted.threads > most_touching_threads)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, most_touching_threads, wanted.threads);
+    request = {size, wanted.least_size, wanted.flags, wanted.threads};
+    return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
 
 failure allocate_as_told(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
@@ -31,9 +31,9 @@ failure allocate_as_told(ferry_instance &instance, std::uint64_t size, const fer
         return abi_mismatch(block->struct_size, sizeof *block);
     if (!size) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE};
     host_request request;
-    if (failure failed = read_host_options(options, size, instance.pinned, request)) return failed;
+    if (failure failed = read_options(instance, size, options, request)) return failed;
     ferry_host_block told = {};
-    if (failure failed = allocate(instance, request, told)) return failed;
+    if (failure failed = allocate_host(instance, request, told)) return failed;
     return write_sized(told, block);
 }
 
@@ -44,10 +44,9 @@ extern "C" {
 int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address) {
     if (address) *address = nullptr;
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (flags & ~(FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED))
-        return FERRY_ERROR_FLAGS;
+    if (flags & ~common_host_flags) return FERRY_ERROR_FLAGS;
     ferry_host_block told = {};
-    if (failure failed = allocate(*instance, {.size = size, .flags = flags}, told)) return failed.status;
+    if (failure failed = allocate_host(*instance, {.size = size, .flags = flags}, told)) return failed.status;
     *address = told.address;
     return FERRY_SUCCESS;
 }

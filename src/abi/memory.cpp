@@ -1,8 +1,7 @@
 // The memory calls: each enters a context, calls the driver and leaves.
+#include "call/memory.h"
 #include "base/sized.h"
-#include "call/instance.h"
 #include "driver/result.h"
-#include "memory/address.h"
 #include "memory/arrays.h"
 
 using namespace ferry;
@@ -41,17 +40,7 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
 int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
-    address_facts facts;
-    if (failure failed = look_up_address(instance->cu, address, ask::everything, facts)) return failed.status;
-    if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed && !facts.pool)
-        return FERRY_ERROR_ADDRESS;
-    if (instance->sharing.is_imported(address)) return FERRY_ERROR_IMPORTED;
-    context_scope scope(instance->cu);
-    const bool is_on_device = facts.kind == memory_kind::device;
-    if (failure failed =
-            is_on_device ? enter_device(*instance, facts.device, scope) : enter_any(*instance, nullptr, scope))
-        return failed.status;
-    return to_status(instance->cu.cuMemFree(address));
+    return free_device_memory(*instance, address).status;
 }
 
 int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
@@ -143,23 +132,8 @@ int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_
 
 int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    address_facts facts;
-    const auto look_up = [&]() noexcept {
-        return look_up_whole_range(instance->cu, instance->pinned.ranges(), address, facts);
-    };
-    if (failure failed = look_up()) return failed.status;
-    if (facts.kind == memory_kind::pinned && (facts.pool || !facts.device_address)) {
-        context_scope scope(instance->cu); // none may have been current
-        if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-        if (failure failed = look_up()) return failed.status;
-    }
     ferry_address_info found = {};
-    found.memory = public_kind(kind_to_context(facts));
-    found.device = facts.device;
-    found.range_start = facts.range_start;
-    found.range_size = facts.range_size;
-    found.device_address = facts.device_address;
-    found.pool = facts.pool;
+    if (failure failed = describe_address(*instance, address, found)) return failed.status;
     return write_sized(found, info).status;
 }
 

@@ -1,4 +1,8 @@
 // The builders of places and descriptors.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
 #include "ferry/ferry.h"
 
 namespace {
@@ -61,6 +65,20 @@ void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, cons
     copy->width = width;
     copy->height = height;
     copy->depth = depth;
+}
+
+void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width, uint64_t height,
+                          uint64_t depth, const void *pattern, uint32_t pattern_size) {
+    if (!fill) return;
+    const ferry_place nowhere = {};
+    const ferry_place to = destination ? *destination : nowhere; // may lie in *fill
+    *fill = {};
+    fill->destination = to;
+    fill->width = width;
+    fill->height = height;
+    fill->depth = depth;
+    fill->pattern_size = pattern_size;
+    if (pattern) std::memcpy(fill->pattern, pattern, std::min<std::size_t>(pattern_size, sizeof fill->pattern));
 }
 
 } // extern "C"

@@ -69,14 +69,7 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
     static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
-    const int32_t status = call_optional(instance->cu.cuEventCreate, event, flags);
-    if (status || !(flags & FERRY_EVENT_INTERPROCESS)) return status;
-    failure failed = instance->sharing.note_event(*event, device);
-    if (failed) {
-        call_optional(instance->cu.cuEventDestroy, *event);
-        *event = nullptr;
-    }
-    return failed.status;
+    return instance->sharing.create_event(device, flags, *event).status;
 }
 
 int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event) {

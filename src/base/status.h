@@ -28,6 +28,11 @@ inline failure on_side(failure failed, std::int32_t side) noexcept {
 [[gnu::cold, gnu::noinline]] failure refuse(std::int32_t status, std::int32_t side, std::int32_t field,
                                             std::uint64_t limit = 0, std::uint64_t value = 0) noexcept;
 
+inline failure refuse_option(std::int32_t status, std::int32_t field, std::uint64_t limit = 0,
+                             std::uint64_t value = 0) noexcept {
+    return refuse(status, FERRY_SIDE_OPTIONS, field, limit, value);
+}
+
 // Fills the caller's report, as far as it asked for one, and returns the status. `index` is of the one that failed, where
 // there are many.
 std::int32_t report(ferry_error_info *error, const failure &what, std::uint64_t index = 0) noexcept;

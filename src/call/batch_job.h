@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/chain.h"
+#include "call/batch.h"
 #include "copy/batch.h"
 #include "device/contexts.h"
 #include "memory/known_arrays.h"
@@ -13,19 +14,9 @@
 #include "route/batch_calls.h"
 #include "route/kernel_copy.h"
 
-struct ferry_instance;
-
 namespace ferry {
 
 inline constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
-
-// Descriptors, or arrays of addresses and sizes; which of them is not null.
-struct batch_input {
-    const ferry_copy_desc *copies = nullptr;
-    const std::uint64_t *destinations = nullptr, *sources = nullptr, *sizes = nullptr;
-    std::uint64_t count = 0;
-    std::uint32_t flags = 0; // FERRY_BATCH_*
-};
 
 // How a box goes.
 enum class box_way : std::uint8_t {
@@ -125,9 +116,6 @@ private:
     batch_jobs &from_;
     batch_job *const job_;
 };
-
-// What the caller handed in, before anything is looked at.
-failure check_input(const ferry_instance *instance, const batch_input &input, std::uint32_t known_flags) noexcept;
 
 // Finds the context for `stream` and makes it current, as for the first copy that has a device.
 failure enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_job &job,

@@ -1,8 +1,5 @@
-// The fills: lay out, resolve, check, choose the context, plan, run.
-#include <algorithm>
-#include <cstring>
+#include "call/fill.h"
 
-#include "call/instance.h"
 #include "driver/result.h"
 #include "plan/fill_plan.h"
 #include "route/driver_fill.h"
@@ -12,6 +9,7 @@
 #include "route/parts.h"
 
 namespace ferry {
+
 namespace {
 
 struct prepared_fill {
@@ -56,7 +54,9 @@ failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUconte
     return result;
 }
 
-failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+} // namespace
+
+failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
     prepared_fill prepared;
     auto &[shape, plan, view] = prepared;
     if (failure failed = lay_out_fill(desc, instance.limits, shape)) return failed;
@@ -86,40 +86,4 @@ failure fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form fo
     return wait_for_legacy_stream(instance.cu);
 }
 
-int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, copy_form form, CUstream stream,
-                        ferry_error_info *error) noexcept {
-    if (!instance || !desc) return report(error, null_argument);
-    return report(error, fill(*instance, *desc, form, stream));
-}
-
-} // namespace
 } // namespace ferry
-
-using namespace ferry;
-
-extern "C" {
-
-void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width, uint64_t height,
-                          uint64_t depth, const void *pattern, uint32_t pattern_size) {
-    if (!fill) return;
-    const ferry_place nowhere = {};
-    const ferry_place to = destination ? *destination : nowhere; // may lie in *fill
-    *fill = {};
-    fill->destination = to;
-    fill->width = width;
-    fill->height = height;
-    fill->depth = depth;
-    fill->pattern_size = pattern_size;
-    if (pattern) std::memcpy(fill->pattern, pattern, std::min<std::size_t>(pattern_size, sizeof fill->pattern));
-}
-
-int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
-    return fill_and_report(instance, fill, copy_form::synchronous, nullptr, error);
-}
-
-int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, CUstream_st *stream,
-                         ferry_error_info *error) {
-    return fill_and_report(instance, fill, copy_form::asynchronous, stream, error);
-}
-
-} // extern "C"

@@ -1,55 +1,19 @@
-// ferry_open and ferry_close: which driver serves, what it has, and the end of it all.
+#include "call/open.h"
+
 #include <algorithm>
 #include <iterator>
 #include <new>
 
-#include "base/sized.h"
-#include "call/instance.h"
 #include "driver/result.h"
 #if FERRY_HAS_SOFTWARE_DRIVER
 #include "softdriver/softdriver.h"
 #endif
 
 namespace ferry {
+
 namespace {
 
 constexpr int oldest_driver = 12000;
-
-failure bad_option(std::int32_t status, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0) noexcept {
-    return {status, FERRY_SIDE_OPTIONS, field, limit, value};
-}
-
-failure read_options(const ferry_options *theirs, ferry_options &options) noexcept {
-    options = {};
-    if (!theirs) return {};
-    if (failure failed = read_sized(theirs, options)) {
-        failed.side = FERRY_SIDE_OPTIONS;
-        return failed;
-    }
-    if (options.reserved) return bad_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
-    struct {
-        std::int64_t value, limit;
-        std::int32_t field;
-    } const ranges[] = {
-        {options.driver, FERRY_DRIVER_SOFTWARE, FERRY_FIELD_DRIVER},
-        {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
-        {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE},
-        {options.software_queues, 128, FERRY_FIELD_SOFTWARE},
-        {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
-    };
-    for (const auto &range : ranges)
-        if (range.value < 0 || range.value > range.limit)
-            return bad_option(FERRY_ERROR_INVALID_ARGUMENT, range.field, static_cast<std::uint64_t>(range.limit),
-                              static_cast<std::uint64_t>(range.value));
-    if (!are_known_copy_flags(options.copy_flags))
-        return bad_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.copy_flags);
-    constexpr std::uint64_t chunk_unit = 4096;
-    if (options.register_chunk % chunk_unit)
-        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit, options.register_chunk);
-    if (!options.allocate != !options.deallocate)
-        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
-    return {};
-}
 
 failure check_version(ferry_instance &instance) noexcept {
     int version = 0;
@@ -112,7 +76,7 @@ failure start_software([[maybe_unused]] ferry_instance &instance,
     const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory};
     switch (softdriver::open(config)) {
     case softdriver::open_result::refused_config:
-        return bad_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
+        return refuse_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
     case softdriver::open_result::out_of_memory:
         return {.status = FERRY_ERROR_OUT_OF_MEMORY};
     case softdriver::open_result::opened:
@@ -121,7 +85,7 @@ failure start_software([[maybe_unused]] ferry_instance &instance,
     instance.holds_software_driver = true;
     return start(instance, {[](void *, const char *name, int version) { return softdriver::get_proc(name, version); }});
 #else
-    return bad_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_DRIVER);
+    return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_DRIVER);
 #endif
 }
 
@@ -148,7 +112,7 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
                        report.driver == FERRY_DRIVER_SOFTWARE ? "software driver" : "NVIDIA driver",
                        report.driver_version / 1000, report.driver_version % 1000 / 10, report.device_count);
     for (std::uint32_t i = 0; i < report.missing_count; ++i)
-        instance.log.write(FERRY_LOG_INFO, "the driver has no %s", ferry_missing_entry_point(&instance, i));
+        instance.log.write(FERRY_LOG_INFO, "the driver has no %s", missing_entry_point(instance, i));
 }
 
 // Without them the instance works as well, on the driver's own calls.
@@ -168,9 +132,9 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
     }
 }
 
-failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
-    ferry_options options;
-    if (failure failed = read_options(theirs, options)) return failed;
+} // namespace
+
+failure open_instance(const ferry_options &options, ferry_instance *&instance) noexcept {
     const allocator memory =
         options.allocate ? allocator(options.allocate, options.deallocate, options.allocate_user) : allocator();
     void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
@@ -181,7 +145,7 @@ failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
     instance->full_checks = options.checks == FERRY_CHECKS_FULL;
     instance->report.checks = options.checks;
     if (failure failed = start_chosen(*instance, options)) {
-        ferry_close(instance);
+        close_instance(*instance);
         instance = nullptr;
         return failed;
     }
@@ -193,55 +157,22 @@ failure open(const ferry_options *theirs, ferry_instance *&instance) noexcept {
     return {};
 }
 
-} // namespace
-} // namespace ferry
-
-using namespace ferry;
-
-extern "C" {
-
-int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error) {
-    if (!instance) return report(error, null_argument);
-    *instance = nullptr;
-    return report(error, open(options, *instance));
-}
-
-void ferry_close(ferry_instance *instance) {
-    if (!instance) return;
-    const allocator memory = instance->allocator;
+void close_instance(ferry_instance &instance) noexcept {
+    const allocator memory = instance.allocator;
     // Without devices no driver was found, and none is asked.
-    if (instance->limits.device_count && !instance->fork_mark.is_in_child()) instance->tables.close();
-    [[maybe_unused]] const bool holds_software_driver = instance->holds_software_driver;
-    instance->~ferry_instance();
-    memory.deallocate(instance, sizeof(ferry_instance));
+    if (instance.limits.device_count && !instance.fork_mark.is_in_child()) instance.tables.close();
+    [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;
+    instance.~ferry_instance();
+    memory.deallocate(&instance, sizeof(ferry_instance));
 #if FERRY_HAS_SOFTWARE_DRIVER
     if (holds_software_driver) softdriver::close();
 #endif
 }
 
-int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report) {
-    if (!instance || !report) return FERRY_ERROR_INVALID_ARGUMENT;
-    ferry_report found = instance->report;
-    found.failed_peers = instance->peers.failed_count();
-    return write_sized(found, report).status;
-}
-
-const char *ferry_missing_entry_point(const ferry_instance *instance, uint32_t index) {
-    if (!instance) return nullptr;
+const char *missing_entry_point(const ferry_instance &instance, std::uint32_t index) noexcept {
     for (int i = 0; i < driver_symbol_count; ++i)
-        if (!instance->found[i] && index-- == 0) return driver_symbols[i].name;
+        if (!instance.found[i] && index-- == 0) return driver_symbols[i].name;
     return nullptr;
 }
 
-void *ferry_get_proc(const ferry_instance *instance, const char *name, int32_t version) {
-    if (!instance || !name) return nullptr;
-    return instance->entry_points.get_proc(instance->entry_points.user, name, version);
-}
-
-int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info) {
-    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_device(*instance, device)) return failed.status;
-    return write_sized(instance->devices[device].info, info).status;
-}
-
-} // extern "C"
+} // namespace ferry

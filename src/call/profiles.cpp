@@ -1,13 +1,20 @@
-// The profiles of devices: measured, saved and loaded.
+#include "call/profiles.h"
+
 #include <algorithm>
 
-#include "call/instance.h"
 #include "route/calibrate.h"
 
 namespace ferry {
+
 namespace {
 
-failure measure(ferry_instance &instance, std::int32_t device) noexcept {
+profile_owner owner_of(const ferry_instance &instance, std::int32_t device) noexcept {
+    return {instance.devices[device].info, instance.report.driver_version};
+}
+
+} // namespace
+
+failure measure_profile(ferry_instance &instance, std::int32_t device) noexcept {
     context_scope scope(instance.cu);
     if (failure failed = enter_device(instance, device, scope)) return failed;
     device_profile profile = *instance.profiles.of(device);
@@ -21,12 +28,7 @@ failure measure(ferry_instance &instance, std::int32_t device) noexcept {
     return {};
 }
 
-profile_owner owner_of(const ferry_instance &instance, std::int32_t device) noexcept {
-    return {instance.devices[device].info, instance.report.driver_version};
-}
-
-// Of equal devices each takes it. If none does, what is told is what keeps it from the one that comes nearest.
-failure load(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
+failure load_profile(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
     if (size && text[size - 1] == '\0') --size;
     const device_profile *kept = nullptr;
     profile_problem nearest = {profile_fault::other_device};
@@ -52,35 +54,12 @@ failure load(ferry_instance &instance, const char *text, std::uint64_t size) noe
     return failed;
 }
 
-failure save(const ferry_instance &instance, std::int32_t device, char *buffer, std::uint64_t size,
-             std::uint64_t *needed) noexcept {
+failure save_profile(const ferry_instance &instance, std::int32_t device, char *buffer, std::uint64_t size,
+                     std::uint64_t *needed) noexcept {
     if (failure failed = check_device(instance, device)) return failed;
     const std::uint64_t length = write_profile(*instance.profiles.of(device), owner_of(instance, device), buffer, size);
     if (needed) *needed = length + 1;
     return length < size || !buffer ? failure{} : null_argument;
 }
 
-} // namespace
 } // namespace ferry
-
-using namespace ferry;
-
-extern "C" {
-
-int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error) {
-    if (!instance) return report(error, null_argument);
-    return report(error, measure(*instance, device));
-}
-
-int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
-                           uint64_t *needed) {
-    if (!instance || (!buffer && size)) return FERRY_ERROR_INVALID_ARGUMENT;
-    return save(*instance, device, buffer, size, needed).status;
-}
-
-int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size, ferry_error_info *error) {
-    if (!instance || !text) return report(error, null_argument);
-    return report(error, load(*instance, text, size));
-}
-
-} // extern "C"

@@ -89,6 +89,16 @@ failure context_scope::push(CUcontext wanted) noexcept {
     return {};
 }
 
+failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept {
+    if (CUresult result = cu.cuCtxCreate(&context, flags, device)) return to_failure(result);
+    CUcontext popped = nullptr; // cuCtxCreate has pushed it
+    const CUresult result = cu.cuCtxPopCurrent(&popped);
+    if (result == CUDA_SUCCESS) return {};
+    cu.cuCtxDestroy(context);
+    context = nullptr;
+    return to_failure(result);
+}
+
 failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
                           context_choice &choice) noexcept {
     if (failure failed = choose_context(cu, contexts, stream, device, -1, choice)) return failed;

@@ -81,6 +81,9 @@ private:
     bool pushed_ = false;
 };
 
+// A new context, which is not current.
+failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
+
 // NULL, the legacy and the per-thread stream belong to whatever context is current.
 inline bool belongs_to_current_context(CUstream stream) noexcept {
     return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;

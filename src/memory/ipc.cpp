@@ -571,6 +571,17 @@ failure sharing::note_event(CUevent event, int device) noexcept {
     return events_.append({event, context, device, {}}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
 
+failure sharing::create_event(int device, std::uint32_t flags, CUevent &event) noexcept {
+    if (const std::int32_t status = call_optional(cu_.cuEventCreate, &event, flags)) return {.status = status};
+    if (!(flags & FERRY_EVENT_INTERPROCESS)) return {};
+    const failure failed = note_event(event, device);
+    if (failed) {
+        call_optional(cu_.cuEventDestroy, event);
+        event = nullptr;
+    }
+    return failed;
+}
+
 failure sharing::destroy_event(CUevent event) noexcept {
     if (failure failed = check_process(cu_)) return failed;
     const lock_guard lock(event_mutex_);

@@ -39,8 +39,8 @@ public:
     // Whether it is another process's pool, and where that lies.
     bool is_imported(CUmemoryPool pool, pool_location &where) noexcept;
 
-    // An event for other processes: what its device is can be learnt at its making alone.
-    failure note_event(CUevent event, int device) noexcept;
+    // In the context of `device`, which is current. Of one for other processes the device is known from its making alone.
+    failure create_event(int device, std::uint32_t flags, CUevent &event) noexcept;
     // Of any event, shared or not.
     failure destroy_event(CUevent event) noexcept;
     // Of this process's pools; the current context and the capture mode are as memory_pools wants them.
@@ -98,6 +98,7 @@ private:
     void begin_handle(std::int32_t kind, int device, handle_contents &contents) const noexcept;
     failure enter(int device, context_scope &scope, CUcontext &context) noexcept;
 
+    failure note_event(CUevent event, int device) noexcept;
     failure locate_shareable(CUmemoryPool pool, pool_location &where) noexcept;
     failure export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept;
     failure import_own(const handle_contents &contents, std::uint64_t &address) noexcept;

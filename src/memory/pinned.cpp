@@ -3,15 +3,11 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "base/sized.h"
 #include "device/capture_mode.h"
 
 namespace ferry {
 
 namespace {
-
-constexpr std::uint32_t known_flags = FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE |
-                                      FERRY_HOST_NOT_MAPPED | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE;
 
 bool is_hopeless(std::int32_t status) noexcept { return (status_traits(status) & FERRY_STATUS_CONTEXT_DEAD) != 0; }
 
@@ -29,23 +25,7 @@ unsigned allocation_flags(std::uint32_t flags) noexcept {
 void *pointer(std::uint64_t address) noexcept { return reinterpret_cast<void *>(address); }
 std::uint64_t address_of(const void *pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
 
-failure bad_option(std::int32_t status, std::int32_t field, std::uint64_t limit, std::uint64_t value) noexcept {
-    return refuse(status, FERRY_SIDE_OPTIONS, field, limit, value);
-}
-
 } // namespace
-
-failure read_host_options(const ferry_host_options *options, std::uint64_t size, const pinned_memory &memory,
-                          host_request &request) noexcept {
-    ferry_host_options wanted = {};
-    if (options)
-        if (failure failed = read_sized(options, wanted)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (wanted.flags & ~known_flags) return bad_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, wanted.flags);
-    if (wanted.threads > most_touching_threads)
-        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, most_touching_threads, wanted.threads);
-    request = {size, wanted.least_size, wanted.flags, wanted.threads};
-    return memory.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
-}
 
 void pinned_memory::set_up(const device_facts *devices, int device_count, std::uint64_t register_chunk) noexcept {
     constexpr std::uint64_t default_chunk = std::uint64_t{256} << 30; // recent drivers refuse 512 GiB
@@ -65,18 +45,18 @@ failure pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::in
         return {};
     case FERRY_NUMA_DEVICE:
         if (device < 0 || device >= device_count_)
-            return bad_option(FERRY_ERROR_DEVICE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device_count_),
-                              static_cast<std::uint64_t>(device));
+            return refuse_option(FERRY_ERROR_DEVICE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(device_count_),
+                                 static_cast<std::uint64_t>(device));
         node = devices_[device].info.numa_node;
         return {};
     case FERRY_NUMA_NODE:
         node = numa_node;
         if (is_node(numa_node)) return {};
-        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA_NODE, 0,
-                          static_cast<std::uint64_t>(numa_node));
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA_NODE, 0,
+                             static_cast<std::uint64_t>(numa_node));
     default:
-        return bad_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA, FERRY_NUMA_NODE,
-                          static_cast<std::uint64_t>(numa));
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_NUMA, FERRY_NUMA_NODE,
+                             static_cast<std::uint64_t>(numa));
     }
 }
 

@@ -11,6 +11,10 @@ namespace ferry {
 
 inline constexpr std::uint32_t most_touching_threads = 64; // as ferry.h says
 
+// What every way of allocating takes.
+inline constexpr std::uint32_t common_host_flags =
+    FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED;
+
 struct host_request {
     std::uint64_t size = 0;       // bytes, at least 1
     std::uint64_t least_size = 0; // of FERRY_HOST_ALLOW_SMALLER
@@ -56,9 +60,5 @@ private:
     std::uint64_t register_chunk_ = 0;
     bool registers_in_place_ = false;
 };
-
-// The options of ferry_host_alloc_with_options, which may be null, as a request for `size` bytes.
-failure read_host_options(const ferry_host_options *options, std::uint64_t size, const pinned_memory &memory,
-                          host_request &request) noexcept;
 
 } // namespace ferry

@@ -71,6 +71,17 @@ std::int32_t peer_access::attribute(CUdevice_P2PAttribute which, int device, int
     return status == FERRY_SUCCESS ? value : unknown;
 }
 
+void peer_access::describe(int device, int peer, ferry_peer_info &found) const noexcept {
+    found.device = device;
+    found.peer = peer;
+    found.driver_can_access = reported(device, peer);
+    found.probe = probe_result(device, peer);
+    found.can_access = found.driver_can_access && found.probe != FERRY_PROBE_FAILED;
+    found.performance_rank = attribute(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, device, peer, -1);
+    found.native_atomics = attribute(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device, peer, 0);
+    found.array_access = attribute(CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer, 0);
+}
+
 failure peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {
     if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (failure failed = contexts_.get(device, near)) return failed;

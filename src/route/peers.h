@@ -19,11 +19,10 @@ public:
     failure ask(int device, int peer) const noexcept;
     // Errors of the driver count as no.
     bool reported(int device, int peer) const noexcept;
-    // A P2P attribute of the pair; `unknown` where the driver does not tell.
-    std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
     std::int32_t probe_result(int device, int peer) const noexcept { // FERRY_PROBE_*
         return found_[device][peer].load(std::memory_order_acquire);
     }
+    void describe(int device, int peer, ferry_peer_info &found) const noexcept;
     std::uint32_t failed_count() const noexcept { return failed_count_.load(std::memory_order_relaxed); }
 
     // Success if the pair has access and data comes through; probes it unless that was done before.
@@ -33,6 +32,8 @@ public:
     failure disable(int device, int peer) noexcept;
 
 private:
+    // A P2P attribute of the pair; `unknown` where the driver does not tell.
+    std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
     failure enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
     // Between the contexts, of which `near` is current; mutex_ is held.
     failure probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,

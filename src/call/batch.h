@@ -1,0 +1,20 @@
+// Many copies in one call.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace ferry {
+
+// Descriptors, or arrays of addresses and sizes; which of them is not null.
+struct batch_input {
+    const ferry_copy_desc *copies = nullptr;
+    const std::uint64_t *destinations = nullptr, *sources = nullptr, *sizes = nullptr;
+    std::uint64_t count = 0;
+    std::uint32_t flags = 0; // FERRY_BATCH_*
+};
+
+// `bad_index` is where it has failed, of those of the input.
+failure run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
+                  std::uint64_t &bad_index) noexcept;
+
+} // namespace ferry
