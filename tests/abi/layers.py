@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The layers of src: which folder may include which, and what none of them may call. layers.py [SRC]"""
+"""The layers of src: which folder may include which, and what they may not do. layers.py [SRC]"""
 import re
 import sys
 from pathlib import Path
@@ -12,6 +12,10 @@ ALLOWED["kernels"] = {"kernels"}
 # The software driver stands beside them: it is reached through the table, and only call knows it by name, to open it.
 ALLOWED["softdriver"] = {"base", "kernels", "driver", "softdriver"}
 ALLOWED["call"].add("softdriver")
+
+# Only abi meets structs of a caller's size, and exports.
+SIZED = "base/sized.h"
+EXPORT = re.compile(r'\bextern\s*""')
 
 PURE = {"copy", "plan"}
 DRIVER_CALL = re.compile(r"\bcu[A-Z]\w*\s*\(")
@@ -39,9 +43,13 @@ def problems_of(file, folder):
         target = include.group(1).split("/")[0] if "/" in include.group(1) else folder
         if target not in ALLOWED[folder] | {"ferry"}:
             yield number, f"{folder} may not include {target}"
+        if include.group(1) == SIZED and folder != "abi":
+            yield number, f"{folder} may not know of struct sizes"
     for number, line in enumerate(without_comments_and_strings(text).splitlines(), 1):
         if folder in PURE and DRIVER_CALL.search(line):
             yield number, f"{folder} may not call the driver"
+        if EXPORT.search(line) and folder not in {"abi", "kernels"}:
+            yield number, f"{folder} may not export"
         forbidden = FORBIDDEN.search(line) if folder != "softdriver" else None
         if forbidden:
             yield number, f"{forbidden.group().rstrip('( ')} has no place in the library"
