@@ -9,7 +9,7 @@
 #include "copy/batch.h"
 #include "device/contexts.h"
 #include "memory/known_arrays.h"
-#include "plan/batch_plan.h"
+#include "plan/batch_groups.h"
 #include "plan/kernel_pieces.h"
 #include "route/batch_calls.h"
 #include "route/kernel_copy.h"
@@ -17,40 +17,6 @@
 namespace ferry {
 
 inline constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
-
-// How a box goes.
-enum class box_way : std::uint8_t {
-    call,       // of its own
-    batch_call, // the job's operations are of these, in order
-    kernel,     // one launch for all of a group and source
-    own,        // as its flags ask: its plan
-};
-
-// What kernels copy boxes from, by launches of their own.
-enum box_source : std::uint8_t { from_memory, from_array };
-constexpr int box_sources = 2;
-
-// What is more than a run of bytes, or has flags of its own.
-struct batch_box {
-    ferry::shape shape;
-    std::uint64_t element;  // bytes, the unit of batch calls; 0: not for those
-    std::uint32_t to, from; // the known ranges of linear ends, the known arrays of others; of `own`: to are its views
-    piece_group group;      // apart: not for kernels
-    box_way way;
-    copy_plan plan; // of `own`
-
-    box_source source() const noexcept { return shape.source.array ? from_array : from_memory; }
-    bool is_of(int source, int of_group) const noexcept {
-        return this->source() == source && static_cast<int>(group) == of_group;
-    }
-    std::uint64_t bytes() const noexcept { return shape.width * shape.height * shape.depth; }
-};
-
-// The boxes of one source and group that a kernel copies.
-struct box_launch {
-    std::uint64_t count, bytes;
-    std::uint16_t blocks;
-};
 
 struct batch_job {
     explicit batch_job(const allocator &memory) noexcept

@@ -1,0 +1,161 @@
+#include "plan/batch_groups.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ferry {
+
+namespace {
+
+constexpr copy_direction direction_of(int group) noexcept {
+    switch (static_cast<piece_group>(group)) {
+    case piece_group::up:
+        return copy_direction::host_to_device;
+    case piece_group::down:
+        return copy_direction::device_to_host;
+    case piece_group::between:
+        return copy_direction::between_devices;
+    default:
+        return copy_direction::within_device;
+    }
+}
+
+bool may_be_for_kernels(const batch_box &box) noexcept {
+    return box.way != box_way::own && box.group != piece_group::apart && box.group != piece_group::managed;
+}
+
+// What the size of the words must divide that kernels copy a box in, or-ed together.
+std::uint64_t words_of(const shape &shape) noexcept {
+    const shape_end &from = shape.source, &to = shape.destination;
+    const std::uint64_t ends = from.array ? from.x | shape.width | to.span.first : from.span.first ^ to.span.first;
+    return ends | from.row_pitch | to.row_pitch;
+}
+unsigned access_of(std::uint64_t words) noexcept { return 1u << std::countr_zero(words | 16); }
+
+// Whether one by itself goes as the other does, which has as wide words: those of a batch often are of one size.
+bool are_alike(const batch_box &one, const batch_box &other) noexcept {
+    constexpr std::uint64_t sector = 32; // what the alignment of memory counts up to
+    const shape &shape = one.shape, &another = other.shape;
+    const auto differ = [&](const shape_end &one, const shape_end &other) noexcept {
+        const std::uint64_t places = shape.source.array ? 0 : (one.span.first ^ other.span.first) % sector;
+        return places | (one.row_pitch ^ other.row_pitch) | (one.slice_height ^ other.slice_height);
+    };
+    const std::uint64_t sizes =
+        (shape.width ^ another.width) | (shape.height ^ another.height) | (shape.depth ^ another.depth);
+    return one.group == other.group && one.source() == other.source() &&
+           !(sizes | differ(shape.source, another.source) | differ(shape.destination, another.destination));
+}
+
+// Boxes planned by themselves, and what became of the last ones with words of each width.
+class boxes_alone {
+public:
+    explicit boxes_alone(const plan_facts &facts) noexcept : facts_(facts) {}
+
+    bool take_kernel(const batch_box &box) noexcept {
+        known &last = last_[std::countr_zero(access_of(words_of(box.shape)))];
+        if (!last.box || !are_alike(box, *last.box))
+            last = {&box, plan_copy(box.shape, facts_).route == route_kind::kernel};
+        return last.takes_kernel;
+    }
+
+private:
+    struct known {
+        const batch_box *box = nullptr;
+        bool takes_kernel = false;
+    };
+    const plan_facts &facts_;
+    known last_[access_classes];
+};
+
+// Boxes of one source and group together.
+struct box_sum {
+    std::uint64_t count = 0, bytes = 0, largest = 0;
+    std::uint64_t words = 0; // words_of them
+
+    void add(const box_sum &more) noexcept {
+        count += more.count;
+        bytes += more.bytes;
+        largest = std::max(largest, more.largest);
+        words |= more.words;
+    }
+    void add(const batch_box &box) noexcept { add({1, box.bytes(), box.bytes(), words_of(box.shape)}); }
+};
+
+} // namespace
+
+bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_plan (&plans)[piece_groups]) noexcept {
+    bool takes_kernels = false;
+    for (int group = 0; group < piece_groups; ++group) {
+        const group_facts &of = pieces.facts(group);
+        batch_plan &plan = plans[group];
+        plan = {};
+        if (of.count == 0) continue;
+        if (group == static_cast<int>(piece_group::apart)) {
+            if (site.wishes.forced == route_kind::kernel) plan.refused = obstacle::pageable; // or out of reach
+            continue;
+        }
+        const bool is_managed = group == static_cast<int>(piece_group::managed);
+        const std::uint64_t bits = of.misalignment | 16;
+        plan = plan_batch({.direction = direction_of(group),
+                           .count = of.count,
+                           .bytes = of.bytes,
+                           .largest = of.largest,
+                           .access = static_cast<unsigned>(bits & -bits),
+                           .kernels = is_managed ? obstacle::managed : site.kernels,
+                           .batch_call = site.line_calls,
+                           .wishes = site.wishes,
+                           .profile = site.profile});
+        takes_kernels |= plan.way == batch_way::kernel;
+    }
+    return takes_kernels;
+}
+
+bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
+                box_launch (&launches)[box_sources][piece_groups]) noexcept {
+    plan_facts facts = {.context_device = site.context_device, .form = copy_form::asynchronous};
+    facts.kernels = site.kernels;
+    facts.source_reach = facts.destination_reach = obstacle::none;
+    facts.wishes = site.wishes;
+    facts.profile = site.profile;
+    box_sum taken[box_sources][piece_groups], left[box_sources][piece_groups];
+    boxes_alone alone(facts);
+    for (batch_box &box : boxes) {
+        if (box.way == box_way::own) continue;
+        box.way = box_way::call;
+        if (!may_be_for_kernels(box)) continue;
+        const bool takes_kernel = alone.take_kernel(box);
+        if (takes_kernel) box.way = box_way::kernel;
+        (takes_kernel ? taken : left)[box.source()][static_cast<int>(box.group)].add(box);
+    }
+    const auto facts_of = [&](const box_sum &sum, int source, int group) noexcept -> batch_facts {
+        return {.direction = direction_of(group),
+                .are_boxes = true,
+                .are_of_arrays = source == from_array,
+                .count = sum.count,
+                .bytes = sum.bytes,
+                .largest = sum.largest,
+                .access = access_of(sum.words),
+                .kernels = site.kernels,
+                .batch_call = site.box_calls,
+                .wishes = site.wishes,
+                .profile = site.profile};
+    };
+    bool takes_kernels = false;
+    for (int source = 0; source < box_sources; ++source)
+        for (int group = 0; group < piece_groups; ++group) {
+            box_sum &all = taken[source][group];
+            const box_sum &rest = left[source][group];
+            if (rest.count && plan_batch(facts_of(rest, source, group)).way == batch_way::kernel) {
+                all.add(rest);
+                for (batch_box &box : boxes)
+                    if (box.way == box_way::call && box.is_of(source, group)) box.way = box_way::kernel;
+            }
+            launches[source][group] = {all.count, all.bytes, 0};
+            takes_kernels |= all.count != 0;
+            if (all.count)
+                launches[source][group].blocks = predict_batch(facts_of(all, source, group))[batch_way::kernel].blocks;
+        }
+    return takes_kernels;
+}
+
+} // namespace ferry
