@@ -1,3 +1,4 @@
+// What a copy would do, by the same way.
 #include <algorithm>
 #include <cstdio>
 
