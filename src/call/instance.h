@@ -37,7 +37,8 @@ struct ferry_instance {
     ferry::pinned_memory pinned{cu, allocator};
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
-    ferry::pinned_pool tables{cu, contexts, pinned, allocator, {}, 0, 0}; // that kernels read their pieces from
+    // That kernels read their pieces from.
+    ferry::pinned_pool tables{cu, contexts, pinned, allocator, {.owner = ferry::host_owner::pool}, 0, 0};
     ferry::batch_jobs jobs{allocator};
     ferry::fork_mark fork_mark;
 };
