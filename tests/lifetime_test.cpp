@@ -85,5 +85,41 @@ TEST_F(lifetimes, tables_go_back_to_the_driver_with_the_instance) {
     EXPECT_TRUE(pieces.have_arrived());
 }
 
+TEST_F(lifetimes, tables_of_a_context_that_is_gone_are_not_written) {
+    for (const bool is_destroyed_by_ferry : {true, false})
+        for (const bool is_from_driver : {true, false}) {
+            SCOPED_TRACE(testing::Message() << "destroyed by " << (is_destroyed_by_ferry ? "ferry" : "the driver")
+                                            << ", tables from " << (is_from_driver ? "the driver" : "a mapping"));
+            if (is_from_driver) driver.fail("cuMemHostRegister", CUDA_ERROR_NOT_SUPPORTED, 1, true);
+            ferry = open_or_fail(options());
+            CUctx_st *own = nullptr;
+            ASSERT_OK(ferry_context_create(ferry.get(), 0, 0, &own));
+            ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own));
+            {
+                const made_current in_own(own);
+                const test_stream stream;
+                const kernel_pieces pieces(beyond_parameters);
+                ASSERT_OK(pieces.copy(ferry.get(), stream));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_TRUE(pieces.have_arrived());
+            }
+            if (is_destroyed_by_ferry) {
+                ASSERT_OK(ferry_context_destroy(ferry.get(), own));
+            } else {
+                ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr));
+                ASSERT_OK(raw().cuCtxDestroy(own));
+            }
+            const test_stream stream;
+            const kernel_pieces pieces(beyond_parameters);
+            driver.reset_counts();
+            ASSERT_OK(pieces.copy(ferry.get(), stream));
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "by a new table";
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(pieces.have_arrived());
+            ferry.reset();
+            driver.heal();
+        }
+}
+
 } // namespace
 } // namespace ferry::test

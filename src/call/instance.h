@@ -38,7 +38,14 @@ struct ferry_instance {
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
     // That kernels read their pieces from.
-    ferry::pinned_pool tables{cu, contexts, pinned, allocator, {.owner = ferry::host_owner::pool}, 0, 0};
+    ferry::pinned_pool tables{cu,
+                              contexts,
+                              pinned,
+                              allocator,
+                              {.owner = ferry::host_owner::pool},
+                              0,
+                              0,
+                              ferry::pinned_pool::use::of_instance};
     ferry::batch_jobs jobs{allocator};
     ferry::fork_mark fork_mark;
 };

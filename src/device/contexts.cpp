@@ -34,13 +34,16 @@ failure device_contexts::get(int device, CUcontext &context) noexcept {
 void device_contexts::adopt(int device, CUcontext context) noexcept {
     const std::lock_guard lock(mutex_);
     slots_[device].in_use.store(context ? context : slots_[device].primary, std::memory_order_release);
+    changes_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 void device_contexts::forget(CUcontext context) noexcept {
     const std::lock_guard lock(mutex_);
-    for (int device = 0; device < count_; ++device)
-        if (slots_[device].in_use.load(std::memory_order_relaxed) == context)
-            slots_[device].in_use.store(slots_[device].primary, std::memory_order_release);
+    for (int device = 0; device < count_; ++device) {
+        if (slots_[device].in_use.load(std::memory_order_relaxed) != context) continue;
+        slots_[device].in_use.store(slots_[device].primary, std::memory_order_release);
+        changes_.fetch_add(1, std::memory_order_acq_rel);
+    }
 }
 
 bool device_contexts::keeps(CUcontext context) noexcept {

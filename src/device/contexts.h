@@ -34,6 +34,9 @@ public:
     void adopt(int device, CUcontext context) noexcept;
     // Stops using `context` wherever it was adopted.
     void forget(CUcontext context) noexcept;
+    // Another number each time that a device's context becomes another one: the program may end what was made before with
+    // the context that it was made in.
+    std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
     // Whether it is one of ours that lives: adopted, or retained.
     bool keeps(CUcontext context) noexcept;
     // The device of a context; the context must be current.
@@ -55,6 +58,7 @@ private:
     const driver_table &cu_;
     const device_facts *devices_;
     int count_ = 0;
+    std::atomic<std::uint64_t> changes_ = 0;
     std::mutex mutex_;
     slot slots_[most_devices];
 };

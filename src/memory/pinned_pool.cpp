@@ -43,9 +43,10 @@ const void *name_of(CUstream stream) noexcept {
 } // namespace
 
 pinned_pool::pinned_pool(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned,
-                         const allocator &memory, const host_request &request, int device, std::uint64_t limit) noexcept
+                         const allocator &memory, const host_request &request, int device, std::uint64_t limit,
+                         use by) noexcept
     : cu_(cu), contexts_(contexts), pinned_(pinned), memory_(memory), request_(request), device_(device), limit_(limit),
-      slabs_(memory), events_(memory) {}
+      use_(by), slabs_(memory), events_(memory) {}
 
 // ---- Memory
 
@@ -121,6 +122,7 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     *made = {};
     made->size = size;
     made->block_class = block_class;
+    made->context_changes = contexts_.changes();
     made->count = made->ready_count = static_cast<std::uint32_t>(count);
     for (std::uint64_t i = count; i-- > 0;) {
         made->blocks()[i] = {made, made->first_ready, nullptr, block_state::ready};
@@ -141,7 +143,7 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     reserved_ += size;
     reserved_high_ = std::max(reserved_high_, reserved_);
     insert(*made);
-    found = take_ready(block_class);
+    found = take_from(*made);
     return {};
 }
 
@@ -151,9 +153,8 @@ failure pinned_pool::give_back(std::uint64_t bytes, lock &held) noexcept {
     for (std::size_t i = slabs_.size(); i-- > 0 && taken_out < bytes;) {
         slab &one = *slabs_[i].there;
         if (one.ready_count < one.count) continue;
-        class_state &of = classes_[one.block_class];
-        of.available.remove(one);
-        of.held -= one.size;
+        if (!one.is_set_aside) leave_available(one);
+        one.is_set_aside = false;
         slabs_.remove(i);
         ++unlisted_slabs_;
         gone.push_back(one);
@@ -191,14 +192,27 @@ pinned_pool::block *pinned_pool::find_allocated(const void *address) noexcept {
     return found.state == block_state::allocated ? &found : nullptr;
 }
 
+void pinned_pool::leave_available(slab &one) noexcept {
+    class_state &of = classes_[one.block_class];
+    of.available.remove(one);
+    of.held -= one.size;
+}
+
 pinned_pool::block *pinned_pool::take_ready(int block_class) noexcept {
-    class_state &of = classes_[block_class];
-    slab *const home = of.available.first();
-    if (!home) return nullptr;
-    block *const taken = home->first_ready;
-    home->first_ready = taken->next_ready;
-    if (--home->ready_count == 0) of.available.remove(*home);
-    used_ += block_class_size(block_class);
+    const class_state &of = classes_[block_class];
+    while (slab *const home = of.available.first()) {
+        if (!is_outdated(*home)) return take_from(*home);
+        leave_available(*home);
+        home->is_set_aside = true;
+    }
+    return nullptr;
+}
+
+pinned_pool::block *pinned_pool::take_from(slab &home) noexcept {
+    block *const taken = home.first_ready;
+    home.first_ready = taken->next_ready;
+    if (--home.ready_count == 0) classes_[home.block_class].available.remove(home);
+    used_ += block_class_size(home.block_class);
     used_high_ = std::max(used_high_, used_);
     return taken;
 }
@@ -442,8 +456,11 @@ void pinned_pool::collect(lock &held) noexcept {
 
 failure pinned_pool::ask_or_grow(int block_class, lock &held, block *&found) noexcept {
     class_state &of = classes_[block_class];
-    for (unsigned turns = std::min(count_queues(of), most_turns); turns > 0;)
-        if ((found = ask(of, turns, held))) return {};
+    for (unsigned turns = std::min(count_queues(of), most_turns); turns > 0;) {
+        if (!(found = ask(of, turns, held))) continue;
+        if (!is_outdated(*found->home)) return {};
+        make_ready(*found);
+    }
     if ((found = take_ready(block_class))) return {};
     return grow(block_class, held, found);
 }

@@ -21,9 +21,13 @@ namespace ferry {
 
 class pinned_pool {
 public:
+    // Whose the blocks are: a program knows which context they end with, the instance hands none out from before the
+    // contexts in use changed.
+    enum class use { of_program, of_instance };
+
     // Slabs are allocated as `request` says, in the context in use for `device`. A limit of 0 is none.
     pinned_pool(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned, const allocator &memory,
-                const host_request &request, int device, std::uint64_t limit) noexcept;
+                const host_request &request, int device, std::uint64_t limit, use by = use::of_program) noexcept;
 
     failure allocate(std::uint64_t size, void *&address) noexcept { return allocate_for(nullptr, size, address); }
     failure allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept;
@@ -77,7 +81,9 @@ private:
         int block_class;
         std::uint32_t count, ready_count;
         block *first_ready;
-        slab *previous, *next; // with ready blocks, of its class
+        slab *previous, *next;         // with ready blocks, of its class
+        std::uint64_t context_changes; // before it was allocated
+        bool is_set_aside;             // from before they changed: its blocks stay ready
         block *blocks() noexcept { return reinterpret_cast<block *>(this + 1); }
     };
     struct slab_place { // sorted by address
@@ -131,7 +137,12 @@ private:
     static stream_queue *find_queue(const class_state &of, const stream_key &on) noexcept;
     context_events *find_events(const context_name &context) noexcept;
 
+    bool is_outdated(const slab &one) const noexcept {
+        return use_ == use::of_instance && one.context_changes != contexts_.changes();
+    }
+    void leave_available(slab &one) noexcept;
     block *take_ready(int block_class) noexcept;
+    block *take_from(slab &home) noexcept;
     void make_ready(block &one) noexcept;
     void *hand_out(block &one) noexcept;
 
@@ -175,6 +186,7 @@ private:
     const host_request request_;
     const int device_;
     const std::uint64_t limit_;
+    const use use_;
 
     std::mutex mutex_;
     class_state classes_[block_class_count];
