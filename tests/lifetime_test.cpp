@@ -121,5 +121,102 @@ TEST_F(lifetimes, tables_of_a_context_that_is_gone_are_not_written) {
         }
 }
 
+struct own_context {
+    explicit own_context(ferry_instance *of) : ferry(of) { EXPECT_OK(ferry_context_create(of, 0, 0, &handle)); }
+    ~own_context() { destroy(); }
+    own_context(const own_context &) = delete;
+    void destroy() {
+        if (handle) {
+            EXPECT_OK(ferry_context_destroy(ferry, handle));
+        }
+        handle = nullptr;
+    }
+    ferry_instance *ferry;
+    CUctx_st *handle = nullptr;
+};
+
+// Kernels of one context do not reach the memory of another, and neither of them the other's tables.
+TEST_F(lifetimes, in_another_context_a_prepared_batch_goes_by_the_driver) {
+    own_context other(ferry.get());
+    for (const std::size_t count : {std::size_t{5}, beyond_parameters})
+        for (const std::uint32_t flags : {0u, FERRY_BATCH_CHANGEABLE}) {
+            SCOPED_TRACE(testing::Message() << count << " pieces, flags " << flags);
+            kernel_pieces pieces(count);
+            ferry_prepared *prepared = nullptr;
+            ASSERT_OK(pieces.prepare(ferry.get(), nullptr, flags, &prepared));
+            const auto launch = [&](bool is_at_home) {
+                driver.reset_counts();
+                ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr));
+                EXPECT_EQ(driver.calls("cuLaunchKernel") > 0, is_at_home);
+                ASSERT_OK(raw().cuCtxSynchronize());
+                EXPECT_TRUE(pieces.have_arrived());
+            };
+            launch(true);
+            {
+                const made_current in_other(other.handle);
+                pieces.fill(2);
+                launch(false);
+                if (flags) {
+                    std::reverse(pieces.destinations.begin(), pieces.destinations.end());
+                    std::reverse(pieces.sources.begin(), pieces.sources.end());
+                    EXPECT_OK(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), pieces.sources.data(),
+                                                           nullptr, nullptr));
+                    pieces.fill(3);
+                    launch(false);
+                    const test_stream stream;
+                    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+                    EXPECT_EQ(ferry_prepared_launch(prepared, stream, nullptr), FERRY_ERROR_CAPTURE);
+                    CUgraph graph = nullptr;
+                    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+                    EXPECT_OK(raw().cuGraphDestroy(graph));
+                }
+            }
+            pieces.fill(4);
+            launch(true);
+            EXPECT_OK(ferry_prepared_destroy(prepared));
+        }
+}
+
+TEST_F(lifetimes, new_addresses_are_checked_for_the_context_that_a_batch_was_prepared_in) {
+    own_context other(ferry.get());
+    kernel_pieces pieces(beyond_parameters);
+    ferry_prepared *prepared = nullptr;
+    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, FERRY_BATCH_CHANGEABLE, &prepared));
+    {
+        const made_current in_other(other.handle);
+        const kernel_pieces elsewhere(beyond_parameters);
+        EXPECT_EQ(ferry_prepared_set_addresses(prepared, elsewhere.destinations.data(), nullptr, nullptr, nullptr),
+                  FERRY_ERROR_KIND);
+    }
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr));
+    EXPECT_TRUE(pieces.have_arrived());
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+}
+
+TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_nothing_of_others) {
+    own_context own(ferry.get());
+    ferry_prepared *prepared = nullptr;
+    {
+        const made_current in_own(own.handle);
+        const kernel_pieces pieces(beyond_parameters);
+        ASSERT_OK(pieces.prepare(ferry.get(), nullptr, 0, &prepared));
+    }
+    own.destroy();
+    driver.reset_counts();
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_EQ(driver.calls("cuMemFree"), 0) << "the address may be another's";
+}
+
+TEST_F(lifetimes, a_prepared_batch_is_destroyed_without_a_current_context) {
+    const kernel_pieces pieces(beyond_parameters);
+    ferry_prepared *prepared = nullptr;
+    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, 0, &prepared));
+    const made_current none(nullptr);
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+    CUcontext current = nullptr;
+    EXPECT_OK(raw().cuCtxGetCurrent(&current));
+    EXPECT_EQ(current, nullptr);
+}
+
 } // namespace
 } // namespace ferry::test

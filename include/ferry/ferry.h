@@ -2082,7 +2082,8 @@ typedef struct ferry_prepared ferry_prepared;
  * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
  *                for the device.
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
- *                read before return. The memory that it names must live, and stay what it is, for every launch.
+ *                read before return. The memory that it names and the context must live, and stay what they are, for every
+ *                launch.
  * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
  * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
  *                made, waited for and destroyed.
@@ -2129,7 +2130,7 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
  * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
  * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
- * flags given then.
+ * flags given then and for the context that it was prepared in.
  *
  * Thread-safety: safe, but not beside another call on the same prepared batch.
  * Blocking:      does not wait for the GPU.

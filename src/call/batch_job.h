@@ -124,9 +124,6 @@ std::uint64_t records_of(const group_facts &group) noexcept;
 // is possible.
 failure free_table(ferry_instance &instance, CUstream stream, void *table) noexcept;
 
-// Whether kernels serve any of it, once planned.
-bool takes_kernels(const batch_job &job) noexcept;
-
 // Whether all that there is to do is one call of the driver's for one copy.
 bool is_single_call(const batch_job &job) noexcept;
 

@@ -96,13 +96,4 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
     return plan_box_calls(instance, takes_batch_calls, job);
 }
 
-bool takes_kernels(const batch_job &job) noexcept {
-    const auto by_kernel = [](const batch_box &box) {
-        return box.way == box_way::kernel || (box.way == box_way::own && box.plan.route == route_kind::kernel);
-    };
-    return std::any_of(job.boxes.begin(), job.boxes.end(), by_kernel) ||
-           std::any_of(std::begin(job.plans), std::end(job.plans),
-                       [](const batch_plan &plan) { return plan.way == batch_way::kernel; });
-}
-
 } // namespace ferry

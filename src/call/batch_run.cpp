@@ -57,7 +57,7 @@ public:
     batch_runner(ferry_instance &instance, const batch_job &job, copy_form form, const launch_site &site) noexcept
         : instance_(instance), job_(job), form_(form), site_(site), stream_(site.stream),
           takes_batches_(takes_batch_calls(site.stream, site.is_captured)),
-          has_surfaces_(site.context == job.context.wanted) {}
+          is_at_home_(site.context == job.context.wanted) {}
 
     failure run() noexcept {
         if (site_.is_captured)
@@ -84,14 +84,15 @@ public:
 private:
     batch_way way_of(int group) const noexcept {
         const batch_way planned = job_.plans[group].way;
-        return planned == batch_way::batch_call && !takes_batches_ ? batch_way::calls : planned;
+        const bool is_served = planned == batch_way::kernel ? is_at_home_ : takes_batches_;
+        return is_served ? planned : batch_way::calls;
     }
 
     bool is_called(const batch_box &box) const noexcept {
         if (box.way == box_way::call) return true;
         if (box.way == box_way::batch_call) return !takes_batches_;
         const bool is_planned_so = box.way == box_way::own && box.plan.route != route_kind::kernel;
-        return is_planned_so || (box.source() == from_array && !has_surfaces_);
+        return is_planned_so || !is_at_home_;
     }
     bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_way::own && !is_called(box); }
 
@@ -263,8 +264,9 @@ private:
     const copy_form form_;
     const launch_site &site_;
     const CUstream stream_;
-    // As here and now: a prepared job was planned for other streams too.
-    const bool takes_batches_, has_surfaces_;
+    // As here and now: a prepared job was planned for other streams too. In another context than the job's kernels find
+    // neither its memory nor its surfaces.
+    const bool takes_batches_, is_at_home_;
 };
 
 } // namespace

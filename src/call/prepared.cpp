@@ -43,17 +43,12 @@ failure prepare(ferry_prepared &prepared, const batch_input &input, CUstream str
     if (prepared.is_changeable)
         if (failure failed = note_kinds(prepared, input)) return failed;
     if (failure failed = plan_job(instance, true, nullptr, job)) return failed;
-    prepared.takes_kernels = takes_kernels(job);
     return make_table(prepared);
 }
 
 failure end(ferry_prepared &prepared) noexcept {
     ferry_instance &instance = prepared.instance;
-    failure failed;
-    if (prepared.table) {
-        const relaxed_capture_mode relaxed(instance.cu); // if it cannot be entered, there is no driver left to speak of
-        failed = to_failure(instance.cu.cuMemFree(prepared.table));
-    }
+    const failure failed = free_table_of(prepared);
     instance.jobs.give_back(*prepared.job);
     prepared.~ferry_prepared();
     instance.allocator.deallocate(&prepared, sizeof(ferry_prepared));
@@ -106,7 +101,11 @@ failure enter_stream(ferry_prepared &prepared, CUstream stream, context_scope &s
                   static_cast<std::uint64_t>(device));
 }
 
-// Whether a graph would read all addresses from the table.
+bool is_at_home(const ferry_prepared &prepared, CUcontext context) noexcept {
+    return context == prepared.job->context.wanted;
+}
+
+// Whether a graph would read all addresses from the table, at home.
 bool reads_all_from_table(const ferry_prepared &prepared) noexcept {
     for (int group = 0; group < piece_groups; ++group)
         if (prepared.job->pieces.facts(group).count != 0 && !prepared.tables[group].address) return false;
@@ -121,11 +120,8 @@ failure launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
     launch_site site = {nullptr, stream, false, prepared.tables};
     if (failure failed = enter_stream(prepared, stream, scope, site.context)) return failed;
     site.is_captured = is_being_captured(instance.cu, stream);
-    // Prepared in another context of the same device, kernels may be new to this one.
-    if (prepared.takes_kernels)
-        if (failure failed = instance.kernels.load_into(site.context)) return failed;
-    if (site.is_captured && prepared.is_changeable && !reads_all_from_table(prepared))
-        return {.status = FERRY_ERROR_CAPTURE};
+    const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
+    if (site.is_captured && prepared.is_changeable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
     return enqueue_job(instance, *prepared.job, copy_form::asynchronous, site);
 }
 
@@ -157,11 +153,17 @@ failure check_and_send(ferry_prepared &prepared, const batch_input &input, CUstr
     job.bad_index = 0;
     job.context_device = prepared.job->context_device;
     context_scope scope(instance.cu);
-    if (failure failed = enter_stream(prepared, stream, scope, job.context.wanted)) return failed;
+    CUcontext of_stream = nullptr;
+    if (failure failed = enter_stream(prepared, stream, scope, of_stream)) return failed;
     if (is_being_captured(instance.cu, stream)) return {.status = FERRY_ERROR_CAPTURE};
-    if (failure failed = check_batch(instance, input, false, stream, job)) return failed;
-    if (failure failed = compare_with_old(prepared, input, job)) return failed;
-    if (failure failed = plan_job(instance, true, prepared.job->plans, job)) return failed;
+    job.context.wanted = prepared.job->context.wanted;
+    {
+        context_scope home(instance.cu);
+        if (failure failed = home.enter(job.context.wanted, of_stream)) return failed;
+        if (failure failed = check_batch(instance, input, false, stream, job)) return failed;
+        if (failure failed = compare_with_old(prepared, input, job)) return failed;
+        if (failure failed = plan_job(instance, true, prepared.job->plans, job)) return failed;
+    }
     return change_table(prepared, job, stream);
 }
 

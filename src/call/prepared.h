@@ -13,8 +13,8 @@ struct ferry_prepared {
     ferry_instance &instance;
     ferry::batch_job *job;
     std::uint64_t table = 0, table_records = 0;
+    unsigned long long context_number = 0;          // of the job's context, with which the table ends; 0: not told
     ferry::piece_table tables[ferry::piece_groups]; // parts of it
-    bool takes_kernels = false;
     // Of changeable ones: what was asked for, and the group of each piece that has a size.
     bool is_changeable = false;
     std::uint32_t flags = 0;

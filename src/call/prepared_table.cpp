@@ -76,12 +76,26 @@ failure make_table(ferry_prepared &prepared) noexcept {
     CUdeviceptr table = 0;
     if (CUresult result = cu.cuMemAlloc(&table, bytes)) return to_failure(result);
     prepared.table = table;
+    if (call_optional(cu.cuCtxGetId, prepared.job->context.wanted, &prepared.context_number))
+        prepared.context_number = 0;
     void *staged = nullptr;
     if (failure failed = prepared.instance.tables.allocate(bytes, staged)) return failed;
     failure failed = write_table(prepared, *prepared.job, staged, prepared.tables);
     if (!failed) failed = send_table_and_wait(prepared, staged);
     prepared.instance.tables.free(staged);
     return failed;
+}
+
+failure free_table_of(const ferry_prepared &prepared) noexcept {
+    if (!prepared.table) return {};
+    const driver_table &cu = prepared.instance.cu;
+    const relaxed_capture_mode relaxed(cu); // if it cannot be entered, there is no driver left to speak of
+    const CUcontext context = prepared.job->context.wanted;
+    unsigned long long number = 0;
+    if (prepared.context_number && (cu.cuCtxGetId(context, &number) || number != prepared.context_number)) return {};
+    context_scope scope(cu);
+    if (failure failed = scope.enter(context)) return failed;
+    return to_failure(cu.cuMemFree(prepared.table));
 }
 
 failure change_table(const ferry_prepared &prepared, const batch_job &job, CUstream stream) noexcept {

@@ -5,6 +5,9 @@
 
 namespace ferry {
 
+// Unless it has ended with its context: its address may be another's then.
+failure free_table_of(const ferry_prepared &prepared) noexcept;
+
 // Of the batch's job, once that is planned. Where no kernel reads one there is none.
 failure make_table(ferry_prepared &prepared) noexcept;
 

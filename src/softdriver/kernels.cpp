@@ -168,10 +168,16 @@ kernels::array_form form_of(const CUDA_ARRAY3D_DESCRIPTOR &of) {
     return of.Height ? array_form::two_d : array_form::one_d;
 }
 
+// Contexts of one device have each its own addresses; copies find the memory of both.
+bool is_of_another_context(const context &from, const allocation &memory) {
+    return memory.kind == allocation_kind::device && !memory.is_stream_ordered() && memory.device == from.device &&
+           memory.owner != from.handle;
+}
+
 reachable_memory memory_of(const driver &cu, const context &from) {
     reachable_memory found;
     for (const auto &[address, memory] : cu.allocations)
-        if (!memory.awaits_launch() && can_reach(from, memory))
+        if (!memory.awaits_launch() && can_reach(from, memory) && !is_of_another_context(from, memory))
             found.ranges.push_back({address, address + memory.size});
     cu.surfaces.each([&](CUsurfObject handle, const surface &one) {
         const array *const of = cu.arrays.find(one.of);
