@@ -218,5 +218,27 @@ TEST_F(lifetimes, a_prepared_batch_is_destroyed_without_a_current_context) {
     EXPECT_EQ(current, nullptr);
 }
 
+TEST_F(lifetimes, an_array_s_surface_ends_with_it_when_its_context_is_no_longer_adopted) {
+    own_context own(ferry.get());
+    ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
+    {
+        const made_current in_own(own.handle);
+        const device_memory to(1 << 20);
+        ferry_array from(ferry.get(), array_kinds[2], texels[2]);
+        ferry_copy_desc copy = {};
+        copy.source.kind = FERRY_KIND_ARRAY;
+        copy.source.array = from.array();
+        copy.destination.address = to;
+        copy.width = from.row_bytes;
+        copy.height = from.rows;
+        copy.depth = from.slices;
+        ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr));
+        EXPECT_EQ(driver.calls("cuSurfObjectCreate"), 1);
+        ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr));
+        from.destroy();
+        EXPECT_EQ(driver.calls("cuSurfObjectDestroy"), 1);
+    }
+}
+
 } // namespace
 } // namespace ferry::test

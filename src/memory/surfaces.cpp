@@ -141,7 +141,7 @@ template <class Destroy> failure array_surfaces::destroy_with(parts gone, const 
         if (failed)
             add(gone.records[at]);
         else
-            end(gone.records[at]);
+            end_in_its_context(gone.records[at]); // which lives, as the array did
     return failed;
 }
 
@@ -164,7 +164,11 @@ void array_surfaces::forget(CUcontext context) noexcept {
 }
 
 void array_surfaces::end(const record &gone) noexcept {
-    if (!gone.made.surface || !contexts_.keeps(gone.context)) return;
+    if (gone.made.surface && contexts_.keeps(gone.context)) end_in_its_context(gone);
+}
+
+void array_surfaces::end_in_its_context(const record &gone) noexcept {
+    if (!gone.made.surface) return;
     context_scope scope(cu_);
     if (scope.enter(gone.context)) return;
     const relaxed_capture_mode relaxed(cu_);

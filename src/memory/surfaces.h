@@ -61,7 +61,8 @@ private:
     record *look_up(const void *key) noexcept;
     template <class Is> parts take(const Is &is) noexcept;
     template <class Destroy> failure destroy_with(parts gone, const Destroy &destroy) noexcept;
-    void end(const record &gone) noexcept;
+    void end(const record &gone) noexcept; // if its context is known to live
+    void end_in_its_context(const record &gone) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
