@@ -1,6 +1,12 @@
 // What batches keep between calls, and what ends beside them: contexts, arrays, the instance.
+#include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <future>
 #include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/fault_driver.h"
 #include "support/ferry_array.h"
@@ -218,6 +224,17 @@ TEST_F(lifetimes, a_prepared_batch_is_destroyed_without_a_current_context) {
     EXPECT_EQ(current, nullptr);
 }
 
+ferry_copy_desc all_of(const ferry_array &from, std::uint64_t to) {
+    ferry_copy_desc copy = {};
+    copy.source.kind = FERRY_KIND_ARRAY;
+    copy.source.array = from.array();
+    copy.destination.address = to;
+    copy.width = from.row_bytes;
+    copy.height = from.rows;
+    copy.depth = from.slices;
+    return copy;
+}
+
 TEST_F(lifetimes, an_array_s_surface_ends_with_it_when_its_context_is_no_longer_adopted) {
     own_context own(ferry.get());
     ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
@@ -225,19 +242,65 @@ TEST_F(lifetimes, an_array_s_surface_ends_with_it_when_its_context_is_no_longer_
         const made_current in_own(own.handle);
         const device_memory to(1 << 20);
         ferry_array from(ferry.get(), array_kinds[2], texels[2]);
-        ferry_copy_desc copy = {};
-        copy.source.kind = FERRY_KIND_ARRAY;
-        copy.source.array = from.array();
-        copy.destination.address = to;
-        copy.width = from.row_bytes;
-        copy.height = from.rows;
-        copy.depth = from.slices;
+        const ferry_copy_desc copy = all_of(from, to);
         ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr));
         EXPECT_EQ(driver.calls("cuSurfObjectCreate"), 1);
         ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr));
         from.destroy();
         EXPECT_EQ(driver.calls("cuSurfObjectDestroy"), 1);
     }
+}
+
+// A driver that is slow to make the primary context of the second device, until it is let go.
+struct slow_driver {
+    static inline std::promise<void> *has_begun = nullptr;
+    static inline std::shared_future<void> may_end;
+
+    static CUresult CUDAAPI retain(CUcontext *context, CUdevice device) {
+        if (device == 1 && has_begun) {
+            has_begun->set_value();
+            may_end.wait();
+        }
+        return raw().cuDevicePrimaryCtxRetain(context, device);
+    }
+    static void *get_proc(void *, const char *name, int version) {
+        if (!std::strcmp(name, "cuDevicePrimaryCtxRetain")) return reinterpret_cast<void *>(&retain);
+        return raw_entry_points().get_proc(raw_entry_points().user, name, version);
+    }
+};
+
+// Trap 17: another thread may hold any lock when the process forks, and is not there in the child to let it go.
+TEST_F(lifetimes, a_forked_child_closes_an_instance_that_a_thread_was_at_work_in) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    ferry_options options = this->options();
+    options.get_proc = slow_driver::get_proc;
+    const instance_owner slow = open_or_fail(options);
+    const device_memory to(1 << 20);
+    ferry_array from(slow.get(), array_kinds[2], texels[2]);
+    const ferry_copy_desc copy = all_of(from, to);
+    ASSERT_OK(ferry_copy(slow.get(), &copy, nullptr)); // makes a surface
+    std::promise<void> has_begun, may_end;
+    slow_driver::may_end = may_end.get_future();
+    slow_driver::has_begun = &has_begun;
+    std::thread at_work([&] {
+        std::uint64_t address = 0;
+        EXPECT_OK(ferry_device_alloc(slow.get(), 1, 64, &address));
+        EXPECT_OK(ferry_device_free(slow.get(), address));
+    });
+    has_begun.get_future().wait();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(5); // ends a child that waits for ever
+        ferry_close(slow.get());
+        _exit(17);
+    }
+    may_end.set_value();
+    at_work.join();
+    slow_driver::has_begun = nullptr;
+    ASSERT_GE(child, 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
 }
 
 } // namespace
