@@ -107,10 +107,8 @@ bool array_surfaces::find(CUarray array, CUcontext context, array_surface &found
     of.resType = CU_RESOURCE_TYPE_ARRAY;
     of.res.array.hArray = array;
     CUsurfObject made = 0;
-    {
-        const relaxed_capture_mode relaxed(cu_);
-        if (!relaxed.entered() || cu_.cuSurfObjectCreate(&made, &of)) return false;
-    }
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered() || cu_.cuSurfObjectCreate(&made, &of)) return false;
     {
         const lock_guard lock(mutex_);
         record *const known = look_up(array);
