@@ -303,5 +303,16 @@ TEST_F(lifetimes, a_forked_child_closes_an_instance_that_a_thread_was_at_work_in
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
 }
 
+TEST_F(lifetimes, kernels_that_a_dead_context_could_not_load_serve_the_others) {
+    const kernel_pieces pieces(beyond_parameters);
+    const test_stream stream;
+    driver.fail("cuLibraryLoadData", CUDA_ERROR_ILLEGAL_ADDRESS); // what is said of everything in such a context
+    EXPECT_NE(pieces.copy(ferry.get(), stream), FERRY_SUCCESS);
+    EXPECT_OK(pieces.copy(ferry.get(), stream));
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(pieces.have_arrived());
+}
+
 } // namespace
 } // namespace ferry::test

@@ -20,6 +20,7 @@ public:
     kernel_set &operator=(const kernel_set &) = delete;
 
     // Reads them on first need, without harm to captures. What fails once is not tried again: the status stays.
+    // But of a context that is lost, which says so of everything: others may load them.
     failure load() noexcept { return is_loaded() ? failure{} : load_or_tell_why(); }
     // And into the current context, which is `context`. That waits for what runs there (CUDA 13.0), and would be done by
     // the first launch otherwise.
