@@ -314,5 +314,36 @@ TEST_F(lifetimes, kernels_that_a_dead_context_could_not_load_serve_the_others) {
     EXPECT_TRUE(pieces.have_arrived());
 }
 
+// What the driver does with kernels that are still on their way when their library goes, and with their surfaces.
+TEST_F(lifetimes, copies_by_kernels_are_on_their_way_when_the_instance_closes) {
+    const test_stream stream;
+    const kernel_pieces few(5);
+    const device_memory to(1 << 20);
+    ferry_array from(ferry.get(), array_kinds[2], texels[2]);
+    from.fill(1);
+    const ferry_copy_desc copy = all_of(from, to);
+    const auto copy_all = [&] {
+        ASSERT_OK(few.copy(ferry.get(), stream));
+        ASSERT_OK(ferry_copy_async(ferry.get(), &copy, stream, nullptr));
+    };
+    copy_all(); // loads the kernels and makes the surface, as each may wait
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    write_for_all_streams(few.to, bytes(few.count * few.apart));
+    write_for_all_streams(to, bytes(from.picture.size()));
+    gate held(stream);
+    copy_all();
+    std::thread opener([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // to let it close too early
+        held.opened.set_value();
+    });
+    ferry.reset();
+    opener.join();
+    held.is_open = true;
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(few.have_arrived());
+    EXPECT_TRUE(read_back(to, from.picture.size()) == from.picture);
+    from.destroy_by_the_driver();
+}
+
 } // namespace
 } // namespace ferry::test
