@@ -345,5 +345,31 @@ TEST_F(lifetimes, copies_by_kernels_are_on_their_way_when_the_instance_closes) {
     from.destroy_by_the_driver();
 }
 
+TEST_F(lifetimes, a_table_that_may_still_be_read_is_no_other_batch_s) {
+    const test_stream stream, other;
+    const kernel_pieces first(beyond_parameters), second(beyond_parameters);
+    ASSERT_OK(first.copy(ferry.get(), stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    write_for_all_streams(first.to, bytes(first.count * first.apart));
+    gate held(stream);
+    driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+    driver.fail("cuStreamSynchronize", CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(first.copy(ferry.get(), stream), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED);
+    driver.heal();
+    ASSERT_OK(second.copy(ferry.get(), other));
+    ASSERT_OK(raw().cuStreamSynchronize(other));
+    EXPECT_TRUE(second.have_arrived());
+    held.open();
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(first.have_arrived());
+    const kernel_pieces third(beyond_parameters); // whose table is in the way of nothing that ends
+    ASSERT_OK(third.copy(ferry.get(), stream));
+    driver.reset_counts();
+    ferry.reset();
+    EXPECT_GT(driver.calls("cuEventDestroy"), 0) << "what can end has ended";
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(third.have_arrived());
+}
+
 } // namespace
 } // namespace ferry::test

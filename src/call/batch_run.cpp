@@ -5,6 +5,8 @@
 #include "call/batch_job.h"
 #include "call/copy_steps.h"
 #include "call/instance.h"
+#include "device/capture_mode.h"
+#include "driver/result.h"
 #include "route/box_launcher.h"
 
 namespace ferry {
@@ -35,9 +37,11 @@ constexpr failure too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any
 
 failure free_table(ferry_instance &instance, CUstream stream, void *table) noexcept {
     if (!instance.tables.free_on(stream, table)) return {};
-    const CUresult passed = instance.cu.cuStreamSynchronize(stream);
-    instance.tables.free(table);
-    return to_failure(passed);
+    const relaxed_capture_mode relaxed(instance.cu); // waiting breaks a capture on another thread
+    const failure failed = relaxed.entered() ? to_failure(instance.cu.cuStreamSynchronize(stream)) : relaxed.why();
+    const bool is_over = !failed || (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD);
+    if (is_over) instance.tables.free(table); // else it is lost: kernels may yet read it
+    return failed;
 }
 
 std::uint64_t records_of(const group_facts &group) noexcept {

@@ -579,7 +579,7 @@ failure pinned_pool::reset_stats() noexcept {
 }
 
 failure pinned_pool::close() noexcept {
-    if (allocated_count_) return {.status = FERRY_ERROR_IN_USE};
+    if (allocated_count_ && use_ == use::of_program) return {.status = FERRY_ERROR_IN_USE};
     const relaxed_capture_mode relaxed(cu_); // if it cannot be entered, there is no driver left to speak of
     failure first_failed;
     for (class_state &of : classes_)

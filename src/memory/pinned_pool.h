@@ -38,7 +38,8 @@ public:
     failure get_stats(ferry_pool_stats &stats) noexcept;
     failure reset_stats() noexcept;
 
-    // Before the destructor. FERRY_ERROR_IN_USE while blocks are allocated; all else that fails is no reason to stay.
+    // Before the destructor. FERRY_ERROR_IN_USE while blocks are the program's; all else that fails is no reason to stay.
+    // What the instance has not freed is lost.
     failure close() noexcept;
 
 private:
