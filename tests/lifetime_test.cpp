@@ -27,6 +27,7 @@ struct kernel_pieces {
             sizes.push_back(size);
         }
         fill(1);
+        write_for_all_streams(to, bytes(count * apart));
     }
     void fill(std::uint64_t seed) {
         const bytes data = random_bytes(count * apart, seed);
@@ -369,6 +370,34 @@ TEST_F(lifetimes, a_table_that_may_still_be_read_is_no_other_batch_s) {
     EXPECT_GT(driver.calls("cuEventDestroy"), 0) << "what can end has ended";
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(third.have_arrived());
+}
+
+TEST_F(lifetimes, new_addresses_are_all_there_or_none_whatever_fails) {
+    const test_stream stream;
+    const char *const entries[] = {"cuCtxGetCurrent",        "cuStreamGetCtx",      "cuStreamIsCapturing",
+                                   "cuPointerGetAttributes", "cuMemcpy3DAsync",     "cuEventRecord",
+                                   "cuEventCreate",          "cuStreamSynchronize", "cuMemHostRegister"};
+    for (const char *const entry : entries)
+        for (int nth = 1; nth <= 4; ++nth) {
+            SCOPED_TRACE(testing::Message() << entry << " fails from call number " << nth << " on");
+            kernel_pieces pieces(beyond_parameters);
+            ferry_prepared *prepared = nullptr;
+            ASSERT_OK(pieces.prepare(ferry.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared));
+            kernel_pieces moved(beyond_parameters);
+            driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, nth, true);
+            if (!std::strcmp(entry, "cuStreamSynchronize")) driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+            const std::int32_t status = ferry_prepared_set_addresses(prepared, moved.destinations.data(),
+                                                                     moved.sources.data(), stream, nullptr);
+            driver.heal();
+            CUcontext current = nullptr;
+            EXPECT_OK(raw().cuCtxGetCurrent(&current));
+            EXPECT_EQ(current, context);
+            ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_EQ(status == FERRY_SUCCESS, moved.have_arrived());
+            EXPECT_EQ(status != FERRY_SUCCESS, pieces.have_arrived());
+            EXPECT_OK(ferry_prepared_destroy(prepared));
+        }
 }
 
 } // namespace
