@@ -400,5 +400,157 @@ TEST_F(lifetimes, new_addresses_are_all_there_or_none_whatever_fails) {
         }
 }
 
+// ---- Captures, failures and threads
+
+// A program that does a bit of everything, in arrays and memory of its own.
+struct everything {
+    std::int32_t run(ferry_instance *ferry, CUstream stream, const ferry_array &from) {
+        ferry_copy_desc box = all_of(from, to);
+        box.width = 64;
+        box.height = box.depth = 2;
+        std::vector<ferry_copy_desc> boxes(80, box);
+        for (std::size_t i = 0; i < boxes.size(); ++i)
+            boxes[i].destination.address = to + i * 4096;
+        ferry_copy_desc own = box;
+        own.flags = FERRY_COPY_BY_DRIVER;
+        own.destination.address = to + boxes.size() * 4096;
+        boxes.push_back(own);
+        std::int32_t first = ferry_copy_batch_async(ferry, boxes.data(), boxes.size(), 0, stream, nullptr);
+        const auto note = [&](std::int32_t status) { first = first ? first : status; };
+        note(pieces.copy(ferry, stream));
+        ferry_prepared *prepared = nullptr;
+        note(pieces.prepare(ferry, stream, FERRY_BATCH_CHANGEABLE, &prepared));
+        if (!prepared) return first;
+        note(ferry_prepared_launch(prepared, stream, nullptr));
+        note(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), nullptr, stream, nullptr));
+        note(ferry_prepared_launch(prepared, stream, nullptr));
+        note(ferry_prepared_destroy(prepared));
+        return first;
+    }
+    kernel_pieces pieces{beyond_parameters};
+    device_memory to{1 << 20};
+};
+
+TEST_F(lifetimes, no_capture_is_broken_by_batches_on_other_streams) {
+    const test_stream captured, other;
+    const device_memory memory(64);
+    everything all;
+    for (const bool is_of_this_thread : {false, true}) {
+        SCOPED_TRACE(is_of_this_thread ? "of this thread" : "of another thread");
+        ferry = open_or_fail(options()); // which has loaded nothing
+        ferry_array from(ferry.get(), array_kinds[2], texels[2]);
+        ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        const auto run = [&] {
+            for (int round = 0; round < 3; ++round)
+                EXPECT_OK(all.run(ferry.get(), other, from));
+        };
+        if (is_of_this_thread)
+            run();
+        else
+            std::thread([&] {
+                const made_current as(context);
+                run();
+            }).join();
+        EXPECT_OK(raw().cuMemsetD8Async(memory, 1, 64, captured));
+        CUgraph graph = nullptr;
+        EXPECT_OK(raw().cuStreamEndCapture(captured, &graph));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+        ASSERT_OK(raw().cuStreamSynchronize(other));
+        EXPECT_TRUE(all.pieces.have_arrived());
+    }
+}
+
+TEST_F(lifetimes, whatever_fails_the_context_is_restored_and_nothing_is_left) {
+    const char *const entries[] = {"cuArray3DGetDescriptor",
+                                   "cuCtxGetCurrent",
+                                   "cuCtxPushCurrent",
+                                   "cuEventCreate",
+                                   "cuEventQuery",
+                                   "cuEventRecord",
+                                   "cuKernelGetFunction",
+                                   "cuLaunchKernel",
+                                   "cuLibraryGetKernel",
+                                   "cuLibraryLoadData",
+                                   "cuMemAlloc",
+                                   "cuMemHostRegister",
+                                   "cuMemcpy3DAsync",
+                                   "cuMemcpy3DBatchAsync",
+                                   "cuPointerGetAttributes",
+                                   "cuStreamCreateWithPriority",
+                                   "cuStreamGetCtx",
+                                   "cuStreamGetId",
+                                   "cuStreamIsCapturing",
+                                   "cuStreamSynchronize",
+                                   "cuSurfObjectCreate"};
+    const test_stream stream;
+    everything all;
+    for (const char *const entry : entries)
+        for (int nth = 1; nth <= 40; nth = nth < 6 ? nth + 1 : nth * 2) {
+            SCOPED_TRACE(testing::Message() << entry << " fails at its call number " << nth);
+            ferry = open_or_fail(options());
+            ferry_array from(ferry.get(), array_kinds[2], texels[2]);
+            driver.reset_counts();
+            driver.fail(entry, CUDA_ERROR_NOT_PERMITTED, nth);
+            {
+                const made_current none(nullptr);
+                all.run(ferry.get(), stream, from);
+                driver.heal();
+                CUcontext current = nullptr;
+                EXPECT_OK(raw().cuCtxGetCurrent(&current));
+                EXPECT_EQ(current, nullptr);
+                CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+                EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
+                EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            const int failed_alloc = !std::strcmp(entry, "cuMemAlloc") && driver.calls(entry) >= nth;
+            EXPECT_EQ(driver.calls("cuMemAlloc") - failed_alloc, driver.calls("cuMemFree"));
+            const int failed_surface = !std::strcmp(entry, "cuSurfObjectCreate") && driver.calls(entry) >= nth;
+            if (std::strcmp(entry, "cuLibraryLoadData") && std::strcmp(entry, "cuLibraryGetKernel")) {
+                EXPECT_OK(all.run(ferry.get(), stream, from)) << "afterwards";
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_TRUE(all.pieces.have_arrived());
+            }
+            from.destroy();
+            EXPECT_EQ(driver.calls("cuSurfObjectCreate") - failed_surface, driver.calls("cuSurfObjectDestroy"));
+            ferry.reset();
+            const int failed_register = !std::strcmp(entry, "cuMemHostRegister") && driver.calls(entry) >= nth;
+            EXPECT_EQ(host_memory_held() - failed_register, 0);
+        }
+}
+
+TEST_F(lifetimes, threads_do_everything_at_once_while_the_context_changes) {
+    own_context own(ferry.get());
+    ferry_array shared(ferry.get(), array_kinds[2], texels[2]);
+    std::atomic<int> left = 3;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 3; ++thread)
+        threads.emplace_back([&, thread] {
+            const made_current as(context);
+            const test_stream stream;
+            everything all;
+            for (int round = 0; round < 8; ++round) {
+                EXPECT_OK(all.run(ferry.get(), stream, shared));
+                if (thread == 0) {
+                    ferry_array brief(ferry.get(), array_kinds[1], texels[2]);
+                    const ferry_copy_desc copy = all_of(brief, all.to);
+                    const std::int32_t status = ferry_copy_async(ferry.get(), &copy, stream, nullptr);
+                    EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_ROUTE); // made in the other context
+                }
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_TRUE(all.pieces.have_arrived());
+            }
+            --left;
+        });
+    while (left > 0) {
+        EXPECT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
+        std::this_thread::yield();
+        EXPECT_OK(ferry_context_adopt(ferry.get(), 0, nullptr));
+        std::this_thread::yield();
+    }
+    for (std::thread &one : threads)
+        one.join();
+}
+
 } // namespace
 } // namespace ferry::test
