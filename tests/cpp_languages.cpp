@@ -16,6 +16,7 @@ template <class... Any> void line_of(Any &&...) = delete;
 template <class... Any> void at_side(Any &&...) = delete;
 template <class... Any> void check_same(Any &&...) = delete;
 template <class... Any> void refusal(Any &&...) = delete;
+template <class... Any> void explain(Any &&...) = delete;
 struct pixel {
     unsigned char red, green, blue, alpha;
 };
@@ -269,7 +270,28 @@ void copy_what_is_the_programs_own(const ferry::instance &ferry) {
     expect(ferry::copy(ferry, device, back), "they come back");
     expect(back[11].alpha == 4, "they are the same");
     expect(ferry::explain(ferry, device, back).why(), "it can be explained");
-    expect(ferry::describe_copy(device, back).why(), "and described");
+    expect(ferry::copy(ferry, *ferry::describe_copy(device, back)), "and described");
+}
+
+void ask_for_a_way(const ferry::instance &ferry) {
+    std::vector<int> sent(12, 7), back(12);
+    auto device = *device_memory<int>::create(ferry, 0, sent.size());
+    const auto stream = *ferry::stream::create(ferry, 0);
+    expect(ferry::fill(ferry, device, 0, FERRY_COPY_NO_KERNELS), "a fill by no kernel");
+    expect(ferry::fill_async(ferry, device.view().sub(0, 4), 1, stream, FERRY_COPY_BY_DRIVER), "one on a stream");
+    expect(ferry::fill_async(ferry, *ferry::describe_fill(device.view().sub(4, 8), 2), stream), "one described");
+    expect(ferry::copy_async(ferry, device, back, stream, FERRY_COPY_BY_DRIVER), "a copy by the driver");
+    expect(stream.synchronize(), "all of that is done");
+    expect(back[3] == 1 && back[4] == 2, "in order");
+    expect(ferry::copy(ferry, sent, device, FERRY_COPY_URGENT), "an urgent copy");
+    const auto found = ferry::explain(ferry, sent, device, FERRY_COPY_NO_KERNELS);
+    expect(found.ok() && found->kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN, "an explanation knows the wish");
+    const auto described = *ferry::describe_copy(device, back, FERRY_COPY_NO_KERNELS);
+    expect(ferry::explain_async(ferry, described, stream)->kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN,
+           "of a descriptor too");
+    expect(ferry::copy_async(ferry, described, stream), "which is copied");
+    expect(stream.synchronize(), "at last");
+    expect(back == sent, "they are the same");
 }
 
 void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
@@ -343,6 +365,7 @@ int main() {
     copy_strided(ferry);
     copy_mdspans(ferry);
     copy_what_is_the_programs_own(ferry);
+    ask_for_a_way(ferry);
     copy_in_the_order_of_a_stream(ferry);
     share(ferry);
     name_addresses();

@@ -574,6 +574,96 @@ TEST_F(cpp, an_explanation_is_of_the_copy_that_would_be_made) {
     EXPECT_EQ(explain(gpu, pinned, memory).why().code(), FERRY_ERROR_OUT_OF_BOUNDS);
 }
 
+// What none of them can do.
+constexpr std::uint32_t contradiction = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL;
+
+TEST_F(cpp, flags_reach_every_copy_fill_and_explanation) {
+    auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
+    auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();
+    const stream own = stream::create(gpu, 0).or_throw();
+    const auto image = pinned.view().shaped(9, 7);
+    const status refused[] = {copy(gpu, image, memory, contradiction),
+                              copy_async(gpu, image, memory, own, contradiction),
+                              explain(gpu, image, memory, contradiction).why(),
+                              explain_async(gpu, image, memory, own, contradiction).why(),
+                              fill(gpu, memory, 1u, contradiction),
+                              fill_async(gpu, memory, 1u, own, contradiction)};
+    for (const status &each : refused) {
+        expect_refusal(each, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        EXPECT_EQ(each.info().value, contradiction);
+    }
+    EXPECT_EQ(describe_copy(image, memory, FERRY_COPY_URGENT)->flags, FERRY_COPY_URGENT);
+    EXPECT_EQ(describe_copy(image, memory)->flags, 0u);
+    EXPECT_EQ(describe_fill(memory, 1u, FERRY_COPY_NO_KERNELS)->flags, FERRY_COPY_NO_KERNELS);
+    EXPECT_EQ(describe_fill(memory, 1u)->flags, 0u);
+}
+
+TEST_F(cpp, a_forced_route_is_taken_and_explained) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    ferry_instance *const gpu = opened.get();
+    if (!ferry_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    const stream own = stream::create(gpu, 0).or_throw();
+    auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
+    auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();
+    const auto image = pinned.view().shaped(9, 7);
+    const auto launches = [&](const status &done) {
+        EXPECT_OK(done);
+        EXPECT_OK(own.synchronize());
+        const int count = driver.calls("cuLaunchKernel");
+        driver.reset_counts();
+        return count;
+    };
+    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
+        const bool by_kernel = flags == FERRY_COPY_BY_KERNEL;
+        const std::int32_t route = by_kernel ? FERRY_ROUTE_KERNEL : FERRY_ROUTE_DRIVER;
+        driver.reset_counts();
+        EXPECT_EQ(launches(copy(gpu, image, memory, flags)), by_kernel);
+        EXPECT_EQ(launches(copy_async(gpu, image, memory, own, flags)), by_kernel);
+        EXPECT_EQ(launches(fill(gpu, memory, 1u, flags)), by_kernel);
+        EXPECT_EQ(launches(fill_async(gpu, memory, 1u, own, flags)), by_kernel);
+        EXPECT_EQ(explain(gpu, image, memory, flags).or_throw().route, route);
+        EXPECT_EQ(explain_async(gpu, image, memory, own, flags).or_throw().route, route);
+    }
+}
+
+TEST_F(cpp, descriptors_are_copied_filled_and_explained) {
+    auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
+    const std::vector<std::uint32_t> sent = volume::numbers(63);
+    std::vector<std::uint32_t> back(63);
+    const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    const auto up = describe_copy(view_of(sent).shaped(9, 7), memory).or_throw();
+    auto down = describe_copy(memory, view_of(back).shaped(9, 7)).or_throw();
+    ASSERT_OK(copy(gpu, up));
+    ASSERT_OK(copy_async(gpu, down, own));
+    ASSERT_OK(own.synchronize());
+    EXPECT_EQ(back, sent);
+    EXPECT_EQ(explain(gpu, up).or_throw().width, 36u);
+    EXPECT_EQ(explain_async(gpu, down, own).or_throw().height, 7u);
+
+    auto inner = describe_fill(memory.view().sub(2, 1, 4, 3), 5u).or_throw();
+    ASSERT_OK(fill(gpu, inner));
+    inner.destination.x = 0;
+    inner.destination.y = 0;
+    inner.destination.address = memory.address();
+    inner.height = 1;
+    ASSERT_OK(fill_async(gpu, inner, own));
+    ASSERT_OK(copy_async(gpu, down, own));
+    ASSERT_OK(own.synchronize());
+    for (std::size_t i = 0; i < back.size(); ++i) {
+        const std::size_t x = i % 9, y = i / 9;
+        const bool is_filled = (x >= 2 && x < 6 && y >= 1 && y < 4) || (x < 4 && y == 0);
+        EXPECT_EQ(back[i], is_filled ? 5u : sent[i]) << x << ", " << y;
+    }
+
+    down.width += 1 << 20;
+    for (const status &each :
+         {copy(gpu, down), copy_async(gpu, down, own), explain(gpu, down).why(), explain_async(gpu, down, own).why()})
+        expect_refusal(each, FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH);
+    expect_refusal(describe_fill(memory.view().sub(2, 8), 1u).why(), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION,
+                   FERRY_FIELD_X);
+}
+
 // Pinned memory and its pools
 
 TEST_F(cpp, pinned_memory_tells_what_it_got) {

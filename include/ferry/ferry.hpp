@@ -504,7 +504,7 @@ template <class From, class To>
 using if_copyable =
     std::enable_if_t<is_writable<view_type<To>> && outlives_call<To> && same_elements<view_type<From>, view_type<To>>,
                      int>;
-template <class From> using if_outlives_call = std::enable_if_t<outlives_call<From>, int>;
+template <class R> using if_outlives_call = std::enable_if_t<outlives_call<R>, int>;
 
 template <class R> using if_shareable = std::enable_if_t<is_linear_view<view_type<R>> && outlives_call<R>, int>;
 
@@ -1308,7 +1308,8 @@ public:
 //
 // Both ends of a copy have the same width, height and depth: elements of one type or, with an array at either end, the
 // same bytes. Ends that differ are refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller one. A destination
-// is not const, and nothing is enqueued from or to a temporary that owns its memory.
+// is not const, and nothing is enqueued from or to a temporary that owns its memory. `flags` are FERRY_COPY_*; 0 are the
+// instance's. Each call also takes a descriptor, such as describe_copy() and describe_fill() make.
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -1340,21 +1341,26 @@ template <class Desc> void set_extent(Desc &desc, const extent &extent) noexcept
     desc.depth = extent.depth;
 }
 
-template <class From, class To> status describe(const From &from, const To &to, ferry_copy_desc &copy) noexcept {
+template <class From, class To>
+status describe(const From &from, const To &to, std::uint32_t flags, ferry_copy_desc &copy) noexcept {
     if (!from.mistake().ok()) return at_side(from.mistake(), FERRY_SIDE_SOURCE);
     if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
     copy.source = from.place();
     copy.destination = to.place();
+    copy.flags = flags;
     detail::set_extent(copy, from.byte_extent());
     return check_same(from.byte_extent(), to.byte_extent());
 }
 
 template <class To>
-status describe(const To &to, const typename To::value_type &value, ferry_fill_desc &fill) noexcept {
-    static_assert(sizeof value <= sizeof fill.pattern, "a pattern has at most 16 bytes");
+status describe(const To &to, const typename To::value_type &value, std::uint32_t flags,
+                ferry_fill_desc &fill) noexcept {
+    static_assert(sizeof value <= sizeof fill.pattern && (sizeof value & (sizeof value - 1)) == 0,
+                  "only elements of 1, 2, 4, 8 or 16 bytes can be filled; of any others, the bytes can: as_bytes()");
     if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
     const ferry_place place = to.place();
     ferry_fill_desc_init(&fill, &place, 0, 1, 1, &value, sizeof value);
+    fill.flags = flags;
     detail::set_extent(fill, to.byte_extent());
     return {};
 }
@@ -1363,26 +1369,100 @@ status describe(const To &to, const typename To::value_type &value, ferry_fill_d
 
 // The descriptor of a copy, to be kept or changed.
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
-result<ferry_copy_desc> describe_copy(From &&from, To &&to) noexcept {
+result<ferry_copy_desc> describe_copy(From &&from, To &&to, std::uint32_t flags = 0) noexcept {
     ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
     return done.ok() ? result<ferry_copy_desc>(desc) : done;
 }
 
 // ferry_copy: returns when the bytes are there.
+inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
+    return detail::told_by(ferry_copy, instance, &desc);
+}
 template <class From, class To, detail::if_copyable<From, To> = 0>
-status copy(ferry_instance *instance, From &&from, To &&to) noexcept {
+status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
     ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
-    return done.ok() ? detail::told_by(ferry_copy, instance, &desc) : done;
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
+    return done.ok() ? ferry::copy(instance, desc) : done;
 }
 
 // ferry_copy_async: ordered on `stream`, a CUstream, cudaStream_t or ferry::stream.
+inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, CUstream_st *stream) noexcept {
+    return detail::told_by(ferry_copy_async, instance, &desc, stream);
+}
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
-status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream) noexcept {
+status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
+                  std::uint32_t flags = 0) noexcept {
     ferry_copy_desc desc = {};
-    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
-    return done.ok() ? detail::told_by(ferry_copy_async, instance, &desc, stream) : done;
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
+    return done.ok() ? ferry::copy_async(instance, desc, stream) : done;
+}
+
+// ferry_explain: what copy() would do, without doing it.
+inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
+    ferry_explanation found = detail::sized<ferry_explanation>();
+    const status done = detail::told_by(ferry_explain, instance, &desc, &found);
+    return done.ok() ? result<ferry_explanation>(found) : done;
+}
+template <class From, class To, detail::if_copyable<From, To> = 0>
+result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
+    ferry_copy_desc desc = {};
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
+    return done.ok() ? ferry::explain(instance, desc) : done;
+}
+
+// ferry_explain_async: what copy_async() would do.
+inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_copy_desc &desc,
+                                               CUstream_st *stream) noexcept {
+    ferry_explanation found = detail::sized<ferry_explanation>();
+    const status done = detail::told_by(ferry_explain_async, instance, &desc, stream, &found);
+    return done.ok() ? result<ferry_explanation>(found) : done;
+}
+template <class From, class To, detail::if_copyable<From, To> = 0>
+result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
+                                        std::uint32_t flags = 0) noexcept {
+    ferry_copy_desc desc = {};
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
+    return done.ok() ? ferry::explain_async(instance, desc, stream) : done;
+}
+
+inline line line_of(const ferry_explanation &explanation) noexcept {
+    line line;
+    ferry_explanation_format(&explanation, line.text, sizeof line.text);
+    return line;
+}
+
+// The descriptor of a fill: every element becomes `value`.
+template <class To>
+result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value,
+                                      std::uint32_t flags = 0) noexcept {
+    ferry_fill_desc desc = {};
+    const status done = detail::describe(ferry::view_of(to), value, flags, desc);
+    return done.ok() ? result<ferry_fill_desc>(desc) : done;
+}
+
+// ferry_fill: returns when the bytes are there.
+inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
+    return detail::told_by(ferry_fill, instance, &desc);
+}
+template <class To>
+status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
+            std::uint32_t flags = 0) noexcept {
+    ferry_fill_desc desc = {};
+    const status done = detail::describe(ferry::view_of(to), value, flags, desc);
+    return done.ok() ? ferry::fill(instance, desc) : done;
+}
+
+// ferry_fill_async: ordered on `stream`.
+inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, CUstream_st *stream) noexcept {
+    return detail::told_by(ferry_fill_async, instance, &desc, stream);
+}
+template <class To>
+status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, CUstream_st *stream,
+                  std::uint32_t flags = 0) noexcept {
+    ferry_fill_desc desc = {};
+    const status done = detail::describe(ferry::view_of(to), value, flags, desc);
+    return done.ok() ? ferry::fill_async(instance, desc, stream) : done;
 }
 
 // Pieces for copy_pieces() and prepared: containers or spans of destinations, sources and sizes, all std::uint64_t, which
@@ -1463,48 +1543,6 @@ public:
         return detail::told_by(ferry_prepared_set_addresses, handle_, destinations, sources, stream);
     }
 };
-
-// ferry_explain: what copy() would do, without doing it.
-template <class From, class To, detail::if_copyable<From, To> = 0>
-result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to) noexcept {
-    ferry_copy_desc desc = {};
-    ferry_explanation found = detail::sized<ferry_explanation>();
-    status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
-    if (done.ok()) done = detail::told_by(ferry_explain, instance, &desc, &found);
-    return done.ok() ? result<ferry_explanation>(found) : done;
-}
-
-// ferry_explain_async: what copy_async() would do.
-template <class From, class To, detail::if_copyable<From, To> = 0>
-result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream) noexcept {
-    ferry_copy_desc desc = {};
-    ferry_explanation found = detail::sized<ferry_explanation>();
-    status done = detail::describe(ferry::view_of(from), ferry::view_of(to), desc);
-    if (done.ok()) done = detail::told_by(ferry_explain_async, instance, &desc, stream, &found);
-    return done.ok() ? result<ferry_explanation>(found) : done;
-}
-
-inline line line_of(const ferry_explanation &explanation) noexcept {
-    line line;
-    ferry_explanation_format(&explanation, line.text, sizeof line.text);
-    return line;
-}
-
-// ferry_fill: every element becomes `value`; returns when the bytes are there.
-template <class To> status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value) noexcept {
-    ferry_fill_desc desc = {};
-    const status done = detail::describe(ferry::view_of(to), value, desc);
-    return done.ok() ? detail::told_by(ferry_fill, instance, &desc) : done;
-}
-
-// ferry_fill_async: ordered on `stream`.
-template <class To>
-status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
-                  CUstream_st *stream) noexcept {
-    ferry_fill_desc desc = {};
-    const status done = detail::describe(ferry::view_of(to), value, desc);
-    return done.ok() ? detail::told_by(ferry_fill_async, instance, &desc, stream) : done;
-}
 
 } // namespace v0_4
 } // namespace ferry

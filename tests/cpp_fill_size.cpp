@@ -1,0 +1,10 @@
+// A fill of elements of ELEMENT_SIZE bytes: it compiles where a pattern can have that size, and else does not.
+#include <ferry/ferry.hpp>
+
+#include <array>
+
+using element = std::array<unsigned char, ELEMENT_SIZE>;
+
+ferry::status fill_with_zeros(ferry_instance *instance, ferry::device_view<element> view) {
+    return ferry::fill(instance, view, element{});
+}
