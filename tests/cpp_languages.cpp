@@ -16,6 +16,8 @@ template <class... Any> void line_of(Any &&...) = delete;
 template <class... Any> void at_side(Any &&...) = delete;
 template <class... Any> void check_same(Any &&...) = delete;
 template <class... Any> void refusal(Any &&...) = delete;
+template <class... Any> void count_of(Any &&...) = delete;
+template <class... Any> void check_count(Any &&...) = delete;
 template <class... Any> void explain(Any &&...) = delete;
 struct pixel {
     unsigned char red, green, blue, alpha;
@@ -166,7 +168,60 @@ static_assert(can_fill<memory &, int> && can_fill<device_view<float>, int> && ca
 static_assert(!can_fill<const memory &, int> && !can_fill<device_view<const int>, int>);
 static_assert(!can_fill<ferry::array &, int> && !can_fill<memory, int> && !can_fill<memory &, vector>);
 
+// Batches are of descriptors and of numbers of one width, in whatever holds them in a row.
+template <class, class Copies> inline constexpr bool is_batch = false;
+template <class Copies>
+inline constexpr bool is_batch<decltype(void(ferry::copy_batch(gpu(), std::declval<Copies>()))), Copies> = true;
+template <class Copies> inline constexpr bool can_copy_batch = is_batch<void, Copies>;
+template <class, class Copies> inline constexpr bool is_batch_async = false;
+template <class Copies>
+inline constexpr bool
+    is_batch_async<decltype(void(ferry::copy_batch_async(gpu(), std::declval<Copies>(), nullptr))), Copies> = true;
+template <class, class Copies> inline constexpr bool is_prepared = false;
+template <class Copies>
+inline constexpr bool
+    is_prepared<decltype(void(ferry::prepared::create(gpu(), std::declval<Copies>(), nullptr))), Copies> = true;
+template <class Copies>
+inline constexpr bool batch_forms_agree =
+    can_copy_batch<Copies> == is_batch_async<void, Copies> &&can_copy_batch<Copies> == is_prepared<void, Copies>;
+
+using descriptors = std::vector<ferry_copy_desc>;
+static_assert(can_copy_batch<descriptors &> && can_copy_batch<const descriptors> && batch_forms_agree<descriptors>);
+static_assert(can_copy_batch<ferry_copy_desc (&)[4]> && can_copy_batch<const ferry_copy_desc (&)[4]>);
+static_assert(batch_forms_agree<ferry_copy_desc (&)[4]> && batch_forms_agree<vector> && batch_forms_agree<int>);
+static_assert(can_copy_batch<std::array<ferry_copy_desc, 2>> && can_copy_batch<pinned_memory<ferry_copy_desc> &>);
+static_assert(!can_copy_batch<vector &> && !can_copy_batch<std::vector<ferry_fill_desc> &> && !can_copy_batch<int>);
+static_assert(!can_copy_batch<ferry_copy_desc &> && !can_copy_batch<ferry_copy_desc *> && !can_copy_batch<memory &>);
+
+using addresses = std::vector<std::uint64_t>;
+template <class R> inline constexpr bool can_be_pieces = std::is_constructible_v<ferry::pieces, R, R, R>;
+static_assert(can_be_pieces<addresses &> && can_be_pieces<const addresses &> && can_be_pieces<std::uint64_t (&)[4]>);
+static_assert(can_be_pieces<const std::uint64_t (&)[4]> && can_be_pieces<std::array<std::uint64_t, 4> &>);
+static_assert(can_be_pieces<const pinned_memory<std::uint64_t> &> && !can_be_pieces<vector &>);
+static_assert(!can_be_pieces<std::vector<double> &> && !can_be_pieces<std::vector<bool> &> && !can_be_pieces<int>);
+static_assert(!can_be_pieces<const std::uint64_t *> && !can_be_pieces<sized_span<strided_span<std::uint64_t, 1>> &>);
+// They name numbers, and none of a temporary.
+static_assert(!can_be_pieces<addresses> &&
+              !std::is_constructible_v<ferry::pieces, addresses, addresses &, addresses &>);
+static_assert(!std::is_constructible_v<ferry::pieces, addresses &, addresses, addresses &>);
+static_assert(!std::is_constructible_v<ferry::pieces, addresses &, addresses &, addresses>);
+static_assert(!can_be_pieces<const std::array<std::uint64_t, 4>> && !can_be_pieces<std::uint64_t[4]>);
+
+// New addresses come with their number.
+template <class, class To, class From> inline constexpr bool is_change = false;
+template <class To, class From>
+inline constexpr bool is_change<decltype(void(std::declval<const ferry::prepared &>().set_addresses(
+                                    std::declval<To>(), std::declval<From>(), nullptr))),
+                                To, From> = true;
+template <class To, class From> inline constexpr bool can_change = is_change<void, To, From>;
+static_assert(can_change<addresses &, const addresses> && can_change<std::nullptr_t, std::uint64_t (&)[4]>);
+static_assert(can_change<addresses, std::nullptr_t> && can_change<std::nullptr_t, std::nullptr_t>);
+static_assert(!can_change<std::uint64_t *, addresses &> && !can_change<addresses &, const std::uint64_t *>);
+static_assert(!can_change<vector &, addresses &> && !can_change<addresses &, descriptors &>);
+
 #ifdef __cpp_lib_span
+static_assert(can_copy_batch<std::span<const ferry_copy_desc>> && can_be_pieces<std::span<const std::uint64_t>>);
+static_assert(can_be_pieces<std::span<std::uint64_t, 4> &> && !can_be_pieces<std::span<std::uint32_t>>);
 static_assert(can_copy<std::span<int>, memory &> && can_copy<const std::span<int> &, memory &>);
 static_assert(can_copy<memory &, std::span<int>> && can_copy<memory &, std::span<int, 4>>);
 static_assert(can_copy<std::span<const int>, memory &> && !can_copy<memory &, std::span<const int>>);
@@ -199,6 +254,7 @@ static_assert(!can_take_over<block> && !can_take_over<block, host_view<int>>);
 static_assert(!can_take_over<ordered> && !can_take_over<ordered, device_view<int>> && !can_take_over<ferry::pool>);
 static_assert(can_take_over<ferry::array, ferry::array_view> && !can_take_over<ferry::array>);
 static_assert(can_take_over<ferry::mipmapped_array, int> && !can_take_over<ferry::mipmapped_array>);
+static_assert(can_take_over<ferry::prepared, std::uint64_t> && !can_take_over<ferry::prepared>);
 
 // An assignment would begin a scope before it ended the other.
 static_assert(std::is_nothrow_move_constructible_v<ferry::context_scope>);
@@ -294,6 +350,34 @@ void ask_for_a_way(const ferry::instance &ferry) {
     expect(back == sent, "they are the same");
 }
 
+void copy_many(const ferry::instance &ferry) {
+    auto host = *pinned_memory<int>::create(ferry, 64);
+    for (std::size_t i = 0; i < host.size(); ++i)
+        host[i] = static_cast<int>(i);
+    auto device = *device_memory<int>::create(ferry, 0, host.size());
+    std::vector<int> back(host.size());
+    const ferry_copy_desc halves[] = {*ferry::describe_copy(host.view().sub(0, 32), device.view().sub(32, 32)),
+                                      *ferry::describe_copy(host.view().sub(32, 32), device.view().sub(0, 32))};
+    expect(ferry::copy_batch(ferry, halves, FERRY_BATCH_CHECK_OVERLAP), "a batch goes up");
+    expect(ferry::copy(ferry, device, back), "and comes back");
+    expect(back[0] == 32 && back[32] == 0, "each half where it belongs");
+
+    const auto first = reinterpret_cast<std::uintptr_t>(host.data());
+    const std::uint64_t to[] = {device.address(), device.address() + 128}, from[] = {first, first + 128},
+                        again[] = {first + 128, first}, size[] = {128, 128, 128};
+    expect(ferry::copy_pieces(ferry, {to, from, size}).field() == FERRY_FIELD_SIZE, "a size too many is refused");
+    const std::array<std::uint64_t, 2> sizes = {128, 128};
+    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, FERRY_BATCH_CHANGEABLE);
+    expect(batch && batch.launch(nullptr).ok(), "pieces are prepared and launched");
+    expect(ferry::copy(ferry, device, back), "they come back");
+    expect(back[0] == 0 && back[63] == 63, "as they were");
+    expect(batch.set_addresses(nullptr, again, nullptr), "from other addresses");
+    expect(batch.launch(nullptr), "again");
+    expect(ferry::copy(ferry, device, back), "they come back too");
+    expect(back[0] == 32 && back[63] == 31, "the other way round");
+    expect(batch.set_addresses(nullptr, size, nullptr).side() == FERRY_SIDE_SOURCE, "three addresses are refused");
+}
+
 void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
     const auto pool = *ferry::pinned_pool::create(ferry);
     const auto stream = *ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING);
@@ -366,6 +450,7 @@ int main() {
     copy_mdspans(ferry);
     copy_what_is_the_programs_own(ferry);
     ask_for_a_way(ferry);
+    copy_many(ferry);
     copy_in_the_order_of_a_stream(ferry);
     share(ferry);
     name_addresses();

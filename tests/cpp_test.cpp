@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 
@@ -1183,12 +1184,56 @@ TEST_F(cpp, batches_take_containers_of_descriptors_and_of_addresses) {
     ASSERT_OK(raw().cuStreamSynchronize(nullptr));
     EXPECT_EQ(back[0], from[240]);
 
-    sizes.pop_back();
-    EXPECT_EQ(copy_pieces(gpu, {destinations, sources, sizes}).code(), FERRY_ERROR_INVALID_ARGUMENT);
-    sizes.push_back(1 << 20);
+    sizes.back() = 1 << 20;
     const status refused = copy_pieces(gpu, all);
     EXPECT_EQ(refused.code(), FERRY_ERROR_OUT_OF_BOUNDS);
     EXPECT_EQ(refused.info().index, 15u);
+}
+
+TEST_F(cpp, batches_take_c_arrays) {
+    const std::vector<std::uint32_t> sent = volume::numbers(64);
+    std::uint32_t back[64] = {};
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 64).or_throw();
+    const stream own = stream::create(gpu, 0).or_throw();
+    const ferry_copy_desc halves[] = {describe_copy(view_of(sent).sub(32, 32), memory.view().sub(32, 32)).or_throw(),
+                                      describe_copy(view_of(sent).sub(0, 32), memory.view().sub(0, 32)).or_throw()};
+    ASSERT_OK(copy_batch(gpu, halves));
+    ASSERT_OK(copy_batch_async(gpu, halves, own));
+    ASSERT_OK(prepared::create(gpu, halves, own).or_throw().launch(own));
+    const std::uint64_t destinations[] = {reinterpret_cast<std::uintptr_t>(back + 32),
+                                          reinterpret_cast<std::uintptr_t>(back)},
+                        sources[] = {memory.address() + 128, memory.address()};
+    const std::array<std::uint64_t, 2> sizes = {128, 128};
+    const pieces all(destinations, sources, sizes);
+    EXPECT_EQ(all.count, 2u);
+    ASSERT_OK(copy_pieces_async(gpu, all, own));
+    ASSERT_OK(own.synchronize());
+    EXPECT_TRUE(std::equal(sent.begin(), sent.end(), std::begin(back)));
+    std::fill(std::begin(back), std::end(back), 0);
+    ASSERT_OK(prepared::create(gpu, all, own).or_throw().launch(own));
+    ASSERT_OK(own.synchronize());
+    EXPECT_TRUE(std::equal(sent.begin(), sent.end(), std::begin(back)));
+}
+
+TEST_F(cpp, pieces_of_unequal_numbers_are_refused_naming_the_side_that_is_wrong) {
+    const std::uint64_t three[] = {4096, 8192, 12288}, two[] = {1, 1};
+    const auto expect_refused = [](const status &each, std::int32_t side, std::uint64_t limit, std::uint64_t value) {
+        expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, FERRY_FIELD_SIZE);
+        EXPECT_EQ(each.info().limit, limit);
+        EXPECT_EQ(each.info().value, value);
+    };
+    const auto expect_all_refuse = [&](const pieces &all, std::int32_t side, std::uint64_t limit, std::uint64_t value) {
+        expect_refused(all.mistake, side, limit, value);
+        expect_refused(copy_pieces(gpu, all), side, limit, value);
+        expect_refused(copy_pieces_async(gpu, all, nullptr), side, limit, value);
+        expect_refused(prepared::create(gpu, all, nullptr).why(), side, limit, value);
+    };
+    expect_all_refuse({three, two, two}, FERRY_SIDE_DESTINATION, 2, 3);
+    expect_all_refuse({two, three, two}, FERRY_SIDE_SOURCE, 2, 3);
+    expect_all_refuse({two, three, three}, FERRY_SIDE_DESTINATION, 3, 2);
+    const std::vector<std::uint64_t> none;
+    expect_all_refuse({none, none, two}, FERRY_SIDE_DESTINATION, 2, 0);
+    EXPECT_OK(copy_pieces(gpu, {none, none, none}));
 }
 
 TEST_F(cpp, a_prepared_batch_is_launched_changed_and_ends_with_its_owner) {
@@ -1204,20 +1249,69 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_ends_with_its_owner) {
     const std::vector<std::uint64_t> sizes(8, 128);
     prepared batch =
         prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, FERRY_BATCH_CHANGEABLE).or_throw();
+    EXPECT_EQ(batch.count(), 8u);
     std::vector<std::uint32_t> back(256);
     ASSERT_OK(batch.launch(nullptr));
     ASSERT_OK(copy(gpu, device, back));
     EXPECT_EQ(back[0], numbers[7 * 32]);
     std::reverse(sources.begin(), sources.end());
-    ASSERT_OK(batch.set_addresses(nullptr, sources.data(), nullptr));
+    ASSERT_OK(batch.set_addresses(nullptr, sources, nullptr));
     prepared moved = std::move(batch);
     EXPECT_FALSE(batch);
+    EXPECT_EQ(batch.count(), 0u);
+    EXPECT_EQ(batch.launch(nullptr).code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(batch.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_INVALID_ARGUMENT);
     ASSERT_OK(moved.launch(nullptr));
     ASSERT_OK(copy(gpu, device, back));
     EXPECT_EQ(back, numbers);
     const std::vector<ferry_copy_desc> one = {describe_copy(host.view(), device.view()).or_throw()};
-    EXPECT_OK(prepared::create(gpu, one, nullptr).or_throw().launch(nullptr));
-    EXPECT_EQ(prepared::create(gpu, one, nullptr, 8).why().code(), FERRY_ERROR_FLAGS);
+    const prepared whole = prepared::create(gpu, one, nullptr).or_throw();
+    EXPECT_OK(whole.launch(nullptr));
+    EXPECT_EQ(whole.count(), 1u);
+    EXPECT_EQ(whole.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_UNSUPPORTED) << "it is of descriptors";
+    EXPECT_EQ(prepared::create(gpu, one, nullptr, ~std::uint32_t{0}).why().code(), FERRY_ERROR_FLAGS);
+
+    prepared taken(gpu, moved.release(), 8); // as from the C function
+    EXPECT_EQ(moved.count(), 0u);
+    ASSERT_OK(taken.set_addresses(destinations, sources, nullptr));
+    ASSERT_OK(taken.launch(nullptr));
+    ASSERT_OK(copy(gpu, device, back));
+    EXPECT_EQ(back, numbers);
+}
+
+TEST_F(cpp, new_addresses_are_as_many_as_the_pieces_or_are_refused) {
+    auto host = pinned_memory<std::uint32_t>::create(gpu, 64).or_throw();
+    auto device = device_memory<std::uint32_t>::create(gpu, 0, 64).or_throw();
+    std::iota(host.begin(), host.end(), 0u);
+    const std::uint64_t from = reinterpret_cast<std::uintptr_t>(host.data()), to = device.address();
+    const std::uint64_t destinations[] = {to, to + 128}, sources[] = {from, from + 128}, sizes[] = {128, 128},
+                        swapped[] = {from + 128, from}, three[] = {from, from, from};
+    const stream own = stream::create(gpu, 0).or_throw();
+    const prepared batch =
+        prepared::create(gpu, pieces(destinations, sources, sizes), own, FERRY_BATCH_CHANGEABLE).or_throw();
+    const auto expect_refused = [](const status &each, std::int32_t side, std::uint64_t value) {
+        expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, FERRY_FIELD_SIZE);
+        EXPECT_EQ(each.info().limit, 2u);
+        EXPECT_EQ(each.info().value, value);
+    };
+    expect_refused(batch.set_addresses(nullptr, three, own), FERRY_SIDE_SOURCE, 3);
+    expect_refused(batch.set_addresses(three, nullptr, own), FERRY_SIDE_DESTINATION, 3);
+    expect_refused(batch.set_addresses(destinations, std::array{from}, own), FERRY_SIDE_SOURCE, 1);
+    expect_refused(batch.set_addresses(std::vector<std::uint64_t>(), swapped, own), FERRY_SIDE_DESTINATION, 0);
+
+    const auto expect_arrived = [&](std::uint32_t first) {
+        std::vector<std::uint32_t> back(64);
+        ASSERT_OK(batch.launch(own));
+        ASSERT_OK(copy_async(gpu, device, back, own));
+        ASSERT_OK(own.synchronize());
+        EXPECT_EQ(back[0], first);
+        EXPECT_EQ(back[32], 32 - first);
+    };
+    expect_arrived(0); // what was refused has changed nothing
+    ASSERT_OK(batch.set_addresses(nullptr, swapped, own));
+    expect_arrived(32);
+    ASSERT_OK(batch.set_addresses(std::array{to + 128, to}, std::span(swapped), own));
+    expect_arrived(0);
 }
 
 } // namespace

@@ -30,6 +30,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -505,6 +506,18 @@ using if_copyable =
     std::enable_if_t<is_writable<view_type<To>> && outlives_call<To> && same_elements<view_type<From>, view_type<To>>,
                      int>;
 template <class R> using if_outlives_call = std::enable_if_t<outlives_call<R>, int>;
+
+// Values of T one after the other, as a batch takes them: what std::data() and std::size() do.
+template <class R, class T, class = void> inline constexpr bool is_row = false;
+template <class R, class T>
+inline constexpr bool is_row<
+    R, T,
+    std::enable_if_t<
+        std::is_same_v<std::remove_const_t<std::remove_pointer_t<decltype(std::data(std::declval<R &>()))>>, T> &&
+        std::is_convertible_v<decltype(std::size(std::declval<R &>())), std::uint64_t>>> =
+    !is_mdspan<std::remove_const_t<R>>;
+template <class R, class T> using if_row = std::enable_if_t<is_row<std::remove_reference_t<R>, T>, int>;
+template <class R> std::uint64_t count_of(const R &row) noexcept { return static_cast<std::uint64_t>(std::size(row)); }
 
 template <class R> using if_shareable = std::enable_if_t<is_linear_view<view_type<R>> && outlives_call<R>, int>;
 
@@ -1465,42 +1478,69 @@ status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<
     return done.ok() ? ferry::fill_async(instance, desc, stream) : done;
 }
 
-// Pieces for copy_pieces() and prepared: containers or spans of destinations, sources and sizes, all std::uint64_t, which
-// must outlive the call. Of unequal lengths they are refused with FERRY_ERROR_INVALID_ARGUMENT.
-struct pieces {
-    pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t how_many) noexcept
-        : destinations(to), sources(from), sizes(of), count(how_many) {}
-    template <class To, class From, class Sizes>
-    pieces(const To &to, const From &from, const Sizes &of) noexcept
-        : destinations(to.data()), sources(from.data()), sizes(of.data()), count(of.size()) {
-        if (to.size() != of.size() || from.size() != of.size()) destinations = nullptr, count = 1;
-    }
-    const std::uint64_t *destinations, *sources, *sizes;
-    std::uint64_t count;
-};
+// ---------------------------------------------------------------------------------------------------------------------
+// Batches
+//
+// Descriptors, such as describe_copy() makes, and numbers come in whatever has std::data() and std::size(): a vector, a
+// span, a C array. They are read before a call returns. `flags` are FERRY_BATCH_*; a refusal's info().index says which
+// copy it is about.
+// ---------------------------------------------------------------------------------------------------------------------
 
-// ferry_copy_batch: a container or span of descriptors, such as describe_copy() makes. `flags` are FERRY_BATCH_*; a
-// refusal's info().index says which copy it is about.
-template <class Copies>
+// ferry_copy_batch.
+template <class Copies, detail::if_row<const Copies, ferry_copy_desc> = 0>
 status copy_batch(ferry_instance *instance, const Copies &copies, std::uint32_t flags = 0) noexcept {
-    return detail::told_by(ferry_copy_batch, instance, copies.data(), copies.size(), flags);
+    return detail::told_by(ferry_copy_batch, instance, std::data(copies), detail::count_of(copies), flags);
 }
 
 // ferry_copy_batch_async.
-template <class Copies>
+template <class Copies, detail::if_row<const Copies, ferry_copy_desc> = 0>
 status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                         std::uint32_t flags = 0) noexcept {
-    return detail::told_by(ferry_copy_batch_async, instance, copies.data(), copies.size(), flags, stream);
+    return detail::told_by(ferry_copy_batch_async, instance, std::data(copies), detail::count_of(copies), flags,
+                           stream);
 }
+
+namespace detail {
+
+// Of a batch's numbers, of which there is one for each of its `count` pieces.
+inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t side) noexcept {
+    if (size == count) return {};
+    return refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SIZE, count, size, side);
+}
+
+// New addresses, or nullptr for those there are.
+template <class R> using if_addresses = std::enable_if_t<std::is_null_pointer_v<R> || is_row<R, std::uint64_t>, int>;
+
+} // namespace detail
+
+// Plain pieces: sizes[i] bytes from sources[i] to destinations[i], all std::uint64_t. It names the numbers and owns none:
+// they must outlive it. Where addresses are not as many as sizes, they are refused with FERRY_FIELD_SIZE.
+struct pieces {
+    pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t how_many) noexcept
+        : destinations(to), sources(from), sizes(of), count(how_many) {}
+    template <class To, class From, class Sizes, detail::if_row<To, std::uint64_t> = 0,
+              detail::if_row<From, std::uint64_t> = 0, detail::if_row<Sizes, std::uint64_t> = 0,
+              detail::if_outlives_call<To> = 0, detail::if_outlives_call<From> = 0, detail::if_outlives_call<Sizes> = 0>
+    pieces(To &&to, From &&from, Sizes &&of) noexcept
+        : pieces(std::data(to), std::data(from), std::data(of), detail::count_of(of)) {
+        mistake = detail::check_count(count, detail::count_of(to), FERRY_SIDE_DESTINATION);
+        if (mistake.ok()) mistake = detail::check_count(count, detail::count_of(from), FERRY_SIDE_SOURCE);
+    }
+    const std::uint64_t *destinations, *sources, *sizes;
+    std::uint64_t count;
+    status mistake; // why no call will take these, if it is so
+};
 
 // ferry_copy_pieces.
 inline status copy_pieces(ferry_instance *instance, const pieces &all, std::uint32_t flags = 0) noexcept {
+    if (!all.mistake.ok()) return all.mistake;
     return detail::told_by(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes, all.count, flags);
 }
 
 // ferry_copy_pieces_async.
 inline status copy_pieces_async(ferry_instance *instance, const pieces &all, CUstream_st *stream,
                                 std::uint32_t flags = 0) noexcept {
+    if (!all.mistake.ok()) return all.mistake;
     return detail::told_by(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes, all.count,
                            flags, stream);
 }
@@ -1515,32 +1555,52 @@ inline std::int32_t destroy_prepared(ferry_instance *, ferry_prepared *prepared)
 
 // ferry_prepared_create and ferry_prepared_create_pieces: a batch that is checked and planned once and launched as often
 // as wanted. It must outlive the graphs that it was captured into.
-class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared> {
+class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared, std::uint64_t> {
 public:
+    // To take one over, `known` is the number of its copies.
     using owner::owner;
-    template <class Copies>
+    template <class Copies, detail::if_row<const Copies, ferry_copy_desc> = 0>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                                    std::uint32_t flags = 0) noexcept {
         ferry_prepared *const none = nullptr;
-        return detail::own<prepared>(instance, detail::fetch_told(none, ferry_prepared_create, instance, copies.data(),
-                                                                  copies.size(), flags, stream));
+        const std::uint64_t count = detail::count_of(copies);
+        const auto made =
+            detail::fetch_told(none, ferry_prepared_create, instance, std::data(copies), count, flags, stream);
+        return detail::own<prepared>(instance, made, count);
     }
     static result<prepared> create(ferry_instance *instance, const pieces &all, CUstream_st *stream,
                                    std::uint32_t flags = 0) noexcept {
+        if (!all.mistake.ok()) return all.mistake;
         ferry_prepared *const none = nullptr;
-        return detail::own<prepared>(instance,
-                                     detail::fetch_told(none, ferry_prepared_create_pieces, instance, all.destinations,
-                                                        all.sources, all.sizes, all.count, flags, stream));
+        const auto made = detail::fetch_told(none, ferry_prepared_create_pieces, instance, all.destinations,
+                                             all.sources, all.sizes, all.count, flags, stream);
+        return detail::own<prepared>(instance, made, all.count);
     }
     operator ferry_prepared *() const noexcept { return handle_; }
+    std::uint64_t count() const noexcept { return known_; } // of its copies
 
     status launch(CUstream_st *stream) const noexcept {
         return detail::told_by(ferry_prepared_launch, handle_, stream);
     }
-    // Of one made of pieces with FERRY_BATCH_CHANGEABLE: as many addresses; NULL keeps what there is.
-    status set_addresses(const std::uint64_t *destinations, const std::uint64_t *sources,
-                         CUstream_st *stream) const noexcept {
-        return detail::told_by(ferry_prepared_set_addresses, handle_, destinations, sources, stream);
+    // ferry_prepared_set_addresses: of pieces prepared with FERRY_BATCH_CHANGEABLE, an address for each. nullptr keeps
+    // the destinations or the sources.
+    template <class To, class From, detail::if_addresses<const To> = 0, detail::if_addresses<const From> = 0>
+    status set_addresses(const To &destinations, const From &sources, CUstream_st *stream) const noexcept {
+        const std::uint64_t *to = nullptr, *from = nullptr;
+        status done = take_addresses(destinations, FERRY_SIDE_DESTINATION, to);
+        if (done.ok()) done = take_addresses(sources, FERRY_SIDE_SOURCE, from);
+        return done.ok() ? detail::told_by(ferry_prepared_set_addresses, handle_, to, from, stream) : done;
+    }
+
+private:
+    template <class R>
+    status take_addresses(const R &addresses, std::int32_t side, const std::uint64_t *&first) const noexcept {
+        if constexpr (std::is_null_pointer_v<R>) {
+            return {};
+        } else {
+            first = std::data(addresses);
+            return detail::check_count(known_, detail::count_of(addresses), side);
+        }
     }
 };
 
