@@ -1,0 +1,59 @@
+/* Many copies in one call: pieces and boxes, a bad one named by its index, a batch prepared once and launched again. */
+#include <ferry/ferry.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { count = 1000, size = 256 }; /* two frames of pieces; on the device their order is the reverse */
+static unsigned char frames[2][count][size], received[count][size];
+
+static void must(int32_t status) {
+    if (status) fprintf(stderr, "%s\n", ferry_status_name(status)), exit(1);
+}
+
+static int has_arrived(int frame) {
+    for (int i = 0; i < count; ++i)
+        if (memcmp(frames[frame][i], received[count - 1 - i], size) != 0) return 0;
+    return 1;
+}
+
+int main(void) {
+    ferry_error_info error = {.struct_size = sizeof error};
+    ferry_instance *ferry;
+    ferry_prepared *batch;
+    uint64_t device, to[count], from[2][count], sizes[count];
+    must(ferry_open(NULL, &ferry, NULL));
+    must(ferry_device_alloc(ferry, 0, sizeof received, &device));
+    must(ferry_host_register(ferry, frames, sizeof frames, 0)); /* pinned: kernels may read it */
+    for (int i = 0; i < count; ++i) {
+        for (int frame = 0; frame < 2; ++frame) {
+            memset(frames[frame][i], (i + 7 * frame) % 251, size);
+            from[frame][i] = (uint64_t)(uintptr_t)frames[frame][i];
+        }
+        to[i] = device + (uint64_t)(count - 1 - i) * size;
+        sizes[i] = i == 617 ? 1 << 30 : size; /* past the end: all are refused, before any is made */
+    }
+    if (!ferry_copy_pieces(ferry, to, from[0], sizes, count, 0, &error)) return 1;
+    sizes[617] = size;
+    must(ferry_copy_pieces(ferry, to, from[0], sizes, count, 0, NULL));
+
+    ferry_copy_desc halves[2] = {{.width = size / 2, .height = count}}; /* half of every row each */
+    ferry_place_device_pitched(&halves[0].source, 0, device, size, 0);
+    ferry_place_host_pitched(&halves[0].destination, received, size, 0);
+    halves[1] = halves[0];
+    halves[1].source.x = halves[1].destination.x = size / 2;
+    must(ferry_copy_batch(ferry, halves, 2, FERRY_BATCH_CHECK_OVERLAP, NULL));
+    if (!has_arrived(0)) return 1;
+    must(ferry_prepared_create_pieces(ferry, to, from[0], sizes, count, FERRY_BATCH_CHANGEABLE, NULL, &batch, NULL));
+    must(ferry_prepared_launch(batch, NULL, NULL));                       /* on a stream: here, the default one */
+    must(ferry_prepared_set_addresses(batch, NULL, from[1], NULL, NULL)); /* other sources */
+    must(ferry_prepared_launch(batch, NULL, NULL));
+    must(ferry_copy_batch(ferry, halves, 2, 0, NULL));
+    if (has_arrived(1)) printf("%d pieces arrived, twice; a bad one was number %d\n", (int)count, (int)error.index);
+    ferry_prepared_destroy(batch);
+    ferry_host_unregister(ferry, frames);
+    ferry_device_free(ferry, device);
+    ferry_close(ferry);
+    return has_arrived(1) && error.index == 617 ? 0 : 1;
+}

@@ -1,0 +1,59 @@
+// Many copies in one call: pieces and boxes, a bad one named by its index, a batch prepared once and launched again.
+#include <ferry/ferry.hpp>
+
+#include <cstdio>
+#include <numeric>
+#include <vector>
+
+static const std::uint64_t count = 1000, length = 64; // pieces of a frame, numbers of a piece
+static std::uint64_t slot_of(std::uint64_t piece) { return count - 1 - piece; }
+
+static bool has_arrived(const std::vector<int> &received, ferry::host_view<const int> frame) {
+    for (std::uint64_t i = 0; i < count * length; ++i)
+        if (received[slot_of(i / length) * length + i % length] != frame.pointer()[i]) return false;
+    return true;
+}
+
+int main() try {
+    const auto ferry = ferry::instance::open().or_throw();
+    const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    auto host = ferry::pinned_memory<int>::create(ferry, 2 * count * length).or_throw(); // two frames
+    auto device = ferry::device_memory<int>::create(ferry, 0, count * length).or_throw();
+    std::iota(host.begin(), host.end(), 0);
+    std::vector<int> received(count * length);
+    const auto first = host.view().sub(0, count * length), second = host.view().sub(count * length, count * length);
+
+    std::vector<std::uint64_t> slots, from_first, from_second, sizes(count, length * sizeof(int));
+    for (std::uint64_t i = 0; i < count; ++i) {
+        slots.push_back(device.view().sub(slot_of(i) * length, length).address());
+        from_first.push_back(first.sub(i * length, length).address());
+        from_second.push_back(second.sub(i * length, length).address());
+    }
+    const ferry::pieces pieces(slots, from_first, sizes); // it names the three, and has no numbers of its own
+
+    sizes[617] = std::uint64_t{1} << 30; // past the end: all are refused, before any is made
+    const ferry::status refused = ferry::copy_pieces(ferry, pieces);
+    sizes[617] = sizes[0];
+    ferry::copy_pieces(ferry, pieces).or_throw();
+
+    const auto rows = device.view().shaped(length, count);
+    const auto image = ferry::view_of(received).shaped(length, count);
+    const ferry_copy_desc halves[] = {
+        ferry::describe_copy(rows.sub(0, length / 2), image.sub(0, length / 2)).or_throw(),
+        ferry::describe_copy(rows.sub(length / 2, length / 2), image.sub(length / 2, length / 2)).or_throw()};
+    ferry::copy_batch(ferry, halves, FERRY_BATCH_CHECK_OVERLAP).or_throw();
+    const bool first_arrived = has_arrived(received, first);
+
+    const auto prepared = ferry::prepared::create(ferry, pieces, stream, FERRY_BATCH_CHANGEABLE).or_throw();
+    prepared.launch(stream).or_throw();
+    prepared.set_addresses(nullptr, from_second, stream).or_throw(); // other sources, the same slots
+    prepared.launch(stream).or_throw();
+    ferry::copy_batch_async(ferry, halves, stream).or_throw();
+    stream.synchronize().or_throw();
+
+    if (!first_arrived || !has_arrived(received, second) || refused.info().index != 617) return 1;
+    std::printf("the pieces arrived, twice; a bad one was number %d\n", static_cast<int>(refused.info().index));
+} catch (const ferry::error &error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+}

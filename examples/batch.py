@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Many copies in one call: pieces, boxes, a bad one named, a prepared batch launched again: batch.py [libferry.so]"""
+import ctypes
+import sys
+from ctypes import addressof, byref, c_int32, c_uint32, c_uint64, c_void_p, sizeof
+
+ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.0")
+
+
+def struct(**fields):
+    return type("struct", (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+def check(status):
+    if status:
+        sys.exit(f"status {status}")
+
+
+ErrorInfo = struct(struct_size=c_uint32, status=c_int32, side=c_int32, field=c_int32,
+                   index=c_uint64, limit=c_uint64, value=c_uint64)
+Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, row_pitch=c_uint64,
+               slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
+CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
+                  flags=c_uint32, reserved0=c_uint32, reserved=c_uint64 * 4)
+FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_BATCH_CHANGEABLE = 1, 2, 2
+count, size = 1000, 256  # two frames of pieces, each of one byte again and again
+frames = ctypes.create_string_buffer(bytes(n // size % 251 for n in range(2 * count * size)), 2 * count * size)
+received, numbers = ctypes.create_string_buffer(count * size), c_uint64 * count
+# No argtypes say how wide a number is, so each is wrapped in its type.
+instance, prepared, device, many, no_flags = c_void_p(), c_void_p(), c_uint64(), c_uint64(count), c_uint32(0)
+check(ferry.ferry_open(None, byref(instance), None))
+check(ferry.ferry_device_alloc(instance, c_int32(0), c_uint64(count * size), byref(device)))
+check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), no_flags))  # pinned: kernels may read it
+slots = numbers(*(device.value + (count - 1 - n) * size for n in range(count)))  # the last piece comes first
+first, second = (numbers(*(addressof(frames) + (n + at) * size for n in range(count))) for at in (0, count))
+sizes, wrong = numbers(*[size] * count), numbers(*(1 << 30 if n == 617 else size for n in range(count)))
+
+error = ErrorInfo(sizeof(ErrorInfo))
+refused = ferry.ferry_copy_pieces(instance, slots, first, wrong, many, no_flags, byref(error))
+check(ferry.ferry_copy_pieces(instance, slots, first, sizes, many, no_flags, None))
+halves = (CopyDesc * 2)(*(CopyDesc(Place(FERRY_KIND_DEVICE, address=device.value, row_pitch=size, x=x),
+                                   Place(FERRY_KIND_HOST, address=addressof(received), row_pitch=size, x=x),
+                                   size // 2, count) for x in (0, size // 2)))
+check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), no_flags, None))
+arrived = received.raw[::-1] == frames.raw[:count * size]
+
+check(ferry.ferry_prepared_create_pieces(instance, slots, first, sizes, many, c_uint32(FERRY_BATCH_CHANGEABLE), None,
+                                         byref(prepared), None))
+check(ferry.ferry_prepared_launch(prepared, None, None))  # on a stream: here the default one
+check(ferry.ferry_prepared_set_addresses(prepared, None, second, None, None))  # other sources
+check(ferry.ferry_prepared_launch(prepared, None, None))
+check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), no_flags, None))
+ferry.ferry_prepared_destroy(prepared)
+ferry.ferry_host_unregister(instance, frames)
+ferry.ferry_device_free(instance, device)
+ferry.ferry_close(instance)
+if not arrived or received.raw[::-1] != frames.raw[count * size:] or not refused or error.index != 617:
+    sys.exit("the pieces came back changed")
+print(count, "pieces arrived, twice; a bad one was number", error.index)
