@@ -7,6 +7,9 @@ from ctypes import addressof, byref, c_char_p, c_int32, c_uint32, c_uint64, c_vo
 
 DRIVER_SOFTWARE, KIND_HOST, KIND_DEVICE = 2, 1, 2
 ERROR_PITCH, SIDE_DESTINATION, FIELD_ROW_PITCH = -9, 2, 5
+ERROR_INVALID_ARGUMENT, ERROR_FLAGS, SIDE_OPTIONS = -1, -5, 5
+FIELD_FLAGS, FIELD_REGISTER_CHUNK, FIELD_KERNELS = 13, 32, 35
+COPY_NO_KERNELS, COPY_BY_DRIVER, COPY_BY_KERNEL, KERNELS_NONE = 0x2, 0x100, 0x200, 2
 
 
 class ErrorInfo(ctypes.Structure):
@@ -18,7 +21,8 @@ class Options(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("driver", c_int32), ("checks", c_int32), ("software_devices", c_uint32),
                 ("software_queues", c_uint32), ("reserved", c_uint32), ("software_memory", c_uint64),
                 ("get_proc", c_void_p), ("get_proc_user", c_void_p), ("allocate", c_void_p), ("deallocate", c_void_p),
-                ("allocate_user", c_void_p), ("log", c_void_p), ("log_user", c_void_p)]
+                ("allocate_user", c_void_p), ("log", c_void_p), ("log_user", c_void_p), ("register_chunk", c_uint64),
+                ("copy_flags", c_uint32), ("kernels", c_int32)]
 
 
 class Place(ctypes.Structure):
@@ -102,8 +106,23 @@ def copies_2d(instance, sent):
     check(ferry.ferry_device_free(instance, memory))
 
 
+def options(**given):
+    return byref(Options(struct_size=sizeof(Options), driver=DRIVER_SOFTWARE, **given))
+
+
+def names_options_that_are_wrong(instance):
+    """Each by its own field: so they lie where the library reads them."""
+    for given, status, field in [({"register_chunk": 4095}, ERROR_INVALID_ARGUMENT, FIELD_REGISTER_CHUNK),
+                                 ({"copy_flags": COPY_BY_DRIVER | COPY_BY_KERNEL}, ERROR_FLAGS, FIELD_FLAGS),
+                                 ({"kernels": 99}, ERROR_INVALID_ARGUMENT, FIELD_KERNELS)]:
+        assert ferry.ferry_open(options(**given), byref(instance), byref(error)) == status, given
+        assert (error.side, error.field) == (SIDE_OPTIONS, field), error_line()
+
+
 handle = c_void_p()
-check(ferry.ferry_open(byref(Options(struct_size=sizeof(Options), driver=DRIVER_SOFTWARE)), byref(handle), byref(error)))
+names_options_that_are_wrong(handle)
+every_option = options(register_chunk=1 << 20, copy_flags=COPY_NO_KERNELS, kernels=KERNELS_NONE)
+check(ferry.ferry_open(every_option, byref(handle), byref(error)))
 noise = create_string_buffer(random.Random(1).randbytes(128 * 40), 128 * 40)
 copies_1d(handle, noise)
 copies_2d(handle, noise)
