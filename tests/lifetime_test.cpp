@@ -400,6 +400,24 @@ TEST_F(lifetimes, new_addresses_are_all_there_or_none_whatever_fails) {
         }
 }
 
+TEST_F(lifetimes, closing_frees_no_table_that_has_ended_with_its_context) {
+    driver.fail("cuMemHostRegister", CUDA_ERROR_NOT_SUPPORTED, 1, true); // tables are the driver's own memory
+    own_context own(ferry.get());
+    ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
+    {
+        const made_current in_own(own.handle);
+        const test_stream stream;
+        const kernel_pieces pieces(beyond_parameters);
+        driver.reset_counts();
+        ASSERT_OK(pieces.copy(ferry.get(), stream));
+        EXPECT_GT(driver.calls("cuMemHostAlloc"), 0);
+    }
+    own.destroy();
+    driver.reset_counts();
+    ferry.reset();
+    EXPECT_EQ(driver.calls("cuMemFreeHost"), 0) << "the address may be another's";
+}
+
 // ---- Captures, failures and threads
 
 // A program that does a bit of everything, in arrays and memory of its own.

@@ -140,6 +140,14 @@ failure pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
     return to_failure(cu_.cuMemFreeHost(pointer(address)));
 }
 
+failure pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexcept {
+    host_block block;
+    if (!ranges_.begin_freeing(address, owner, block)) return {};
+    if (block.origin != FERRY_HOST_FROM_DRIVER) return to_failure(release(block));
+    ranges_.end_freeing(address, true);
+    return {};
+}
+
 // The record goes before the memory: its address may be another block's at once.
 CUresult pinned_memory::release(const host_block &block) noexcept {
     CUresult result = CUDA_SUCCESS;

@@ -35,6 +35,8 @@ public:
     failure allocate(const host_request &request, host_block &block) noexcept;
     // What is not known is the driver's to free.
     failure free(std::uint64_t address, host_owner owner) noexcept;
+    // Of a block whose context has ended, what is still there: not memory of the driver's, whose address may be another's.
+    failure free_lost(std::uint64_t address, host_owner owner) noexcept;
 
     // All pieces or none.
     failure register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept;

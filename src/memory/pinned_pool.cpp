@@ -50,27 +50,30 @@ pinned_pool::pinned_pool(const driver_table &cu, device_contexts &contexts, pinn
 
 // ---- Memory
 
-failure pinned_pool::enter_own_context(context_scope &scope) noexcept {
-    CUcontext context = nullptr;
+failure pinned_pool::enter_own_context(context_scope &scope, CUcontext &context) noexcept {
     if (failure failed = contexts_.get(device_, context)) return failed;
     return scope.enter(context);
 }
 
-failure pinned_pool::take_memory(std::uint64_t size, std::byte *&base) noexcept {
+failure pinned_pool::take_memory(std::uint64_t size, slab &made) noexcept {
     context_scope scope(cu_);
-    if (failure failed = enter_own_context(scope)) return failed;
+    if (failure failed = enter_own_context(scope, made.made_in.handle)) return failed;
+    if (call_optional(cu_.cuCtxGetId, made.made_in.handle, &made.made_in.number)) made.made_in.number = 0;
     host_request request = request_;
     request.size = size;
     host_block taken = {};
     if (failure failed = pinned_.allocate(request, taken)) return failed;
-    base = reinterpret_cast<std::byte *>(taken.address);
+    made.base = reinterpret_cast<std::byte *>(taken.address);
     return {};
 }
 
 failure pinned_pool::give_memory(const slab &gone) noexcept {
     context_scope scope(cu_);
-    if (failure failed = enter_own_context(scope)) return failed;
-    const failure failed = pinned_.free(reinterpret_cast<std::uintptr_t>(gone.base), host_owner::pool);
+    CUcontext context = nullptr;
+    if (failure failed = enter_own_context(scope, context)) return failed;
+    const auto address = reinterpret_cast<std::uintptr_t>(gone.base);
+    if (!may_live(gone.made_in)) return pinned_.free_lost(address, host_owner::pool);
+    const failure failed = pinned_.free(address, host_owner::pool);
     return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? failure{} : failed; // it ended with its context
 }
 
@@ -132,7 +135,7 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     growing_ += size;
     ++unlisted_slabs_;
     held.unlock();
-    const failure failed = take_memory(size, made->base);
+    const failure failed = take_memory(size, *made);
     held.lock();
     growing_ -= size;
     if (failed) {

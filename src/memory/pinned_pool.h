@@ -79,6 +79,7 @@ private:
     struct slab {
         std::byte *base;
         std::uint64_t size;
+        context_name made_in;
         int block_class;
         std::uint32_t count, ready_count;
         block *first_ready;
@@ -118,9 +119,9 @@ private:
     using lock = std::unique_lock<std::mutex>;
 
     // Where the memory of slabs comes from.
-    failure take_memory(std::uint64_t size, std::byte *&base) noexcept;
+    failure take_memory(std::uint64_t size, slab &made) noexcept;
     failure give_memory(const slab &gone) noexcept;
-    failure enter_own_context(context_scope &scope) noexcept;
+    failure enter_own_context(context_scope &scope, CUcontext &context) noexcept;
 
     struct stream_use {
         CUstream stream;
