@@ -22,7 +22,7 @@ Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, r
                slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
 CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
                   flags=c_uint32, reserved0=c_uint32, reserved=c_uint64 * 4)
-FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_BATCH_CHANGEABLE = 1, 2, 2
+FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_BATCH_CHANGEABLE = 1, 2, 0x2000
 count, size = 1000, 256  # two frames of pieces, each of one byte again and again
 frames = ctypes.create_string_buffer(bytes(n // size % 251 for n in range(2 * count * size)), 2 * count * size)
 received, numbers = ctypes.create_string_buffer(count * size), c_uint64 * count

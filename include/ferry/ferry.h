@@ -2135,9 +2135,9 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * Thread-safety: safe, but not beside another call on the same prepared batch.
  * Blocking:      does not wait for the GPU.
  * Ownership:     the arrays are read before return.
- * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND and
- *                _ALIGNMENT: value, the address; limit, the one before. _UNSUPPORTED if it is not changeable; _CAPTURE
- *                on a stream that is being captured. The addresses are the old ones then.
+ * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND, and
+ *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not changeable;
+ *                _CAPTURE on a stream that is being captured. The addresses are the old ones then.
  * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
  */
 FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,

@@ -12,6 +12,7 @@ int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_in
 
 int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
                            uint64_t *needed) {
+    if (needed) *needed = 0;
     if (!instance || (!buffer && size)) return FERRY_ERROR_INVALID_ARGUMENT;
     return save_profile(*instance, device, buffer, size, needed).status;
 }

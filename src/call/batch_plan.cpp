@@ -68,6 +68,14 @@ failure plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, b
     return {};
 }
 
+// Why no kernel takes a piece.
+obstacle why_apart(const batch_job &job, const batch_piece &piece) noexcept {
+    const known_range &from = job.ranges[piece.from], &to = job.ranges[piece.to];
+    if (is_host(from.kind) && is_host(to.kind)) return obstacle::host_to_host;
+    if (from.kind == memory_kind::pageable || to.kind == memory_kind::pageable) return obstacle::pageable;
+    return from.is_reached && to.is_reached ? obstacle::read_only : obstacle::no_peer_access;
+}
+
 } // namespace
 
 failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways, batch_job &job) noexcept {
@@ -82,8 +90,10 @@ failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_p
     else
         plan_with_kernels(instance, job.context.wanted, site,
                           [&]() noexcept { return plan_pieces(site, job.pieces, job.plans); });
-    for (const batch_plan &plan : job.plans)
-        if (plan.refused != obstacle::none) return refuse_route(plan.refused);
+    for (int group = 0; group < piece_groups; ++group)
+        if (const obstacle why = job.plans[group].refused; why != obstacle::none)
+            return on_side(refuse_route(why == obstacle::not_asked ? why_apart(job, *job.pieces.begin(group)) : why),
+                           FERRY_SIDE_OPTIONS); // whose flags they are
     job.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
         if (job.plans[group].way == batch_way::batch_call)

@@ -18,18 +18,30 @@ bool keep(growing<std::uint64_t> &kept, const std::uint64_t *values, std::uint64
     return true;
 }
 
+// Whether a piece of the input is one of the job: it is cut where an allocation ends.
+bool is_whole(const batch_input &input, std::uint64_t index, const batch_job &job, std::size_t piece) noexcept {
+    return piece < job.pieces.size() && job.pieces[piece].destination == input.destinations[index] &&
+           job.pieces[piece].size == input.sizes[index];
+}
+
+failure refuse_cut(std::uint64_t index, batch_job &job) noexcept {
+    job.bad_index = index;
+    return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_ADDRESS);
+}
+
 // The groups of a changeable one's pieces, and that there is one for each that has a size.
 failure note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
-    const batch_job &job = *prepared.job;
+    batch_job &job = *prepared.job;
     if (!keep(prepared.destinations, input.destinations, input.count) ||
         !keep(prepared.sources, input.sources, input.count) || !keep(prepared.sizes, input.sizes, input.count) ||
         !prepared.kinds.reserve(job.pieces.size()))
         return no_memory;
     for (const batch_piece &piece : job.pieces)
         prepared.kinds.append_reserved(group_of(job.ranges[piece.from], job.ranges[piece.to]));
-    const auto with_size =
-        std::count_if(input.sizes, input.sizes + input.count, [](std::uint64_t size) { return size != 0; });
-    return static_cast<std::size_t>(with_size) == job.pieces.size() ? failure{} : failure{FERRY_ERROR_UNSUPPORTED};
+    std::size_t piece = 0;
+    for (std::uint64_t i = 0; i < input.count; ++i)
+        if (input.sizes[i] != 0 && !is_whole(input, i, job, piece++)) return refuse_cut(i, job);
+    return {};
 }
 
 failure prepare(ferry_prepared &prepared, const batch_input &input, CUstream stream) noexcept {
@@ -134,15 +146,13 @@ failure compare_with_old(const ferry_prepared &prepared, const batch_input &inpu
         if (input.sizes[i] == 0) continue;
         job.bad_index = i;
         constexpr std::uint64_t word = 16; // what units of pieces are counted from
-        if ((input.destinations[i] - prepared.destinations[i]) % word)
-            return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, word,
-                          input.destinations[i]);
-        if (piece == job.pieces.size() || job.pieces[piece].destination != input.destinations[i] ||
-            job.pieces[piece].size != input.sizes[i]) // it was cut where an allocation ends
-            return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS);
+        const std::uint64_t moved_by = input.destinations[i] - prepared.destinations[i];
+        if (moved_by % word)
+            return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, word, moved_by);
+        if (!is_whole(input, i, job, piece)) return refuse_cut(i, job);
         const batch_piece &one = job.pieces[piece];
         if (group_of(job.ranges[one.from], job.ranges[one.to]) != prepared.kinds[piece++])
-            return refuse(FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND);
+            return refuse(FERRY_ERROR_KIND, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_KIND);
     }
     job.bad_index = 0;
     return {};

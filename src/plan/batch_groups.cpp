@@ -90,8 +90,9 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
         batch_plan &plan = plans[group];
         plan = {};
         if (of.count == 0) continue;
+        const bool demands_kernel = site.wishes.forced == route_kind::kernel;
         if (group == static_cast<int>(piece_group::apart)) {
-            if (site.wishes.forced == route_kind::kernel) plan.refused = obstacle::pageable; // or out of reach
+            if (demands_kernel) plan.refused = obstacle::not_asked; // whoever knows the ranges knows why
             continue;
         }
         const bool is_managed = group == static_cast<int>(piece_group::managed);
@@ -101,7 +102,7 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
                            .bytes = of.bytes,
                            .largest = of.largest,
                            .access = static_cast<unsigned>(bits & -bits),
-                           .kernels = is_managed ? obstacle::managed : site.kernels,
+                           .kernels = is_managed && !demands_kernel ? obstacle::managed : site.kernels,
                            .batch_call = site.line_calls,
                            .wishes = site.wishes,
                            .profile = site.profile});

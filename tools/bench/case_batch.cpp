@@ -371,7 +371,8 @@ void measure_mixed(session &session, const std::vector<forced_route> &forced, co
                     .choice = compare_routes(routes.routes, std::span(taken).subspan(own), taken[1])});
     rows.push_back({.labels = {direction.name, text, "prepared", all[0].name},
                     .bytes = pieces.bytes,
-                    .times = compare(taken[0], taken[2])});
+                    .times = compare(taken[0], taken[2]),
+                    .target = std::nullopt});
 }
 
 // ---- What the calling thread does: everything but the driver's calls that move bytes, which do nothing here.
