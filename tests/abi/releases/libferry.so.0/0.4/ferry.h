@@ -1,0 +1,2402 @@
+/*
+ * ferry: copies between host memory, GPU memory and CUDA arrays.
+ *
+ * One descriptor says what to copy; ferry checks it, finds a route and runs it. The library finds the NVIDIA driver
+ * at run time; where there is none it runs on a driver in software and says so. This header is the whole C API and its
+ * manual. It needs no CUDA header: CUDA's handles appear by their tags, so that a CUstream or a cudaStream_t is passed
+ * without a cast, and device addresses are uint64_t.
+ *
+ * Conventions
+ *   Units     X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
+ *   Status    Calls return int32_t: 0 is success, -1 to -999 are ferry's own (FERRY_ERROR_*), and a driver's CUresult r
+ *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them.
+ *   Errors    A call that fails has done nothing, unless its comment says otherwise; pointers, handles and numbers that
+ *             it would have handed out are 0 or NULL, structs that it would have filled are left as they were. A
+ *             pointer to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for a NULL where
+ *             none is allowed.
+ *   Contexts  Every call leaves the calling thread's current CUDA context as it found it, also when it fails, except
+ *             ferry_context_push and ferry_context_pop, whose job it is. A thread without a context may call anything.
+ *             What is given a device works in the context that ferry uses for it (see Contexts), and the first such
+ *             call may take as long as ferry_context_retain_primary. What is not works in the current one, else in
+ *             device 0's. Memory, arrays, streams and events end with the context they were made in, if nobody ends
+ *             them before; of host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) only its being pinned ends then.
+ *             The driver's pools belong to no context.
+ *   Structs   Options, descriptions, ferry_error_info and whatever ferry fills begin with struct_size: set it to sizeof
+ *             the struct. Programs built against an older header, with smaller structs, are served. Of larger ones, the
+ *             bytes that this library does not know must be zero in what it reads, and are zeroed in what it fills
+ *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info of 1 to 7
+ *             is not filled. ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have none and never
+ *             change; reserved fields must be zero.
+ *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
+ *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close,
+ *             what ends a thing while another call is using that thing, and what its own comment leaves out.
+ *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
+ *             --default-macro-constant-type signed. Callbacks have C's calling convention.
+ */
+#ifndef FERRY_FERRY_H
+#define FERRY_FERRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32) && defined(FERRY_BUILD_SHARED)
+#define FERRY_API __declspec(dllexport)
+#elif defined(__GNUC__)
+#define FERRY_API __attribute__((visibility("default")))
+#else
+#define FERRY_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* CUDA's own handles, by tag: CUcontext, CUstream, CUevent, CUarray, CUmipmappedArray and CUmemoryPool are pointers to
+ * these, and so are cudaStream_t, cudaEvent_t and cudaMemPool_t. The runtime's cudaArray_t and cudaMipmappedArray_t are
+ * the same handles under other tags and take a cast. */
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUarray_st;
+struct CUmipmappedArray_st;
+struct CUmemPoolHandle_st;
+
+/* One opened library. Opaque, as are ferry_pinned_pool, ferry_prepared and the bytes of ferry_ipc_handle; no other type of
+ * ferry is. */
+typedef struct ferry_instance ferry_instance;
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Version
+ * ------------------------------------------------------------------------------------------------------------ */
+
+#define FERRY_VERSION_MAJOR 0
+#define FERRY_VERSION_MINOR 4
+#define FERRY_VERSION_PATCH 0
+
+/*
+ * The version of the library that is loaded: major * 10000 + minor * 100 + patch.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        none.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_version(void);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Status
+ * ------------------------------------------------------------------------------------------------------------ */
+
+#define FERRY_SUCCESS 0
+#define FERRY_ERROR_INVALID_ARGUMENT (-1) /* a required pointer is NULL, or a value is outside its documented range */
+#define FERRY_ERROR_OUT_OF_MEMORY (-2)    /* host memory for ferry's own use; device memory is a driver status */
+#define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
+#define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
+#define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
+#define FERRY_ERROR_KIND (-6)    /* an unknown kind; not the kind stated (full checks); a fill of pageable memory */
+#define FERRY_ERROR_DEVICE (-7)  /* no such device; full checks: the memory is on another one than stated */
+#define FERRY_ERROR_ADDRESS (-8) /* a null address, no array; full checks: an address freed or foreign */
+#define FERRY_ERROR_PITCH                                                                                              \
+    (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
+#define FERRY_ERROR_OVERFLOW (-10)        /* offsets and extent do not fit 64 bits */
+#define FERRY_ERROR_OUT_OF_BOUNDS (-11)   /* the box reaches past the array; full checks: past the allocation */
+#define FERRY_ERROR_OVERLAP (-12)         /* source and destination share bytes */
+#define FERRY_ERROR_ARRAY_FORMAT (-13)    /* element sizes differ, or x or width is not a whole number of elements */
+#define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
+#define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
+#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver, but no device that it can use */
+#define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
+#define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
+#define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
+#define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
+#define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
+#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and this cannot be part of a graph */
+#define FERRY_ERROR_LIMIT (-23)           /* the pinned pool is at its limit */
+#define FERRY_ERROR_IN_USE (-24)          /* something of it is still allocated or imported */
+#define FERRY_ERROR_HANDLE (-25)          /* no handle of ferry's, one that was damaged, or what it names is gone */
+#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before this one was started */
+#define FERRY_ERROR_POOL (-27)            /* the pool of this memory has not been imported; no imported pool */
+#define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, destroyed or allocated from */
+#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* such memory, such a pool or such an event cannot be shared */
+#define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
+#define FERRY_ERROR_ROUTE (-31)           /* the route that the flags force cannot take this copy: see value */
+
+/* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
+#define FERRY_STATUS_DRIVER_BASE (-1000)
+
+/*
+ * The constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
+ * Driver names that this version of ferry does not know read "CUDA_ERROR_UNKNOWN_RESULT".
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     a static string.
+ * Errors:        none; unknown statuses read "FERRY_ERROR_UNKNOWN_STATUS".
+ * Driver:        none; it needs no instance.
+ */
+FERRY_API const char *ferry_status_name(int32_t status);
+
+/*
+ * What the status means, in a few English words.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     a static string.
+ * Errors:        none; unknown statuses have a text too.
+ * Driver:        none; it needs no instance.
+ */
+FERRY_API const char *ferry_status_text(int32_t status);
+
+#define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
+#define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
+
+/*
+ * What a caller may do about a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        none; 0 for unknown statuses.
+ * Driver:        none; it needs no instance.
+ */
+FERRY_API uint32_t ferry_status_traits(int32_t status);
+
+/* Which side of a descriptor an error is about. */
+#define FERRY_SIDE_NONE 0
+#define FERRY_SIDE_SOURCE 1
+#define FERRY_SIDE_DESTINATION 2
+#define FERRY_SIDE_EXTENT 3
+#define FERRY_SIDE_DESCRIPTOR 4 /* the descriptor's own flags and reserved fields */
+#define FERRY_SIDE_OPTIONS 5    /* the options or the description that a call was given */
+
+/* Which field. */
+#define FERRY_FIELD_NONE 0
+#define FERRY_FIELD_KIND 1
+#define FERRY_FIELD_DEVICE 2
+#define FERRY_FIELD_ADDRESS 3
+#define FERRY_FIELD_ARRAY 4
+#define FERRY_FIELD_ROW_PITCH 5
+#define FERRY_FIELD_SLICE_HEIGHT 6
+#define FERRY_FIELD_X 7
+#define FERRY_FIELD_Y 8
+#define FERRY_FIELD_Z 9
+#define FERRY_FIELD_WIDTH 10
+#define FERRY_FIELD_HEIGHT 11
+#define FERRY_FIELD_DEPTH 12
+#define FERRY_FIELD_FLAGS 13
+#define FERRY_FIELD_RESERVED 14
+#define FERRY_FIELD_STRUCT_SIZE 15
+#define FERRY_FIELD_DRIVER 16
+#define FERRY_FIELD_CHECKS 17
+#define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
+#define FERRY_FIELD_SOFTWARE 19  /* software_devices, software_queues or software_memory */
+#define FERRY_FIELD_PATTERN 20   /* pattern_size */
+#define FERRY_FIELD_NUMA 21
+#define FERRY_FIELD_NUMA_NODE 22
+#define FERRY_FIELD_THREADS 23
+#define FERRY_FIELD_SIZE 24
+#define FERRY_FIELD_LOCATION 25
+#define FERRY_FIELD_INDEX 26
+#define FERRY_FIELD_HANDLE_TYPES 27
+#define FERRY_FIELD_HANDLE 28 /* the bytes of a ferry_ipc_handle */
+#define FERRY_FIELD_OS_HANDLE 29
+#define FERRY_FIELD_POOL 30
+#define FERRY_FIELD_EVENT 31
+#define FERRY_FIELD_REGISTER_CHUNK 32
+#define FERRY_FIELD_VERSION 33 /* of a profile */
+#define FERRY_FIELD_LINE 34    /* of a profile: its number is the value */
+#define FERRY_FIELD_KERNELS 35
+
+/*
+ * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
+ * 40; 1 to 7 is not filled). Every call that takes one fills it: after a success all other fields are 0.
+ *
+ * `value` is the offending value and `limit` the one it should have kept to, in the field's unit:
+ *   PITCH               value: the pitch or slice height given; limit: the least, or the most, that would do
+ *   OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address);
+ *                       limit: one past the last there is (or the first, if the box begins before it)
+ *   ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size to fit
+ *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is, or
+ *                       of a fill the one where the stream is
+ *   OVERFLOW, FLAGS     value: what was given
+ *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
+ *   OVERLAP             between two copies of a batch, value: the later one's index; limit: the other's
+ *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
+ *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
+ *   ROUTE               value: FERRY_OBSTACLE_*
+ *   PROFILE             of a line, value: its number; limit: how many there are
+ *   HANDLE              value: the version of the handle's bytes, where it is another; limit: this library's
+ *   ABI_MISMATCH        value: the size given; limit: this library's
+ * Both are 0 where a number says nothing. For a driver's status side and field are 0.
+ */
+typedef struct ferry_error_info {
+    uint32_t struct_size;
+    int32_t status; /* as returned */
+    int32_t side;   /* FERRY_SIDE_* */
+    int32_t field;  /* FERRY_FIELD_* */
+    uint64_t index; /* of the copy or piece, in calls on many, where side is not FERRY_SIDE_NONE; else 0 */
+    uint64_t limit;
+    uint64_t value;
+} ferry_error_info;
+
+/*
+ * Writes one readable line about `error` to `buffer`, such as
+ * "copy 7: destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, for an info of which only status is set,
+ * "no such device ... (FERRY_ERROR_DEVICE)", cut to `size` bytes with its ending zero. Index 0 is left out.
+ * Returns the length of the whole line without the zero, so a first call with size 0 measures.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's buffer; it may be NULL when size is 0.
+ * Errors:        none; returns 0 for a NULL error.
+ * Driver:        none.
+ */
+FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Instance
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Which driver. */
+#define FERRY_DRIVER_AUTO 0     /* the NVIDIA driver if it has a usable device, else the software driver */
+#define FERRY_DRIVER_CUDA 1     /* the NVIDIA driver or an error */
+#define FERRY_DRIVER_SOFTWARE 2 /* the driver in software */
+
+/* How much is checked before the driver sees a copy. */
+#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; what ANY means is asked */
+#define FERRY_CHECKS_FULL 1  /* also that each address is of the kind and device stated and inside its allocation */
+
+/* ferry_options.kernels. */
+#define FERRY_KERNELS_LAZY 0    /* into each context when a copy there first goes by one */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, into every primary context, which that makes; into others LAZY */
+#define FERRY_KERNELS_NONE 2    /* never: every copy goes by the driver */
+
+/* Levels of the log callback. */
+#define FERRY_LOG_ERROR 0
+#define FERRY_LOG_WARNING 1
+#define FERRY_LOG_INFO 2
+
+/*
+ * How to open an instance. All zero but struct_size means: default everything.
+ *
+ * get_proc    The host program's own way to the driver, with cuGetProcAddress's meaning: the newest variant of `name`
+ *             that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form; NULL if there is
+ *             none. A plain dlsym does not do: it finds first versions. It is called during ferry_open only, on the
+ *             calling thread, and what it returns must stay valid until ferry_close. With it, no library is loaded.
+ *             Not used with FERRY_DRIVER_SOFTWARE.
+ * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
+ *             the size back. Both or neither. Never called by a copy, and by batches only for more room than those
+ *             before took, or where several threads need some at once. The software driver, being a driver, does not
+ *             use them.
+ * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
+ *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
+ * copy_flags  for every copy and fill whose own flags are 0, and for the short forms and pieces, which have none.
+ * kernels     when ferry's GPU kernels are loaded. That takes about a millisecond (H200) for the instance and a third
+ *             of one for each context, and waits for what runs in the context. With LAZY the first copy that goes by
+ *             one pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
+ *             enqueued more should say AT_OPEN.
+ * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
+ *
+ * All callbacks are called from within calls of this instance (ferry_open and ferry_close too), on the calling thread,
+ * so possibly on several threads at once. They must not call ferry and must not throw.
+ */
+typedef struct ferry_options {
+    uint32_t struct_size;
+    int32_t driver;            /* FERRY_DRIVER_* */
+    int32_t checks;            /* FERRY_CHECKS_* */
+    uint32_t software_devices; /* number of devices of the software driver, 1 to 64; 0 for the default, 2 */
+    uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
+    uint32_t reserved;
+    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB (taken only as it is written) */
+    void *(*get_proc)(void *user, const char *name, int32_t version);
+    void *get_proc_user;
+    void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
+    void (*deallocate)(void *user, void *memory, uint64_t size);
+    void *allocate_user;
+    void (*log)(void *user, int32_t level, const char *message);
+    void *log_user;
+    uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
+    uint32_t copy_flags;     /* FERRY_COPY_*, for copies and fills that have none of their own */
+    int32_t kernels;         /* FERRY_KERNELS_* */
+} ferry_options;
+
+/*
+ * Opens an instance. `options` may be NULL for the defaults. Several instances may be open at once; instances on the
+ * software driver share it, so a later one that asks for other software_* values than the running ones is refused.
+ *
+ * Thread-safety: safe.
+ * Blocking:      for as long as cuInit takes. No context is made until one is needed, but with FERRY_KERNELS_AT_OPEN,
+ *                which makes the primary context of each device and waits for what runs in it.
+ * Ownership:     *instance is the caller's until ferry_close. `options` is read before return; the callbacks and
+ *                what they use must live until ferry_close has returned. On failure *instance is NULL.
+ * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines, and a driver's
+ *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves, and
+ *                ferry_report says why). _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option;
+ *                _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software driver; _OUT_OF_MEMORY. A device that
+ *                does not take ferry's kernels at open is told to the log, and has FERRY_OBSTACLE_NOT_LOADED later.
+ * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info; with
+ *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and what gets the kernels.
+ */
+FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
+
+/*
+ * Closes an instance: releases the contexts it retained and frees it. What was made through the instance (memory,
+ * registrations, arrays, streams, events, contexts, pools, imports, prepared batches) is the caller's to free before:
+ * what is left stays as it is, but for prepared batches, which are then not to be touched, and nobody can free host
+ * memory and pinned pools any more. Copies and fills may still be on their way. Graphs that were captured through the
+ * instance may not run after it, unless no kernel of ferry's is in them (FERRY_COPY_BY_DRIVER, _NO_KERNELS,
+ * FERRY_KERNELS_NONE). Harmless at process exit, after the driver has gone, and in the child of a fork. NULL is
+ * allowed.
+ *
+ * Thread-safety: no other call on this instance may be running or come later.
+ * Blocking:      until the streams have passed the batches whose tables are the instance's (ferry_copy_batch_async).
+ *                Where the instance holds the last reference to a primary context, the driver waits for that context's
+ *                work and then destroys it, with what lives in it. The last instance on the software driver also ends
+ *                that driver: what runs ends first, then every address, array and context from it is gone.
+ * Ownership:     *instance is gone.
+ * Errors:        none.
+ * Driver:        cuDevicePrimaryCtxRelease; where kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
+ *                cuEventSynchronize and what gives pinned memory back.
+ */
+FERRY_API void ferry_close(ferry_instance *instance);
+
+/* What was found. */
+typedef struct ferry_report {
+    uint32_t struct_size;
+    int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: what runs */
+    int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
+    int32_t device_count;
+    int32_t fallback_reason; /* why AUTO took the software driver, as ferry_open with CUDA would say; or 0 */
+    uint32_t missing_count;  /* optional entry points that this driver lacks; see ferry_missing_entry_point */
+    int32_t checks;          /* FERRY_CHECKS_* in force */
+    uint32_t failed_peers;   /* ordered pairs of devices between which a probe with data failed so far */
+} ferry_report;
+
+/*
+ * Fills `report` up to report->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
+ * Driver:        none; found at ferry_open.
+ */
+FERRY_API int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report);
+
+/*
+ * The name of the index-th optional entry point the driver lacks, such as "cuLaunchHostFunc"; NULL past the last.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     a static string.
+ * Errors:        none.
+ * Driver:        none.
+ */
+FERRY_API const char *ferry_missing_entry_point(const ferry_instance *instance, uint32_t index);
+
+/*
+ * A driver entry point as this instance reaches it: for calls beside ferry's on the same driver, software or not.
+ * `version` as for cuGetProcAddress, such as 12000. The result is a function of the type that cudaTypedefs.h names
+ * PFN_<name>_v<version>, or NULL.
+ *
+ * Thread-safety: safe if the host's own get_proc is.
+ * Blocking:      never.
+ * Ownership:     valid until ferry_close.
+ * Errors:        NULL.
+ * Driver:        cuGetProcAddress.
+ */
+FERRY_API void *ferry_get_proc(const ferry_instance *instance, const char *name, int32_t version);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Devices
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What the number of copy engines lets a device do. */
+#define FERRY_COPY_OVERLAP_NONE 0          /* no engine: copies and kernels take turns */
+#define FERRY_COPY_OVERLAP_ONE_WAY 1       /* one engine: a copy in one direction at a time runs beside kernels */
+#define FERRY_COPY_OVERLAP_BOTH_WAYS 2     /* two: one copy in each direction runs beside kernels */
+#define FERRY_COPY_OVERLAP_BOTH_AND_MORE 3 /* more: also copies to peers or within the device beside those */
+
+/* Handle types by which the device's memory pools can be shared (bits). */
+#define FERRY_HANDLE_POSIX_FD 1u
+#define FERRY_HANDLE_WIN32 2u
+#define FERRY_HANDLE_WIN32_KMT 4u
+#define FERRY_HANDLE_FABRIC 8u
+
+/* The facts of one device. Flags are 0 or 1. */
+typedef struct ferry_device_info {
+    uint32_t struct_size;
+    int32_t device; /* its ordinal */
+    char name[128]; /* UTF-8, ends with zero */
+    uint8_t uuid[16];
+    char pci_address[32];  /* domain:bus:device.function, such as "0000:3B:00.0" */
+    uint64_t total_memory; /* bytes */
+    uint64_t max_pitch;    /* bytes: the largest row pitch a copy may have */
+    int32_t is_software;
+    int32_t compute_major;
+    int32_t compute_minor;
+    int32_t multiprocessor_count;
+    int32_t copy_engine_count;
+    int32_t overlap;            /* FERRY_COPY_OVERLAP_*: what that count means */
+    int32_t unified_addressing; /* one address space with the host: kind ANY works */
+    int32_t pageable_access;    /* kernels may read pageable host memory */
+    int32_t pageable_uses_host_page_tables;
+    int32_t can_map_host_memory;
+    int32_t host_register;                        /* ferry_host_register works */
+    int32_t host_register_read_only;              /* FERRY_REGISTER_READ_ONLY works */
+    int32_t registered_address_is_device_address; /* registered memory has one address for host and device */
+    int32_t managed_memory;
+    int32_t concurrent_managed_access;
+    int32_t memory_pools;            /* stream-ordered allocation works */
+    uint32_t pool_handle_types;      /* FERRY_HANDLE_* */
+    int32_t numa_node;               /* of the host memory nearest to it; -1 where the driver does not tell */
+    int32_t integrated;              /* shares the host's physical memory */
+    int32_t texture_pitch_alignment; /* bytes */
+    int32_t host_memory_pools;       /* pools of FERRY_LOCATION_HOST work */
+    int32_t host_numa_memory_pools;  /* pools of FERRY_LOCATION_HOST_NUMA work */
+    int32_t ipc_events;              /* events can be shared between processes */
+    uint32_t reserved;
+} ferry_device_info;
+
+/*
+ * Fills `info` up to info->struct_size with the facts of device number `device`.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE.
+ * Driver:        none; cuDeviceGetAttribute and its like were asked at ferry_open.
+ */
+FERRY_API int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Peers
+ *
+ * A copy between two devices needs none of this. With peer access the bytes take the link between the devices instead
+ * of a detour through the host. Access has a direction: `device` reaches the memory of `peer`.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What came of sending data through a pair of devices. */
+#define FERRY_PROBE_NOT_RUN 0
+#define FERRY_PROBE_PASSED 1
+#define FERRY_PROBE_FAILED 2 /* the driver reports access, but bytes do not arrive: the pair counts as having none */
+
+/* One ordered pair of devices. */
+typedef struct ferry_peer_info {
+    uint32_t struct_size;
+    int32_t device;
+    int32_t peer;
+    int32_t can_access;        /* 1: `device` can reach the memory of `peer`: the driver says so, and no probe failed */
+    int32_t driver_can_access; /* what the driver says */
+    int32_t probe;             /* FERRY_PROBE_*: in this instance */
+    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 where it does not tell */
+    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also where the driver does not tell */
+    int32_t array_access;      /* 1: arrays can be reached too; 0 also where the driver does not tell */
+    uint32_t reserved;
+} ferry_peer_info;
+
+/*
+ * Fills `info` up to info->struct_size for `device` reaching the memory of `peer`. Runs no probe.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE (also for a device and itself).
+ * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
+ */
+FERRY_API int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
+
+/*
+ * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
+ * Reads 64 KiB from the peer and writes as much to it, with access enabled, and compares them; that says nothing of
+ * `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first one found.
+ * Access is afterwards what it was before.
+ *
+ * Thread-safety: safe on one instance; the program and other instances must not enable or disable the pair meanwhile.
+ * Blocking:      the first time, for some milliseconds and as ferry_context_retain_primary.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_get_peer_info tells which);
+ *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
+ *                remembered.
+ * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxEnablePeerAccess,
+ *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
+ *                cuStreamDestroy, cuCtxDisablePeerAccess.
+ */
+FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
+
+/*
+ * Lets `device` reach the memory of `peer`, between the contexts that ferry uses for the two, once data has come
+ * through as for ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it
+ * lasts until anyone in the process disables it or one of them ends, and ferry_close leaves it; after
+ * ferry_context_adopt call again. Access that is enabled already is a success.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
+ * Ownership:     none.
+ * Errors:        as ferry_peer_probe.
+ * Driver:        cuCtxEnablePeerAccess, then the first time as ferry_peer_probe.
+ */
+FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
+
+/*
+ * Undoes ferry_peer_enable. Access that is not enabled is a success. Copies between the two go on working.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until work that uses the access has ended.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuCtxDisablePeerAccess.
+ */
+FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Contexts
+ *
+ * ferry needs a context for each device it works on. It uses the one the host program adopted for that device, else
+ * it retains the primary context, on first need, until ferry_close. None of this is needed to copy.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver makes the context, on the first retain in the process (up to hundreds of ms).
+ * Ownership:     one reference to *context is the caller's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Driver:        cuDevicePrimaryCtxRetain.
+ */
+FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context);
+
+/*
+ * Gives back one reference to the device's primary context.
+ *
+ * Thread-safety: safe.
+ * Blocking:      the driver's, if this was the last reference in the process.
+ * Ownership:     the reference is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Driver:        cuDevicePrimaryCtxRelease.
+ */
+FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device);
+
+/*
+ * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
+ * `flags` are CUctx_flags; 0 is the driver's default.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver makes the context.
+ * Ownership:     *context is the caller's, to be given to ferry_context_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Driver:        cuCtxCreate (as of CUDA 3.2), cuCtxPopCurrent.
+ */
+FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags,
+                                       struct CUctx_st **context);
+
+/*
+ * Destroys a context made by ferry_context_create, with all that lives in it. If it was adopted, the device goes back
+ * to its primary context. No thread may have it current, and no other call may be using it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the context's work has ended.
+ * Ownership:     the context is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Driver:        cuCtxDestroy.
+ */
+FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context);
+
+/*
+ * Makes ferry use the host program's `context` for the device that it belongs to, from the next call on, instead of
+ * the primary one. NULL for `context`: `device` goes back to its primary context; otherwise `device` is not read.
+ *
+ * Thread-safety: safe; calls already running on other threads may still use the former context.
+ * Blocking:      never.
+ * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own for an invalid context.
+ * Driver:        cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
+ */
+FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context);
+
+/*
+ * Makes `context` current on the calling thread, on top of what was; `device` is not read then. NULL: the context that
+ * ferry uses for `device`.
+ *
+ * Thread-safety: safe; it concerns the calling thread alone.
+ * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary was not retained yet.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Driver:        cuCtxPushCurrent.
+ */
+FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context);
+
+/*
+ * Pops the calling thread's current context; *context, if `context` is not NULL, tells which it was.
+ *
+ * Thread-safety: safe; it concerns the calling thread alone.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _NO_CONTEXT where there was none; the driver's own.
+ * Driver:        cuCtxPopCurrent.
+ */
+FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context);
+
+/*
+ * The calling thread's current context; NULL if it has none.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Driver:        cuCtxGetCurrent.
+ */
+FERRY_API int32_t ferry_context_current(ferry_instance *instance, struct CUctx_st **context);
+
+/*
+ * Waits until all work of `context` has ended; `device` is not read then. NULL: the context that ferry uses for
+ * `device`, which need not be the one that the calling thread has current.
+ *
+ * Thread-safety: safe.
+ * Blocking:      yes, that is its job.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own, late errors of earlier work among them.
+ * Driver:        cuCtxSynchronize.
+ */
+FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Streams and events
+ *
+ * For programs without CUDA's headers. Streams and events of the host program's own, a CUstream or cudaStream_t and a
+ * CUevent or cudaEvent_t, serve everywhere as well as those made here.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* These two, cast to a pointer, (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL stand for the default
+ * streams of a context, and which one that is depends on the call: of a copy the calling thread's current context, else
+ * that of the destination's device; where a call is about memory or a pool of one device (fills, stream-ordered memory)
+ * the current one if it is of that device, else the one that ferry uses for it; of all other calls the current one,
+ * else device 0's. Where a context of another device may be current, name a stream. To wait for what was enqueued on a
+ * default stream, take ferry_context_synchronize, or a stream of your own to begin with. NULL is the legacy one also in
+ * programs compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD. */
+#define FERRY_STREAM_LEGACY 1
+#define FERRY_STREAM_PER_THREAD 2
+
+#define FERRY_STREAM_NON_BLOCKING 1u /* not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING) */
+
+/*
+ * Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative numbers
+ * are more urgent, down to a limit that the driver applies; copies do not heed it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Driver:        cuStreamCreateWithPriority.
+ */
+FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
+                                      struct CUstream_st **stream);
+
+/*
+ * Destroys a stream; what is enqueued on it still runs to its end. NULL is allowed.
+ *
+ * Thread-safety: safe; no other call may be using the stream.
+ * Blocking:      never.
+ * Ownership:     the stream is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (the default streams too), _UNSUPPORTED; the driver's own.
+ * Driver:        cuStreamDestroy.
+ */
+FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream);
+
+/*
+ * Waits until all work enqueued on `stream` has ended. The default streams are those of the current context, else of
+ * device 0's.
+ *
+ * Thread-safety: safe.
+ * Blocking:      yes, that is its job.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own, late errors of earlier work among them.
+ * Driver:        cuStreamSynchronize.
+ */
+FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream);
+
+/*
+ * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0; to 0 also on failure, so a loop must look at
+ * the status. Default streams as for ferry_stream_synchronize.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Driver:        cuStreamQuery.
+ */
+FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
+
+/*
+ * Makes what is enqueued on `stream` from now on wait for `event` as it was last recorded, on whatever device that was.
+ * An event never recorded is not waited for. Default streams as for ferry_stream_synchronize.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none; the event may be destroyed or recorded again at once.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuStreamWaitEvent.
+ */
+FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
+                                          struct CUevent_st *event);
+
+#define FERRY_EVENT_BLOCKING_SYNC 1u  /* ferry_event_synchronize sleeps instead of spinning */
+#define FERRY_EVENT_DISABLE_TIMING 2u /* cheaper; ferry_event_elapsed_time does not take it */
+#define FERRY_EVENT_INTERPROCESS 4u   /* for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well */
+
+/*
+ * Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_* bits.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but on first need as ferry_context_retain_primary.
+ * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Driver:        cuEventCreate.
+ */
+FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags,
+                                     struct CUevent_st **event);
+
+/*
+ * Destroys an event; calls and streams that already wait for it are not affected. NULL is allowed.
+ *
+ * Thread-safety: safe; no other call may be using the event.
+ * Blocking:      never.
+ * Ownership:     the event is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for an event of another process
+ *                (ferry_ipc_close_event); the driver's own.
+ * Driver:        cuEventDestroy.
+ */
+FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event);
+
+/*
+ * Records `event` after the work enqueued on `stream` so far, which must be a stream of the event's own context.
+ * Default streams as for ferry_stream_synchronize: for an event of another device, name a stream.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (a stream of another context: -1400).
+ * Driver:        cuEventRecord.
+ */
+FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream);
+
+/*
+ * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
+ *
+ * Thread-safety: safe.
+ * Blocking:      yes, that is its job.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Driver:        cuEventSynchronize.
+ */
+FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event);
+
+/*
+ * Sets *done to 1 if the work before the event's last record has ended or there was none, else to 0; to 0 also on
+ * failure, so a loop must look at the status.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Driver:        cuEventQuery.
+ */
+FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done);
+
+/*
+ * The time from `start` to `end`, two events of one context that have both passed, in milliseconds, to about half a
+ * microsecond; negative if `end` passed first.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (not passed yet: -1600; never recorded,
+ *                without timing, or of two contexts: -1400).
+ * Driver:        cuEventElapsedTime.
+ */
+FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUevent_st *start, struct CUevent_st *end,
+                                           float *milliseconds);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Memory
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Allocates `size` bytes on `device`, aligned to 256 bytes or more.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device, as cuMemAlloc may.
+ * Ownership:     *address is the caller's until ferry_device_free.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE; the driver's own (out of memory: -1002).
+ * Driver:        cuMemAlloc.
+ */
+FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address);
+
+/*
+ * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
+ * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device, as cuMemAllocPitch may.
+ * Ownership:     *address is the caller's until ferry_device_free.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a 0 width or height too), _DEVICE; the driver's own, also for other
+ *                element sizes.
+ * Driver:        cuMemAllocPitch.
+ */
+FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
+                                             uint32_t element_size, uint64_t *address, uint64_t *row_pitch);
+
+/*
+ * Allocates `size` bytes of managed memory: one address for the host and every device, between which the driver moves
+ * the pages. `device` is the one whose context asks for it. Where ferry_device_info says concurrent_managed_access 0,
+ * the host must not touch it while any device has work.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *address is the caller's until ferry_device_free.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE, _UNSUPPORTED; the driver's own (out of memory:
+ *                -1002).
+ * Driver:        cuMemAllocManaged, attached globally.
+ */
+FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address);
+
+/*
+ * Frees what ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
+ * ferry_pool_alloc_async gave. 0 is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the device has ended, as cuMemFree does.
+ * Ownership:     the memory is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is neither device nor managed memory nor of a pool;
+ *                _IMPORTED for memory of another process (ferry_ipc_close_memory); the driver's own.
+ * Driver:        cuPointerGetAttributes, cuMemFree.
+ */
+FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
+
+#define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
+#define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to get, and cuMemFreeHost takes it too */
+#define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing it is anyway */
+#define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing it is anyway */
+#define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see least_size */
+#define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
+
+/*
+ * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page; what it
+ * holds is not defined.
+ * `flags`: 0 or FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED.
+ * It is mapped in huge pages where the system gives them, touched by several threads and registered with the driver,
+ * several times as fast as the driver's own allocation; where that fails, and for the flags _WRITE_COMBINED and
+ * _BY_DRIVER, the driver allocates it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      yes: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
+ *                threads.
+ * Ownership:     *address is the caller's until ferry_host_free on the same instance. Its being pinned ends with the
+ *                context it was made in: the current one, else the one that ferry uses for device 0. After a fork the
+ *                child does not have it.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS, _OUT_OF_MEMORY; the driver's own (out of memory:
+ *                -1002).
+ * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
+ */
+FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address);
+
+/* Where host memory is to lie. */
+#define FERRY_NUMA_ANY 0    /* where the system puts it */
+#define FERRY_NUMA_DEVICE 1 /* near `device`: on the node that ferry_device_info tells; as ANY where it tells none */
+#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
+
+/* How to allocate host memory. All zero but struct_size means: as ferry_host_alloc without flags. */
+typedef struct ferry_host_options {
+    uint32_t struct_size;
+    uint32_t flags;      /* FERRY_HOST_* */
+    int32_t numa;        /* FERRY_NUMA_*: a preference; a node that is full does not make it fail */
+    int32_t device;      /* of FERRY_NUMA_DEVICE */
+    int32_t numa_node;   /* of FERRY_NUMA_NODE */
+    uint32_t threads;    /* that touch it first, the caller's among them, 1 to 64; 0: as many as help */
+    uint64_t least_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to do with; 0: any */
+} ferry_host_options;
+
+/* Where a block of host memory came from. */
+#define FERRY_HOST_FROM_MAPPING 1 /* mapped by ferry, registered with the driver */
+#define FERRY_HOST_FROM_DRIVER 2  /* cuMemHostAlloc */
+#define FERRY_HOST_FROM_SYSTEM 3  /* mapped by ferry and pageable: FERRY_HOST_ALLOW_PAGEABLE */
+
+/* What was allocated. */
+typedef struct ferry_host_block {
+    uint32_t struct_size;
+    int32_t memory; /* FERRY_MEMORY_PINNED, or FERRY_MEMORY_PAGEABLE where that was allowed */
+    void *address;
+    uint64_t size;     /* bytes; less than asked for only where that was allowed */
+    int32_t origin;    /* FERRY_HOST_FROM_* */
+    int32_t numa_node; /* where its first page lies; -1 where the system does not tell */
+} ferry_host_block;
+
+/*
+ * ferry_host_alloc with a choice of place and of what to do where there is too little: after the driver's own
+ * allocation has failed too, first, with FERRY_HOST_ALLOW_SMALLER, half as much, and half of that, down to least_size;
+ * then, with FERRY_HOST_ALLOW_PAGEABLE, the whole size unpinned. `options` may be NULL; fields whose flag or mode is
+ * not set are not read. Fills `block` up to block->struct_size, which must reach beyond `size`.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_host_alloc.
+ * Ownership:     block->address is the caller's, as for ferry_host_alloc.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
+ *                there is not: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own.
+ * Driver:        as ferry_host_alloc.
+ */
+FERRY_API int32_t ferry_host_alloc_with_options(ferry_instance *instance, uint64_t size,
+                                                const ferry_host_options *options, ferry_host_block *block,
+                                                ferry_error_info *error);
+
+/*
+ * Frees what ferry_host_alloc or ferry_host_alloc_with_options of the same instance gave. NULL is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the devices has ended.
+ * Ownership:     the memory is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for memory of a pinned pool and for registered memory; the
+ *                driver's own for what is not known (freed twice, for one).
+ * Driver:        cuMemHostUnregister or cuMemFreeHost.
+ */
+FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
+
+#define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for memory the process itself may only read */
+
+/*
+ * Pins `size` bytes of the caller's own memory where they lie, for every device. What is larger than the
+ * register_chunk of ferry_options is registered in pieces of that size: all of them or, on failure, none. Copies and
+ * fills on the same instance may cross from one piece or registration into the next, and copies may leave them for
+ * pageable memory: the driver refuses that, ferry then runs one call for each part (see ferry_copy). The program's own
+ * calls of the driver cannot.
+ * `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
+ *
+ * Thread-safety: safe.
+ * Blocking:      yes: pages are faulted in and pinned.
+ * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
+ *                with its context, as for ferry_host_alloc.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's own
+ *                (already registered, in part even: -1712). Nothing is registered then.
+ * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
+ */
+FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags);
+
+/*
+ * Undoes ferry_host_register; `address` is the one given there.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the devices has ended.
+ * Ownership:     the memory is the caller's as before.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what ferry itself registered (ferry_host_free takes that);
+ *                the driver's own (not registered: -1713). All pieces are given up, and the first error is returned:
+ *                there is nothing left to try again.
+ * Driver:        cuMemHostUnregister, once for each piece.
+ */
+FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
+
+/* What an array is made of; the values are CUarray_format's. These take 1, 2 or 4 channels. */
+#define FERRY_FORMAT_UINT8 0x01
+#define FERRY_FORMAT_UINT16 0x02
+#define FERRY_FORMAT_UINT32 0x03
+#define FERRY_FORMAT_SINT8 0x08
+#define FERRY_FORMAT_SINT16 0x09
+#define FERRY_FORMAT_SINT32 0x0a
+#define FERRY_FORMAT_HALF 0x10
+#define FERRY_FORMAT_FLOAT 0x20
+/* Normalised integers; the number of channels is in the name. */
+#define FERRY_FORMAT_UNORM_INT8X1 0xc0
+#define FERRY_FORMAT_UNORM_INT8X2 0xc1
+#define FERRY_FORMAT_UNORM_INT8X4 0xc2
+#define FERRY_FORMAT_UNORM_INT16X1 0xc3
+#define FERRY_FORMAT_UNORM_INT16X2 0xc4
+#define FERRY_FORMAT_UNORM_INT16X4 0xc5
+#define FERRY_FORMAT_SNORM_INT8X1 0xc6
+#define FERRY_FORMAT_SNORM_INT8X2 0xc7
+#define FERRY_FORMAT_SNORM_INT8X4 0xc8
+#define FERRY_FORMAT_SNORM_INT16X1 0xc9
+#define FERRY_FORMAT_SNORM_INT16X2 0xca
+#define FERRY_FORMAT_SNORM_INT16X4 0xcb
+#define FERRY_FORMAT_UNORM_INT_101010_2 0x50 /* 4 channels in 32 bits */
+/* Block compression: an element is a block of 4 x 4 texels. Channels: 4; BC4 1, BC5 2, BC6H 3. */
+#define FERRY_FORMAT_BC1_UNORM 0x91
+#define FERRY_FORMAT_BC1_UNORM_SRGB 0x92
+#define FERRY_FORMAT_BC2_UNORM 0x93
+#define FERRY_FORMAT_BC2_UNORM_SRGB 0x94
+#define FERRY_FORMAT_BC3_UNORM 0x95
+#define FERRY_FORMAT_BC3_UNORM_SRGB 0x96
+#define FERRY_FORMAT_BC4_UNORM 0x97
+#define FERRY_FORMAT_BC4_SNORM 0x98
+#define FERRY_FORMAT_BC5_UNORM 0x99
+#define FERRY_FORMAT_BC5_SNORM 0x9a
+#define FERRY_FORMAT_BC6H_UF16 0x9b
+#define FERRY_FORMAT_BC6H_SF16 0x9c
+#define FERRY_FORMAT_BC7_UNORM 0x9d
+#define FERRY_FORMAT_BC7_UNORM_SRGB 0x9e
+/* Video, with FERRY_ARRAY_VIDEO: packed ones are copied as they are, planar ones (3 channels) plane by plane, see
+ * ferry_array_get_plane. */
+#define FERRY_FORMAT_NV12 0xb0 /* planar 4:2:0, 8 bits */
+#define FERRY_FORMAT_P010 0x9f /* planar 4:2:0, 10 bits */
+#define FERRY_FORMAT_P016 0xa1 /* planar 4:2:0, 16 bits */
+#define FERRY_FORMAT_NV16 0xa2 /* planar 4:2:2, 8 bits */
+#define FERRY_FORMAT_P210 0xa3 /* planar 4:2:2, 10 bits */
+#define FERRY_FORMAT_P216 0xa4 /* planar 4:2:2, 16 bits */
+#define FERRY_FORMAT_YUY2 0xa5 /* packed 4:2:2, 8 bits; 4 channels */
+#define FERRY_FORMAT_Y210 0xa6 /* packed 4:2:2, 10 bits; 2 channels */
+#define FERRY_FORMAT_Y216 0xa7 /* packed 4:2:2, 16 bits; 2 channels */
+#define FERRY_FORMAT_AYUV 0xa8 /* packed 4:4:4, 8 bits; 4 channels */
+#define FERRY_FORMAT_Y410 0xa9 /* packed 4:4:4, 10 bits; 1 channel */
+#define FERRY_FORMAT_Y416 0xb1 /* packed 4:4:4, 12 bits; 4 channels */
+#define FERRY_FORMAT_Y444_PLANAR8 0xb2
+#define FERRY_FORMAT_Y444_PLANAR10 0xb3
+#define FERRY_FORMAT_YUV444_8BIT_SEMIPLANAR 0xb4
+#define FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR 0xb5
+
+#define FERRY_ARRAY_LAYERED 0x01u        /* depth counts layers (CUDA_ARRAY3D_LAYERED) */
+#define FERRY_ARRAY_SURFACE 0x02u        /* surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST) */
+#define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
+#define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
+#define FERRY_ARRAY_VIDEO 0x100u         /* of the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
+
+/* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
+ * a slice, and so is a face of a cube: its number is z. */
+typedef struct ferry_array_desc {
+    uint32_t struct_size;
+    int32_t format;    /* FERRY_FORMAT_* */
+    uint32_t channels; /* 1, 2 or 4, or what the format says */
+    uint32_t flags;    /* FERRY_ARRAY_* */
+    uint64_t width;
+    uint64_t height;
+    uint64_t depth;
+} ferry_array_desc;
+
+/*
+ * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. A copy takes any other CUarray as well.
+ *
+ * With FERRY_ARRAY_SURFACE and a format of plain texels, not compressed nor video, ferry's kernels can read it, in the
+ * context that it was made in: whole arrays reach the device's memory up to 1.8 times as fast then (H200). ferry keeps
+ * a surface of such an array from the first copy on that goes by a kernel, and knows it by its handle. So destroy it
+ * with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that made it; by the
+ * driver's own call or another instance only when this one is closed. Earlier, a later array with the same handle would
+ * be read wrongly.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; the driver's own for formats, channels
+ *                and sizes that it does not have.
+ * Driver:        cuArray3DCreate.
+ */
+FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
+                                     struct CUarray_st **array);
+
+/*
+ * Destroys an array. NULL is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the device has ended.
+ * Ownership:     the array is gone. Graphs that copy from it may not run any more.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Driver:        cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
+ */
+FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
+
+/*
+ * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
+ * and at least 1; layers and faces are not halved. 0, or more than there can be: as many as there can be. What
+ * FERRY_ARRAY_SURFACE means for ferry_array_create it means here for each level.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy.
+ * Errors:        as ferry_array_create; FERRY_ERROR_UNSUPPORTED.
+ * Driver:        cuMipmappedArrayCreate.
+ */
+FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
+                                               uint32_t levels, struct CUmipmappedArray_st **mipmapped);
+
+/*
+ * Level number `level` of a mipmapped array, an array like any other to copies; 0 is the largest.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *array belongs to the mipmapped array and ends with it; it is not to be destroyed by itself.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such level: -1001).
+ * Driver:        cuMipmappedArrayGetLevel.
+ */
+FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
+                                                  uint32_t level, struct CUarray_st **array);
+
+/*
+ * Destroys a mipmapped array with all its levels. NULL is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the device has ended.
+ * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
+ */
+FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped);
+
+/*
+ * Plane number `plane` of an array in a planar video format, an array like any other to copies: brightness first, then
+ * colour, which is smaller where the format samples it less often.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *plane_array belongs to `array` and ends with it; it is not to be destroyed by itself.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such plane, no planar format: -1001).
+ * Driver:        cuArrayGetPlane.
+ */
+FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray_st *array, uint32_t plane,
+                                        struct CUarray_st **plane_array);
+
+/*
+ * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element: of
+ * a block of 4 x 4 texels for block-compressed formats, whose copies count blocks; 0 for formats that have no such
+ * thing (planar ones).
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but on a thread without a context as ferry_context_retain_primary.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own for what is no array, where it tells.
+ * Driver:        cuArray3DGetDescriptor.
+ */
+FERRY_API int32_t ferry_array_describe(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
+                                       uint32_t *element_size);
+
+/* What kind of memory lies at an address. */
+#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
+#define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
+#define FERRY_MEMORY_DEVICE 2
+#define FERRY_MEMORY_MANAGED 3
+#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
+
+typedef struct ferry_address_info {
+    uint32_t struct_size;
+    int32_t memory; /* FERRY_MEMORY_* */
+    int32_t device; /* where device memory lies; -1 otherwise */
+    uint32_t reserved;
+    uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
+    uint64_t range_size;     /* bytes */
+    uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
+    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
+} ferry_address_info;
+
+/*
+ * What is this address? Fills `info` up to info->struct_size. Memory of a pool in host memory is pinned to the devices
+ * that have access to the pool and pageable to the others; it is told as it is to the current context's, else device 0.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH. An address the driver does not know is pageable.
+ * Driver:        cuPointerGetAttributes.
+ */
+FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Pinned pools
+ *
+ * Pinned host memory in blocks that come and go: an allocation from a pool takes well below a microsecond. Blocks are
+ * freed in the order of a stream, and an event keeps them from being given out before the stream has passed. A context
+ * that is lost, or destroyed before the pool, runs nothing any more: what waited for its streams is free. In the child
+ * of a fork every call answers -1003 and does nothing.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* One pool. Opaque, and ferry's own: the driver has none of the kind. */
+typedef struct ferry_pinned_pool ferry_pinned_pool;
+
+/* How to make one. All zero but struct_size means: anywhere, without a limit. A pool's memory lies on one NUMA node, so
+ * a program that cares makes one pool for each. */
+typedef struct ferry_pinned_pool_options {
+    uint32_t struct_size;
+    uint32_t flags;    /* FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED */
+    int32_t numa;      /* FERRY_NUMA_* */
+    int32_t device;    /* of FERRY_NUMA_DEVICE */
+    int32_t numa_node; /* of FERRY_NUMA_NODE */
+    uint32_t reserved;
+    uint64_t limit; /* bytes that the pool may hold; 0: no limit */
+} ferry_pinned_pool_options;
+
+/*
+ * Makes a pool. It takes memory from the system as it is needed, and keeps it until ferry_pinned_pool_trim or _destroy:
+ * 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less where the limit
+ * is near. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0,
+ * whatever is current, and that must not end before the pool. `options` may be NULL.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
+ *                _OUT_OF_MEMORY.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
+                                           ferry_pinned_pool **pool, ferry_error_info *error);
+
+/*
+ * Destroys a pool and gives its memory back. NULL is allowed.
+ *
+ * Thread-safety: no other call on this pool may be running or come later.
+ * Blocking:      until the streams have passed the frees, as ferry_host_free.
+ * Ownership:     the pool is gone.
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then, and a pool that is left so
+ *                at ferry_close stays in memory for good. The driver's own; the pool is
+ *                gone all the same, and memory that the driver did not take back is lost.
+ * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
+ */
+FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
+
+/*
+ * Allocates `size` bytes that the host may use at once: no stream has to do with them any more. Aligned to 256 bytes,
+ * and to 4096 if `size` is a multiple of that or more than 30 KiB. Sizes are rounded up to classes, eight to each power
+ * of two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
+ *
+ * Thread-safety: safe.
+ * Blocking:      only where the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, where it first has to
+ *                give back what is free in other sizes because of its limit.
+ * Ownership:     *address is the caller's until it is freed, on a stream or not.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT where neither what is free nor the pool's limit
+ *                serves: unless `size` itself is more than the limit, a later call may succeed, when streams have
+ *                passed their frees; as ferry_host_alloc.
+ * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
+ */
+FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address);
+
+/*
+ * Allocates `size` bytes for work on `stream`: what is enqueued there from now on may use them. The host must wait
+ * until the stream has come so far before it touches them. A block that was freed on the same stream is given out at
+ * once; where the pool is at its limit, or cannot grow, `stream` is made to wait for a block that was freed on another
+ * one.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
+ * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
+ * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured, _UNSUPPORTED.
+ * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use;
+ *                cuEventQuery; as ferry_host_alloc.
+ */
+FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
+                                                void **address);
+
+/*
+ * Gives a block back that nothing of the caller's uses any more; what an allocation made its stream wait for is the
+ * pool's care. NULL is allowed. May also be called from a host function of a stream.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, nor while others are in the driver.
+ * Ownership:     the block is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is no block of this pool, or was freed already.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address);
+
+/*
+ * Gives a block back as soon as `stream` has passed what is enqueued on it now. NULL for `address` is allowed. Default
+ * streams as for ferry_stream_synchronize.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the block is gone; the stream may be destroyed at once.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
+ *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. The block is still the caller's then.
+ * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
+ */
+FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
+
+/*
+ * Gives memory back to the system, as far as no block in it is allocated or waits for its stream, until the pool holds
+ * no more than `keep` bytes.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_host_free, if there is something to give back.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Driver:        cuEventQuery; as ferry_host_free.
+ */
+FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep);
+
+/*
+ * Bytes of a pool, now and at most since it was made or since the last reset. One of the driver's goes on counting what
+ * ferry_device_free freed as used (CUDA 13.0).
+ */
+typedef struct ferry_pool_stats {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t reserved_current; /* held by the pool */
+    uint64_t reserved_high;
+    uint64_t used_current; /* allocated from it, as the pool rounds; of a pinned pool also what waits for streams */
+    uint64_t used_high;
+} ferry_pool_stats;
+
+/*
+ * Fills `stats` up to stats->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own.
+ * Driver:        cuEventQuery.
+ */
+FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats);
+
+/*
+ * Lets both high-water marks begin anew at what is current.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Driver:        cuEventQuery.
+ */
+FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Stream-ordered memory
+ *
+ * Memory that is allocated and freed as work of a stream, out of the driver's pools. ferry_device_info.memory_pools
+ * says whether a device has it, and its host_memory_pools and host_numa_memory_pools whether there are such pools;
+ * without it these calls answer FERRY_ERROR_UNSUPPORTED. Pools are the driver's own handles: a CUmemoryPool or
+ * cudaMemPool_t of the program's serves everywhere, and copies and fills take memory of pools like any other.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Allocates `size` bytes in the order of `stream`, from the current pool of `device`: usable for what is enqueued there
+ * from now on, elsewhere after an event. `device` is FERRY_DEVICE_UNKNOWN for the stream's own; with a default stream
+ * it must be named (else _DEVICE). The current context never decides where memory lies. Size 0 gives an address of no
+ * bytes, which may be 0.
+ * Under capture the allocation becomes part of the graph. Until that is launched the driver does not know the address,
+ * so copies and fills of it must state kind DEVICE and the device.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
+ * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own (out of memory: -1002).
+ * Driver:        cuMemAllocAsync; cuDeviceGetMemPool and cuMemAllocFromPoolAsync for another device than the stream's.
+ */
+FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size,
+                                           struct CUstream_st *stream, uint64_t *address);
+
+/*
+ * Frees in the order of `stream` what ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc gave. The
+ * stream must come after all work that uses it. 0 is allowed. Default streams are those of the memory's device.
+ * ferry_device_free takes stream-ordered memory too, and waits.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU; memory of ferry_device_alloc may, as the driver pleases.
+ * Ownership:     the memory is gone: to ferry_get_address_info and to full checks from this call on.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for memory of another process
+ *                (ferry_ipc_close_memory); _ADDRESS for what is not the beginning of an allocation or was freed
+ *                already, except memory of ferry_device_alloc: freed twice in stream order it is not told from memory
+ *                that lives, and the process may crash, as with the driver; the driver's own.
+ * Driver:        cuMemFreeAsync.
+ */
+FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+
+/* Where a pool's memory lies. */
+#define FERRY_LOCATION_DEVICE 0    /* on a device */
+#define FERRY_LOCATION_HOST 1      /* in host memory */
+#define FERRY_LOCATION_HOST_NUMA 2 /* in host memory on a NUMA node */
+
+/* A pool to be made. */
+typedef struct ferry_pool_desc {
+    uint32_t struct_size;
+    int32_t location;      /* FERRY_LOCATION_* */
+    int32_t index;         /* ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST */
+    uint32_t handle_types; /* FERRY_HANDLE_*: how it may be shared, of ferry_device_info.pool_handle_types; 0: not */
+    uint64_t max_size;     /* bytes; 0: no limit of its own */
+} ferry_pool_desc;
+
+/*
+ * Makes a pool. The devices have no access to a pool in host memory before ferry_pool_set_access; copies work without,
+ * slowly, as with pageable memory. A pool in host memory without a node cannot be shared.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
+ *                that there is not: _INVALID_ARGUMENT, index); the driver's own.
+ * Driver:        cuMemPoolCreate.
+ */
+FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
+                                    struct CUmemPoolHandle_st **pool, ferry_error_info *error);
+
+/*
+ * Destroys a pool of which nothing is allocated any more. The driver would take one that is in use, and end the process
+ * some time later (CUDA 13.0). Where it was its location's current pool, the default one is current again. NULL is
+ * allowed.
+ *
+ * Thread-safety: safe; no other call may be using the pool.
+ * Blocking:      until the streams have passed the frees of its memory: unless all have, for all work of the current
+ *                context, of those that ferry uses and of the primary ones, also before it is refused as in use;
+ *                streams of other contexts must have passed theirs. May wait for the device.
+ * Ownership:     the pool is gone.
+ * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: nothing has happened then; _INVALID_ARGUMENT
+ *                (the default pool too), _IMPORTED for a pool of another process (ferry_ipc_close_pool), _UNSUPPORTED;
+ *                the driver's own.
+ * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
+ */
+FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+
+/*
+ * The default pool of a location: the driver's own, which can be neither destroyed nor shared. `index` as in
+ * ferry_pool_desc.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *pool is the driver's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED (locations other than devices need CUDA 13.0); the
+ *                driver's own.
+ * Driver:        cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
+ */
+FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
+                                         struct CUmemPoolHandle_st **pool);
+
+/*
+ * The current pool of a location, from which ferry_device_alloc_async takes memory: the default one until another is
+ * set. For the whole process.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *pool is whose it was.
+ * Errors:        as ferry_pool_get_default.
+ * Driver:        cuDeviceGetMemPool, cuMemGetMemPool.
+ */
+FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index,
+                                         struct CUmemPoolHandle_st **pool);
+
+/*
+ * Makes `pool` the current one of a location, for the whole process. It must be of that location.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the pool stays the caller's.
+ * Errors:        as ferry_pool_get_default; _IMPORTED for a pool of another process.
+ * Driver:        cuDeviceSetMemPool, cuMemSetMemPool.
+ */
+FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index,
+                                         struct CUmemPoolHandle_st *pool);
+
+/*
+ * Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default
+ * streams are those of the pool's device, and of the current context, else device 0's, for pools in host memory. The
+ * address of a pool in host memory is one that the host may use, too.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_device_alloc_async.
+ * Ownership:     as ferry_device_alloc_async.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED, _IMPORTED for a pool of another process, which cannot
+ *                allocate; the driver's own (out of memory, or the pool's max_size: -1002).
+ * Driver:        cuMemAllocFromPoolAsync.
+ */
+FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size,
+                                         struct CUstream_st *stream, uint64_t *address);
+
+/* What a pool is. */
+typedef struct ferry_pool_info {
+    uint32_t struct_size;
+    int32_t location;      /* FERRY_LOCATION_* */
+    int32_t index;         /* ordinal of the device, number of the NUMA node, or 0 */
+    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not make: the driver does not tell */
+    uint64_t max_size;     /* bytes; 0: no limit of its own, or not made by ferry */
+    int32_t is_default;
+    int32_t is_imported; /* from another process: it gives memory that is imported, and neither allocates nor trims nor
+                            tells statistics or attributes nor becomes current */
+    int32_t can_share;   /* ferry_ipc_export_pool may succeed */
+    uint32_t reserved;
+} ferry_pool_info;
+
+/*
+ * Fills `info` up to info->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but for a pool that ferry did not make and that is no current one: there it allocates a byte.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _UNSUPPORTED; the driver's own.
+ * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
+ *                cuPointerGetAttributes, cuMemFreeAsync.
+ */
+FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info);
+
+/* How a pool holds on to memory and gives it out again. Flags are 0 or 1. */
+typedef struct ferry_pool_attributes {
+    uint32_t struct_size;
+    int32_t reuse_follow_event_dependencies; /* what another stream freed, where an event orders the two streams */
+    int32_t reuse_opportunistic;             /* what another stream freed, if it happens to be done */
+    int32_t reuse_internal_dependencies;     /* what another stream freed, by making this one wait for it */
+    uint64_t release_threshold;              /* bytes kept when a stream, event or context is waited for; at first 0 */
+} ferry_pool_attributes;
+
+/*
+ * Fills `attributes` up to attributes->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _IMPORTED, _UNSUPPORTED; the driver's own.
+ * Driver:        cuMemPoolGetAttribute.
+ */
+FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                            ferry_pool_attributes *attributes);
+
+/*
+ * Sets all of them: get them, change some, set them. What a shorter struct does not have stays as it is.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     `attributes` is read before return.
+ * Errors:        as ferry_pool_get_attributes; _INVALID_ARGUMENT for flags that are neither 0 nor 1. Some may have been
+ *                set when the driver refuses another.
+ * Driver:        cuMemPoolSetAttribute.
+ */
+FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                            const ferry_pool_attributes *attributes);
+
+/*
+ * Fills `stats` up to stats->struct_size: this process's share.
+ *
+ * Thread-safety: safe; the numbers are read one after the other.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        as ferry_pool_get_attributes.
+ * Driver:        cuMemPoolGetAttribute.
+ */
+FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                       ferry_pool_stats *stats);
+
+/*
+ * Lets both high-water marks begin anew at what is current.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        as ferry_pool_get_attributes.
+ * Driver:        cuMemPoolSetAttribute.
+ */
+FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+
+/*
+ * Gives memory back that is not allocated, until the pool holds no more than `keep` bytes or nothing is left to give.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     none.
+ * Errors:        as ferry_pool_get_attributes.
+ * Driver:        cuMemPoolTrimTo.
+ */
+FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep);
+
+#define FERRY_ACCESS_NONE 0
+#define FERRY_ACCESS_READ_WRITE 3
+
+/*
+ * Lets `device` reach all memory of `pool`, or takes that away. Peer access between contexts does not do it. It is
+ * asked first whether `device` can; after setting it the driver is asked again, and once for each pool and device data
+ * is sent there and back: some machines have lost it without an error. An imported pool is accepted; only that test is
+ * left out, since nothing can be allocated from it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver maps the memory, milliseconds; may wait for the device.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_PEER_ACCESS: `device` cannot reach the pool's, or the data was lost, and access is as it
+ *                was before; _DEVICE for no such device, and for NONE on the pool's own (READ_WRITE there is a
+ *                success); _INVALID_ARGUMENT (other values of `access` too), _UNSUPPORTED; the driver's own.
+ * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
+ *                cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync,
+ *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
+ */
+FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
+                                        int32_t access);
+
+/*
+ * Sets *access to FERRY_ACCESS_*: what `device` may do with memory of `pool`.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own.
+ * Driver:        cuMemPoolGetAccess.
+ */
+FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
+                                        int32_t *access);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Sharing between processes
+ *
+ * One process exports, which gives 256 bytes that travel to the other in any way: a pipe, a socket, shared memory. The
+ * other imports. Two processes of one machine, with the same driver. The order of their work is theirs to keep, by
+ * events that are shared in the same way: the importer waits for the exporter's event before it uses memory, and the
+ * exporter for the importer's before it frees it. So the importer closes first: memory that the exporter has freed
+ * meanwhile may be given out anew and change under the importer, and nobody is told.
+ * What this process itself exported it imports as what it is, counted in the same way: closing then ends nothing.
+ * Imports belong to the instance; what is open at ferry_close stays so until its context ends. Of memory from pools,
+ * and of pools, the driver counts no imports: where two instances of one process import the same, the first to close it
+ * ends it for both.
+ * A process that ends takes nothing from the other: what is mapped stays readable. What is allocated in the order of a
+ * stream may be exported at once; its use is what events order.
+ * What can be shared: memory of ferry_device_alloc (legacy IPC); pools made with a handle type, and memory from them;
+ * events made with FERRY_EVENT_INTERPROCESS. Not: default pools, managed, pinned and array memory. Host memory is
+ * shared by the system's own means, and registered by each process.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What travels. Opaque, without pointers or alignment; it names process, machine, device, offset and size, and a sum
+ * over it. It proves nothing: whoever can write one can forge one. */
+#define FERRY_IPC_HANDLE_SIZE 256
+typedef struct ferry_ipc_handle {
+    uint8_t bytes[FERRY_IPC_HANDLE_SIZE];
+} ferry_ipc_handle;
+
+/* What a handle is of. */
+#define FERRY_IPC_MEMORY 1      /* device memory allocated the classic way */
+#define FERRY_IPC_POOL 2        /* a pool */
+#define FERRY_IPC_POOL_MEMORY 3 /* an allocation from a pool */
+#define FERRY_IPC_EVENT 4       /* an event */
+
+/* What a handle says. */
+typedef struct ferry_ipc_info {
+    uint32_t struct_size;
+    int32_t kind;          /* FERRY_IPC_* */
+    int32_t device;        /* its ordinal in this process; -1: not visible here, or no device's */
+    uint32_t handle_types; /* of a pool: FERRY_HANDLE_*, the one it was exported by */
+    uint64_t size;         /* of memory: bytes from the imported address on */
+    uint64_t process;      /* the exporter's process number, in its own namespace */
+    uint8_t device_uuid[16];
+    int32_t is_own; /* 1: this process made it */
+    uint32_t reserved;
+} ferry_ipc_info;
+
+/*
+ * Fills `info` up to info->struct_size from a handle, without importing it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; _HANDLE for bytes that are no handle, are cut off or have
+ *                changed, and for one of a later version.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info);
+
+/*
+ * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer sees the whole
+ * allocation mapped. Memory from a pool needs that pool exported before, through the same instance.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the memory stays the caller's and must live until the importer has closed it.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS;
+ *                _NOT_SHAREABLE for other kinds of memory, for memory of a pool that was not exported, and for what was
+ *                imported itself; _UNSUPPORTED; the driver's own.
+ * Driver:        cuPointerGetAttributes, cuIpcGetMemHandle or cuMemPoolExportPointer.
+ */
+FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size,
+                                          ferry_ipc_handle *handle, ferry_error_info *error);
+
+/*
+ * Makes a handle for a pool, by one of the handle types it was made with. With FERRY_HANDLE_POSIX_FD, *os_handle is a
+ * file descriptor that has to travel too, over a Unix socket, and with FERRY_HANDLE_WIN32 a HANDLE; with
+ * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1, as after a failure.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a handle_type that is not one of the four, too); _NOT_SHAREABLE for the
+ *                default pool, for one without that handle type and for one that was imported itself; _UNSUPPORTED; the
+ *                driver's own.
+ * Driver:        cuMemPoolExportToShareableHandle; what ferry_pool_get_info takes to tell where the pool lies.
+ */
+FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint32_t handle_type,
+                                        ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error);
+
+/*
+ * Makes a handle for an event made with FERRY_EVENT_INTERPROCESS. It names the device of an event of
+ * ferry_event_create; of one that this instance did not make the driver does not tell.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the event stays the caller's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _NOT_SHAREABLE for other events, and for what was imported itself;
+ *                _UNSUPPORTED; the driver's own.
+ * Driver:        cuIpcGetEventHandle.
+ */
+FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUevent_st *event, ferry_ipc_handle *handle,
+                                         ferry_error_info *error);
+
+/*
+ * Opens memory of another process: *address is where the exported bytes begin here, on the device that the handle
+ * names, in the context that ferry uses for it. Handles into one allocation share one mapping, and an allocation
+ * imported twice is the same address; each import needs a close of its own. Memory from a pool needs its pool imported
+ * before, through the same instance. A handle that this process itself made opens nothing, whichever instance made
+ * it: *address is the exported one.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while the driver maps the memory, tens of microseconds.
+ * Ownership:     *address is to be given to ferry_ipc_close_memory, never freed.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _KIND for a pool's or an event's handle; _HANDLE for bytes that are no
+ *                handle, for one of a later version and where what it names is gone, as far as this can be told: memory
+ *                from a pool is known only by its exporter; _MACHINE for a handle made on another machine; _DEVICE for
+ *                a device that this process does not see; _POOL where the pool was not imported; _UNSUPPORTED; the
+ *                driver's own. Nothing has been mapped.
+ * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer.
+ */
+FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
+                                          ferry_error_info *error);
+
+/*
+ * Opens a pool of another process, from its handle and what was passed beside it. Through it memory is imported; it can
+ * do nothing else (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
+ * ferry_pool_set_access. Imported twice it is the same pool, needs two closes, and os_handle is not looked at again. A
+ * pool that this instance exported is that pool; of another instance of this process it is opened like anybody's.
+ *
+ * Thread-safety: safe.
+ * Blocking:      milliseconds.
+ * Ownership:     os_handle stays the caller's, who may close it at once. *pool is to be given to ferry_ipc_close_pool.
+ * Errors:        as ferry_ipc_import_memory; _HANDLE also where os_handle is no pool's.
+ * Driver:        cuMemPoolImportFromShareableHandle.
+ */
+FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
+                                        struct CUmemPoolHandle_st **pool, ferry_error_info *error);
+
+/*
+ * Opens an event of another process: it can be waited for, asked after and recorded like any other, but tells no time.
+ * Each import is an event of its own, in the context that ferry uses for the device that the handle names, else in the
+ * current one, else in device 0's; one that this instance exported is that event.
+ * Where the exporter dies before its stream has reached the record, the event never comes: a program that must not hang
+ * asks with ferry_event_query.
+ *
+ * Thread-safety: safe.
+ * Blocking:      on first need as ferry_context_retain_primary.
+ * Ownership:     *event is to be given to ferry_ipc_close_event.
+ * Errors:        as ferry_ipc_import_memory; _HANDLE for one of another instance of this process. An event that its
+ *                living exporter has destroyed cannot be told.
+ * Driver:        cuIpcOpenEventHandle.
+ */
+FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle,
+                                         struct CUevent_st **event, ferry_error_info *error);
+
+/*
+ * Ends one import of memory; `address` is the one that was given, or any within. With the last one the mapping goes:
+ * memory of a pool in the order of `stream`, as with ferry_device_free_async, so that stream must come after all use of
+ * any of the imports; other memory when running work on the device has ended, and `stream` is not read for that. 0 is
+ * allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work has ended, but for memory of a pool.
+ * Ownership:     the import is gone; the memory is still the exporter's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; _CAPTURE for memory of
+ *                a pool and a stream that is being captured; the driver's own.
+ * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
+ */
+FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+
+/*
+ * Ends one import of a pool. With the last one the pool goes. NULL is allowed.
+ *
+ * Thread-safety: safe.
+ * Blocking:      may wait for the device.
+ * Ownership:     the import is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _POOL for what this instance has not imported; _IN_USE while memory from
+ *                it is imported, through another instance of this process too, and perhaps until the stream has passed
+ *                the close of such memory; the driver's own.
+ * Driver:        cuMemPoolDestroy.
+ */
+FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
+
+/*
+ * Ends one import of an event. NULL is allowed.
+ *
+ * Thread-safety: safe; no other call may be using the event.
+ * Blocking:      never.
+ * Ownership:     the import is gone.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (what this instance has not imported, too), _UNSUPPORTED; the driver's
+ *                own.
+ * Driver:        cuEventDestroy.
+ */
+FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Copies
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What a place is. */
+#define FERRY_KIND_ANY 0    /* `address` decides; what the driver does not know is taken for host memory */
+#define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
+#define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
+#define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
+
+#define FERRY_DEVICE_UNKNOWN (-1) /* DEVICE: asks the driver. ARRAY: the device of the stream or of the other place */
+
+/*
+ * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
+ *
+ * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, and then x
+ *               must be 0 unless the copy is one row of the first slice. Not read for arrays.
+ * slice_height  rows from one slice to the next, at least y + height: the allocation's height, not the copy's; 0:
+ *               slices lie tight, height rows apart, and then y must be 0 unless the copy is in the first slice. Not
+ *               read for arrays.
+ * device        not read for ANY and HOST. Managed memory may be described as HOST, as DEVICE on any device, or as ANY.
+ * array         rows and bytes of block-compressed arrays are those of blocks of 4 x 4 texels. A planar array itself
+ *               takes no copy (the driver's -1001), its planes do.
+ *
+ * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
+ * as with the driver's own calls.
+ */
+typedef struct ferry_place {
+    int32_t kind;   /* FERRY_KIND_* */
+    int32_t device; /* ordinal, or FERRY_DEVICE_UNKNOWN */
+    uint64_t address;
+    struct CUarray_st *array;
+    uint64_t row_pitch;
+    uint64_t slice_height;
+    uint64_t x;
+    uint64_t y;
+    uint64_t z;
+    uint64_t reserved[4]; /* must be zero */
+} ferry_place;
+
+/*
+ * What a caller may ask of the way that a copy or a fill takes. Without any of these it is the one predicted to be
+ * fastest: a kernel where it wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace
+ * all of the instance's (ferry_options.copy_flags); 65535 for the most multiprocessors, which asks for nothing, does
+ * just that.
+ *
+ * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
+ *                  goes by a kernel where one can take it, and is still ordered on its stream.
+ * NO_KERNELS       leaves all multiprocessors to others.
+ * BY_DRIVER, BY_KERNEL  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out. BY_KERNEL with
+ *                  BY_DRIVER or NO_KERNELS is FERRY_ERROR_FLAGS; beside the latter two URGENT says nothing.
+ * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
+ * pay, which are few where a host link is the limit.
+ */
+#define FERRY_COPY_URGENT 0x1u
+#define FERRY_COPY_NO_KERNELS 0x2u
+#define FERRY_COPY_BY_DRIVER 0x100u
+#define FERRY_COPY_BY_KERNEL 0x200u
+#define FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT 16
+
+/*
+ * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
+ * own calls copy nothing then). With width 0 nothing is copied, and that is a success, once kinds, devices, flags and
+ * reserved fields are right.
+ */
+typedef struct ferry_copy_desc {
+    ferry_place source;
+    ferry_place destination;
+    uint64_t width;  /* bytes */
+    uint64_t height; /* rows */
+    uint64_t depth;  /* slices */
+    uint32_t flags;  /* FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags) */
+    uint32_t reserved0;
+    uint64_t reserved[4]; /* must be zero */
+} ferry_copy_desc;
+
+/*
+ * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
+ * starts at layer number `layer` of a layered array (of a cubemap: at that face), which is its z.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        none here: ferry_copy checks. A NULL place is ignored.
+ * Driver:        none.
+ */
+FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
+FERRY_API void ferry_place_host(ferry_place *place, const void *address);
+FERRY_API void ferry_place_host_pitched(ferry_place *place, const void *address, uint64_t row_pitch,
+                                        uint64_t slice_height);
+FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t address);
+FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
+                                          uint64_t slice_height);
+FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
+FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
+
+/*
+ * Fills a descriptor from two places and an extent; a NULL place leaves that end all zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs; the places may be those inside *copy.
+ * Errors:        none here: ferry_copy checks. A NULL copy is ignored.
+ * Driver:        none.
+ */
+FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
+                                    uint64_t width, uint64_t height, uint64_t depth);
+
+/*
+ * Copies, and returns when the bytes are there: visible to the host, to every stream and to every other thread.
+ * It is ordered like a driver call on the legacy default stream of its context: after earlier work on that stream
+ * and on streams that synchronise with it; work on non-blocking streams is the caller's to order. To wait for a copy on
+ * another stream: ferry_copy_async and ferry_stream_synchronize.
+ * The context is the calling thread's current one, else that of the destination's device, else of the source's, else of
+ * device 0.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the copy is complete.
+ * Ownership:     `copy` is read before return.
+ * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
+ *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
+ *                _UNSUPPORTED from one layer or face to another of one array, which the driver gets wrong; _ROUTE
+ *                where the flags force a route that cannot take it; the driver's own, which may also report earlier
+ *                asynchronous work that failed.
+ * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
+ *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
+ *                the driver refuses because its host memory was registered in pieces is split, with one call for each
+ *                part; should one fail, those before it have been made. By a kernel: cuPointerGetAttributes for both
+ *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels.
+ */
+FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
+
+/*
+ * Enqueues a copy on `stream`: it starts after the work before it there, and is complete for the work after it.
+ * Any stream of the caller's will do, a CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default
+ * stream, FERRY_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for
+ * those three it is found as for ferry_copy.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU, except in the driver's own copies with pageable memory, and from host
+ *                memory to host memory: they wait for earlier work on the stream, and until a pageable source has been
+ *                read or, to a host destination, until the copy is complete. ferry_explain_async tells. The first copy
+ *                in a context that goes by a kernel may wait while that is loaded, see ferry_options.kernels.
+ * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
+ * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
+ *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, between memory from pools of
+ *                two devices neither of which has access to the other's pool. What goes wrong later comes back from a
+ *                later call that synchronises.
+ * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel.
+ */
+FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
+                                   ferry_error_info *error);
+
+/*
+ * The short form in one dimension: `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy.
+ * Host addresses are passed as integers: (uint64_t)(uintptr_t)pointer.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the copy is complete.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
+ * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                                   ferry_error_info *error);
+
+/*
+ * ferry_copy_bytes on a stream, as ferry_copy_async.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_async.
+ * Ownership:     the memory must live until the stream has passed the copy.
+ * Errors:        as ferry_copy_bytes; nothing was enqueued.
+ * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                                         struct CUstream_st *stream, ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Batches
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Of batches: none has the value of a FERRY_COPY_*. */
+#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch in which a copy writes what another one reads or writes */
+#define FERRY_BATCH_CHANGEABLE 0x2000u    /* of prepared pieces only: ferry_prepared_set_addresses will be called */
+
+/*
+ * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the
+ * copies of a batch have none among themselves and must not overlap, no destination with another's source or
+ * destination. FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without
+ * it, what such a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at
+ * both ends are merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation
+ * that it begins in, but into adjacent memory of the same device (full checks: not even there) or out of a registration
+ * of the host's. The context is found as for ferry_copy, for the first copy that has a device. A copy with flags of its
+ * own, and with instance flags every box of rows, goes as they ask, by a call or launch of its own; pieces go with the
+ * instance's. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however
+ * many they are; into arrays the driver copies.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until all are complete.
+ * Ownership:     `copies` is read before return. Memory to work in is kept for the next batch, until ferry_close.
+ * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
+ *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
+ *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
+ * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory) and
+ *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads one; then
+ *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each;
+ *                and cuStreamSynchronize.
+ */
+FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                   uint32_t flags, ferry_error_info *error);
+
+/*
+ * Enqueues a batch on `stream`, any that ferry_copy_async takes: all of it after the work before it there, and complete
+ * for the work after it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async; and where
+ *                the driver makes no event for a table (below), for the stream.
+ * Ownership:     `copies` is read before return; the memory it names must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, but where the driver refuses a part of
+ *                it: what comes before that.
+ * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams
+ *                other than the legacy one that are not being captured. More than 169 pieces, or 46 boxes, of a launch
+ *                lie in a table in pinned memory that the instance keeps: cuMemHostAlloc or cuMemHostRegister for more
+ *                of it, and cuEventRecord.
+ */
+FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                         uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * A batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
+ * ferry_copy_bytes. The fastest form for thousands of small pieces.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until all are complete.
+ * Ownership:     the arrays are read before return.
+ * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses are.
+ * Driver:        as ferry_copy_batch.
+ */
+FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
+                                    const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error);
+
+/*
+ * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch_async.
+ * Driver:        as ferry_copy_batch_async.
+ */
+FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
+                                          const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/* A batch that is checked and planned once, and launched as often as wanted. Opaque. */
+typedef struct ferry_prepared ferry_prepared;
+
+/*
+ * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
+ * plan, with the profile and the instance flags of now, stays. `count` 0 is fine.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
+ *                for the device.
+ * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
+ *                read before return. The memory that it names and the context must live, and stay what they are, for every
+ *                launch.
+ * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
+ * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
+ *                made, waited for and destroyed.
+ */
+FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                        uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                        ferry_error_info *error);
+
+/*
+ * The same for pieces. With FERRY_BATCH_CHANGEABLE their addresses can be set anew; they are not merged then.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_prepared_create.
+ * Ownership:     as ferry_prepared_create; the arrays are read before return.
+ * Errors:        as ferry_prepared_create; of changeable ones FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie
+ *                in one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_CHANGEABLE.
+ * Driver:        as ferry_prepared_create.
+ */
+FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
+                                               const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                               uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                               ferry_error_info *error);
+
+/*
+ * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
+ * would; a default stream is that of the current context, else of the one it was prepared in. On a stream that is being
+ * captured it becomes part of the graph; the prepared batch must then live as long as the graph may run. In another
+ * context of the device than it was prepared in, which does not see all memory of that, the driver copies instead of
+ * kernels.
+ *
+ * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     as ferry_copy_batch_async.
+ * Errors:        FERRY_ERROR_DEVICE for a stream of another device; in another context FERRY_ERROR_UNSUPPORTED for a
+ *                changeable one; FERRY_ERROR_CAPTURE for a changeable one, parts of
+ *                which the graph would hold by their addresses; the driver's own. `error` has no index.
+ * Driver:        as ferry_copy_batch_async, without the look-ups.
+ */
+FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the
+ * destinations. Those of pieces of size 0 are not looked at.
+ * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
+ * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
+ * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
+ * flags given then and for the context that it was prepared in.
+ *
+ * Thread-safety: safe, but not beside another call on the same prepared batch.
+ * Blocking:      does not wait for the GPU.
+ * Ownership:     the arrays are read before return.
+ * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND, and
+ *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not changeable;
+ *                _CAPTURE on a stream that is being captured. The addresses are the old ones then.
+ * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
+ */
+FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
+                                               const uint64_t *sources, struct CUstream_st *stream,
+                                               ferry_error_info *error);
+
+/*
+ * Ends a prepared batch. Launches of it may still be on their way; graphs that hold it may not run any more. NULL is
+ * allowed.
+ *
+ * Thread-safety: not beside another call on the same one.
+ * Blocking:      where there is a table on the device, for the device's running work, as cuMemFree does.
+ * Ownership:     *prepared is gone, whatever is returned.
+ * Errors:        the driver's own, which may be those of earlier work.
+ * Driver:        cuMemFree for the table.
+ */
+FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Explanations
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* How a copy travels. */
+#define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
+#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
+#define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
+
+/* Why a kernel does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
+#define FERRY_OBSTACLE_NONE 0
+#define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
+#define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
+#define FERRY_OBSTACLE_FORBIDDEN 3    /* FERRY_COPY_NO_KERNELS */
+#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver did not take ferry's kernels, or the options keep them out */
+#define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
+#define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
+#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: only with BY_KERNEL */
+#define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
+#define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
+#define FERRY_OBSTACLE_NOT_MEASURED 10
+#define FERRY_OBSTACLE_BEYOND 11    /* an end reaches past its allocation or registration */
+#define FERRY_OBSTACLE_READ_ONLY 12 /* the destination is memory that the device may only read */
+
+/*
+ * "pageable memory" and the like; "?" for a number that is none of them.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the text is static.
+ * Errors:        none.
+ * Driver:        none.
+ */
+FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
+
+/* What the caller waits for. */
+#define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
+#define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
+#define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
+
+/* What a copy would do. */
+typedef struct ferry_explanation {
+    uint32_t struct_size;
+    int32_t route;              /* FERRY_ROUTE_* */
+    int32_t blocks;             /* FERRY_BLOCKS_* */
+    int32_t synchronises;       /* 1: the driver's call returns before the copy is complete, so ferry then waits */
+    char driver_call[32];       /* "cuMemcpy3DAsync" or "cuLaunchKernel" and their like; empty for FERRY_ROUTE_NONE */
+    int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
+    int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */
+    int32_t source_device;      /* where device or array memory lies; -1 otherwise */
+    int32_t destination_memory; /* FERRY_MEMORY_* */
+    int32_t destination_device;
+    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
+    uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
+    uint64_t height;
+    uint64_t depth;
+    uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
+    uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
+    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
+    uint32_t multiprocessors; /* the most that the route keeps busy; 0 for the driver's */
+} ferry_explanation;
+
+/*
+ * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. Whether a copy
+ * between two devices takes the link between them is no part of it: that hangs on peer access.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but on first need as ferry_context_retain_primary, and while kernels are loaded as ferry_copy.
+ * Ownership:     the caller's struct.
+ * Errors:        as ferry_copy, and _ABI_MISMATCH.
+ * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
+                                ferry_error_info *error);
+
+/*
+ * What ferry_copy_async would do, likewise.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_explain.
+ * Ownership:     as ferry_explain.
+ * Errors:        as ferry_copy_async, and _ABI_MISMATCH.
+ * Driver:        as ferry_explain.
+ */
+FERRY_API int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
+                                      ferry_explanation *explanation, ferry_error_info *error);
+
+/*
+ * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
+ * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
+ * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's buffer; it may be NULL when size is 0.
+ * Errors:        none; returns 0 for a NULL explanation.
+ * Driver:        none.
+ */
+FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Fills
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned host
+ * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
+ * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
+ * width 0 nothing is filled, and that is a success, once kind, device, pattern_size, flags and reserved fields are
+ * right.
+ *
+ * The driver itself fills patterns of up to 4 bytes over rows at one distance. The rest needs a kernel of ferry's: a
+ * pattern of 8 or 16 bytes that does not repeat every 4, and slices apart, unless their rows are tight or each has but
+ * one. Such a fill is refused where no kernel can run or reach the memory.
+ */
+typedef struct ferry_fill_desc {
+    ferry_place destination;
+    uint64_t width; /* bytes */
+    uint64_t height;
+    uint64_t depth;
+    uint8_t pattern[16];   /* its first pattern_size bytes are read */
+    uint32_t pattern_size; /* 1, 2, 4, 8 or 16 */
+    uint32_t flags;        /* FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags) */
+    uint64_t reserved[6];  /* must be zero */
+} ferry_fill_desc;
+
+/*
+ * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken). A NULL place
+ * leaves the destination all zero, a NULL pattern means bytes of zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs; the place may be the one inside *fill.
+ * Errors:        none here: ferry_fill checks. A NULL fill is ignored.
+ * Driver:        none.
+ */
+FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
+                                    uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
+
+/*
+ * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
+ * memory's device, else the one that ferry uses for that device; for pinned and managed memory the current one, else
+ * device 0's.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the fill is complete.
+ * Ownership:     `fill` is read before return.
+ * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
+ *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
+ *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the
+ *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or
+ *                the driver keep kernels out, where the box leaves an allocation or registration, or where they do not
+ *                reach the memory; _ROUTE for FERRY_COPY_BY_KERNEL that cannot be; the driver's own.
+ * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
+ *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
+ *                are, where all of the memory is registered. By a kernel, in memory of the context's device also where
+ *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
+ *                cuLaunchKernel; on first need cuLibraryLoadData.
+ */
+FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
+
+/*
+ * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the device of the memory, or on
+ * one with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
+ * are those of the context found as for ferry_fill.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU, but where it loads kernels (ferry_options.kernels).
+ * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
+ * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
+ *                memory.
+ * Driver:        as ferry_fill, without the wait. Under capture memory that the capture itself has allocated is not
+ *                known to the driver, and no kernel fills it.
+ */
+FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
+                                   ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Profiles
+ *
+ * Which route a copy takes is decided by predicted times, and these come from a profile of the device: what each kind
+ * of copy was measured to do. One is built in. Another can be measured on this very machine and kept as text, for the
+ * next start of the program. A profile changes which way bytes take and how fast, never which bytes arrive.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Measures `device`, and makes plans from what was found as long as the instance is open, or until the next calibration
+ * or ferry_profile_load. Peers are not measured. Other work on the device or on its link falsifies the numbers: it is
+ * for the set-up of a machine or the start of a program, and runs only when called.
+ *
+ * Thread-safety: safe; two at once on one machine disturb each other.
+ * Blocking:      for two seconds at most on a GPU that is otherwise idle.
+ * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much for an
+ *                array, 64 MiB of pinned and 8 MiB of other host memory, and a stream; all of it is given back. The
+ *                profile is the instance's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and late errors
+ *                of earlier work. The profile is then what it was.
+ * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
+ *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times
+ *                cuMemcpy3DAsync, cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and
+ *                what gives back. Kernels are loaded, where that has not been done; with FERRY_KERNELS_NONE none are
+ *                measured.
+ */
+FERRY_API int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
+
+/*
+ * Writes the profile of `device`, the built-in one too, as text of a few kilobytes: ASCII, lines ended by '\n', with an
+ * ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also where the text does not fit; a
+ * NULL `buffer` of size 0 asks for nothing else. It can be loaded wherever a device of the same name, number of
+ * multiprocessors and compute capability runs on the same version of the driver: also for the equal devices of one
+ * machine. A device that has moved to another link is not told apart: calibrate it again. To come back to the built-in
+ * profile later, save it first.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's buffer.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (also a buffer that is too small, in which nothing has been written),
+ *                _DEVICE.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
+                                     uint64_t *needed);
+
+/*
+ * Reads a profile back: every device here that it holds for has its plans made from it from now on, as after
+ * ferry_calibrate. `size` is that of the text in bytes, with or without an ending zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     `text` is read before return.
+ * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version,
+ *                FERRY_FIELD_DEVICE or _DRIVER if it is of no device here or of another version of the driver, else
+ *                FERRY_FIELD_LINE: the line with the number `value`, of `limit` lines, is not what was written or
+ *                cannot be true. _INVALID_ARGUMENT, _OUT_OF_MEMORY. Profiles are then what they were.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
+                                     ferry_error_info *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
