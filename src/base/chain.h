@@ -7,6 +7,7 @@ namespace ferry {
 template <class Record> class chain {
 public:
     Record *first() const noexcept { return first_; }
+    Record *last() const noexcept { return last_; }
     bool is_empty() const noexcept { return !first_; }
 
     void push_front(Record &added) noexcept { link(added, nullptr, first_); }

@@ -1,17 +1,27 @@
 #include "base/threads.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 
 #if !defined(_WIN32)
 #include <csignal>
+#include <ctime>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #endif
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/prctl.h>
 #endif
 
 namespace ferry {
+
+std::uint64_t clock_ns() noexcept {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
+}
 
 #if defined(_WIN32)
 
@@ -21,6 +31,10 @@ void run_each(unsigned count, void (*part)(void *user, unsigned index), void *us
     for (unsigned index = 0; index < count; ++index)
         part(user, index);
 }
+
+bool worker_thread::start(void (*)(void *), void *, const thread_traits &) noexcept { return false; }
+void worker_thread::join() noexcept {}
+void rest_for(std::uint64_t) noexcept {}
 
 #else
 
@@ -34,6 +48,23 @@ unsigned available_processors() noexcept {
 }
 
 namespace {
+
+class signals_blocked {
+public:
+    signals_blocked() noexcept {
+        sigset_t all;
+        sigfillset(&all);
+        is_blocked_ = pthread_sigmask(SIG_SETMASK, &all, &before_) == 0;
+    }
+    ~signals_blocked() {
+        if (is_blocked_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    signals_blocked(const signals_blocked &) = delete;
+
+private:
+    sigset_t before_;
+    bool is_blocked_;
+};
 
 struct started_part {
     void (*part)(void *user, unsigned index);
@@ -54,22 +85,64 @@ void run_each(unsigned count, void (*part)(void *user, unsigned index), void *us
     started_part others[most_threads];
     unsigned started = 0;
     if (count > 1) {
-        // The program's signals are for the program's threads.
-        sigset_t all, before;
-        sigfillset(&all);
-        const bool is_masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
+        const signals_blocked blocked;
         for (; started + 1 < count; ++started) {
             started_part &next = others[started];
             next = {part, user, started + 1, {}};
             if (pthread_create(&next.thread, nullptr, run_part, &next) != 0) break;
         }
-        if (is_masked) pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
     part(user, 0);
     for (unsigned index = started + 1; index < count; ++index)
         part(user, index);
     for (unsigned index = 0; index < started; ++index)
         pthread_join(others[index].thread, nullptr);
+}
+
+bool worker_thread::start(void (*run)(void *user), void *user, const thread_traits &traits) noexcept {
+    static_assert(sizeof(pthread_t) <= sizeof handle_);
+    run_ = run;
+    user_ = user;
+    traits_ = &traits;
+    const signals_blocked blocked;
+    pthread_t made = {};
+    is_started_ = pthread_create(&made, nullptr, begin, this) == 0;
+    std::memcpy(&handle_, &made, sizeof made);
+    return is_started_;
+}
+
+void worker_thread::join() noexcept {
+    if (!is_started_) return;
+    pthread_t made = {};
+    std::memcpy(&made, &handle_, sizeof made);
+    pthread_join(made, nullptr);
+    is_started_ = false;
+}
+
+void *worker_thread::begin(void *self) noexcept {
+    const auto &mine = *static_cast<const worker_thread *>(self);
+    const thread_traits &traits = *mine.traits_;
+#if defined(__linux__)
+    pthread_setname_np(pthread_self(), traits.name);
+    constexpr unsigned long slack_ns = 1;
+    prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
+    if (traits.niceness) setpriority(PRIO_PROCESS, 0, traits.niceness); // of this thread alone, on Linux
+    if (traits.processor_count) {
+        cpu_set_t allowed;
+        CPU_ZERO(&allowed);
+        for (std::uint32_t i = 0; i < traits.processor_count; ++i)
+            if (traits.processors[i] >= 0 && traits.processors[i] < CPU_SETSIZE)
+                CPU_SET(static_cast<unsigned>(traits.processors[i]), &allowed);
+        sched_setaffinity(0, sizeof allowed, &allowed);
+    }
+#endif
+    mine.run_(mine.user_);
+    return nullptr;
+}
+
+void rest_for(std::uint64_t time_ns) noexcept {
+    const timespec time = {0, static_cast<long>(time_ns)};
+    nanosleep(&time, nullptr);
 }
 
 #endif

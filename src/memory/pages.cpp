@@ -23,6 +23,7 @@ std::uint64_t page_size() noexcept { return 4096; }
 void *map_pages(std::uint64_t, int) noexcept { return nullptr; }
 void unmap_pages(void *, std::uint64_t) noexcept {}
 void touch_pages(void *, std::uint64_t, unsigned) noexcept {}
+void fault_in(void *, std::uint64_t) noexcept {}
 bool is_memory_left(std::uint64_t) noexcept { return true; }
 int node_of_page(const void *) noexcept { return any_node; }
 bool is_node(int node) noexcept { return node >= 0; }
@@ -144,6 +145,23 @@ void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
             static_cast<volatile char *>(pages)[at] = 0;
     };
     run_on_threads(static_cast<unsigned>((size + share - 1) / share), touch);
+}
+
+void fault_in(void *memory, std::uint64_t size) noexcept {
+#if defined(MADV_POPULATE_WRITE) // Linux 5.14; before, it is refused, and the pages come when they are written
+    constexpr std::uint64_t few_pages = 4;
+    const std::uint64_t page = page_size(), at = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uint64_t begin = at / page * page, end = round_up(at + size, page);
+    if (end - begin <= few_pages * page) return;
+    const auto is_there = [&](std::uint64_t one) noexcept {
+        unsigned char resident = 1;
+        return mincore(reinterpret_cast<void *>(one), page, &resident) != 0 || resident & 1;
+    };
+    if (is_there(end - page) && is_there(begin + (end - begin) / 2 / page * page)) return;
+    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_POPULATE_WRITE);
+#else
+    (void)memory, (void)size;
+#endif
 }
 
 bool is_memory_left(std::uint64_t size) noexcept {

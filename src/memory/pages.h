@@ -18,6 +18,10 @@ void unmap_pages(void *pages, std::uint64_t size) noexcept;
 // Makes the system find memory for all the pages, by `threads` threads, or by as many as help for 0.
 void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept;
 
+// The same for memory of the program's that is about to be written, by this thread, where it looks as if it had never
+// been: what it holds stays. Asking at once is several times as fast as meeting the pages one by one.
+void fault_in(void *memory, std::uint64_t size) noexcept;
+
 // Whether touching `size` bytes may be tried: a system, or a container, that runs out of memory over it does not refuse
 // but ends a process. True where the system does not tell.
 bool is_memory_left(std::uint64_t size) noexcept;
