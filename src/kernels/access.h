@@ -1,6 +1,7 @@
 // What a kernel has of its machine: memory by address, and which thread of the launch it is. On a GPU an address is a
 // pointer. On the CPU the software driver finds what lies behind it, and stops the launch where nothing does.
-// Threads share nothing and wait for nobody, so the CPU may run them one after the other.
+// Threads share nothing and wait for nobody, so the CPU may run them one after the other. Where they do share and wait, the
+// kernel is written for a block of them at once.
 #pragma once
 
 #include "kernels/parameters.h"
@@ -23,6 +24,11 @@ struct thread_index {
     u32 block, thread, blocks, threads;
 
     FERRY_KERNEL_CODE u64 in_grid() const { return u64{block} * threads + thread; }
+};
+
+// The same for a kernel that is written for whole blocks.
+struct block_of_threads {
+    thread_index me; // on a GPU; the CPU is none of the threads
 };
 
 struct alignas(16) sixteen_bytes {
@@ -91,6 +97,34 @@ FERRY_KERNEL_CODE sixteen_bytes read_surface(u64 surface, array_form form, u32 x
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) { return __umul64hi(a, b); }
 
+// What the host or another block may store to meanwhile. The host sees what was stored before a release by this thread,
+// and by those of its block that it has met since.
+FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
+    u64 word;
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
+    return word;
+}
+FERRY_KERNEL_CODE void store_release(u64 address, u64 word) {
+    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
+}
+// Among blocks of the device only.
+FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
+    u64 before;
+    asm volatile("atom.acq_rel.gpu.exch.b64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(word) : "memory");
+    return before;
+}
+FERRY_KERNEL_CODE void pause() { __nanosleep(100); }
+
+// All threads of a block come here; what one of them finds then is every one's.
+template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &all, const Find &find) {
+    __shared__ decltype(find()) found;
+    __syncthreads();
+    if (all.me.thread == 0) found = find();
+    __syncthreads();
+    return found;
+}
+template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, const Do &work) { work(all.me); }
+
 #else
 
 // Defined by the software driver, for `size` bytes at an address that must be aligned as a GPU wants it.
@@ -114,6 +148,28 @@ template <class Word> FERRY_KERNEL_CODE Word read_surface(u64 surface, array_for
     Word word;
     std::memcpy(&word, surface_to_read(surface, form, x, y, z, sizeof word), sizeof word);
     return word;
+}
+
+// Defined by the software driver: gives the processor to others for a while.
+void pause();
+
+FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
+    return __atomic_load_n(static_cast<const u64 *>(memory_to_read(address, sizeof(u64), alignof(u64))),
+                           __ATOMIC_ACQUIRE);
+}
+FERRY_KERNEL_CODE void store_release(u64 address, u64 word) {
+    __atomic_store_n(static_cast<u64 *>(memory_to_write(address, sizeof word, alignof(u64))), word, __ATOMIC_RELEASE);
+}
+FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
+    return __atomic_exchange_n(static_cast<u64 *>(memory_to_write(address, sizeof word, alignof(u64))), word,
+                               __ATOMIC_ACQ_REL);
+}
+
+template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &, const Find &find) { return find(); }
+template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, const Do &work) {
+    thread_index one = all.me;
+    for (one.thread = 0; one.thread < one.threads; ++one.thread)
+        work(one);
 }
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) {

@@ -3,12 +3,13 @@
 #include "kernels/boxes.h"
 #include "kernels/fills.h"
 #include "kernels/pieces.h"
+#include "kernels/ring.h"
 
 using namespace ferry::kernels;
 
 #define FERRY_KERNEL(name, parameters, function)                                                                       \
     extern "C" __global__ void __launch_bounds__(threads_per_block, 2) ferry_##name(const parameters given) {             \
-        function(given, thread_index{blockIdx.x, threadIdx.x, gridDim.x, blockDim.x});                                 \
+        function(given, {blockIdx.x, threadIdx.x, gridDim.x, blockDim.x});                                             \
     }
 #include "kernels/list.inc"
 #undef FERRY_KERNEL

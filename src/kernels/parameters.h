@@ -146,4 +146,44 @@ struct fill_parameters {
     windows over;
 };
 
+// A copy between the host's pageable memory and a device: blocks of one launch meet the host's threads in a record in
+// pinned memory. Each block has a mailbox, in which the host puts one message for each chunk of the copy that the block
+// shall move: the slot, a stretch of pinned memory, from which or to which, and what of the device's memory. When all of
+// the copy is where it belongs, the host ends the run and the blocks leave.
+//
+// Runs are counted, as a graph may launch the same again; launches of one record that overlap in time share its runs, and
+// none leaves before one whole run that has ended after it came.
+struct ring_message {
+    u64 slot;  // bytes from the record to the first byte within it, whose address agrees with the device's modulo 16
+    u64 first; // of a long row: the address of the first byte; else: the number of the first row, counted over slices
+    u64 count; // of bytes or rows, not 0
+};
+constexpr u32 messages_at_once = 2; // one that a block is at, and its next
+struct ring_mailbox {
+    u64 told; // by the host. The low half: messages, ever; the high half: runs ended, in 31 bits
+    ring_message messages[messages_at_once]; // the n-th, from 0, is at n % messages_at_once
+    u64 reserved;
+};
+static_assert(sizeof(ring_mailbox) == 64, "one line of a host's cache");
+
+constexpr u32 most_ring_blocks = 16;
+struct ring_record {
+    ring_mailbox mailboxes[most_ring_blocks];
+    // By the blocks. The low half: messages done, ever; the high half: runs left, twice, and 1 while a block is there
+    u64 seen[most_ring_blocks];
+    u64 locks[most_ring_blocks]; // among the blocks of several launches
+};
+
+struct ring_parameters {
+    u64 record;
+    box_end device;
+    box_end slot; // its pitches; the address is in messages
+    u64 width;    // bytes
+    // Of rows: as of strided_parameters, by the threads of one block
+    windows over;
+    u8 word_shift, is_whole;
+    u8 to_device; // 0: to the host
+    u8 is_shared; // several launches may use the record at once
+};
+
 } // namespace ferry::kernels

@@ -13,26 +13,28 @@ FERRY_KERNEL_CODE void copy_bytes(u64 destination, u64 source, u32 size, const t
 }
 
 // Words a stride apart, up to as many as can be under way together, of what is left.
-template <class Word> FERRY_KERNEL_CODE void copy_words(u64 destination, u64 source, u32 left, u32 stride) {
-    Word words[in_flight];
+template <class Word, u32 together>
+FERRY_KERNEL_CODE void copy_words(u64 destination, u64 source, u32 left, u32 stride) {
+    Word words[together];
     FERRY_UNROLLED
-    for (u32 i = 0; i < in_flight; ++i)
+    for (u32 i = 0; i < together; ++i)
         if (i * stride < left) words[i] = load<Word>(source + i * stride);
     FERRY_UNROLLED
-    for (u32 i = 0; i < in_flight; ++i)
+    for (u32 i = 0; i < together; ++i)
         if (i * stride < left) store(destination + i * stride, words[i]);
 }
 
 // Source and destination agree in their alignment to a word.
-template <class Word> FERRY_KERNEL_CODE void copy_run(u64 destination, u64 source, u32 size, const team_member &me) {
+template <class Word, u32 together = in_flight>
+FERRY_KERNEL_CODE void copy_run(u64 destination, u64 source, u32 size, const team_member &me) {
     constexpr u32 word = sizeof(Word);
     const u32 before_words = static_cast<u32>(-destination % word);
     const u32 head = before_words < size ? before_words : size;
     const u32 end_of_words = size - (size - head) % word;
     const u32 stride = me.threads * word;
     FERRY_NOT_UNROLLED
-    for (u32 at = head + me.thread * word; at < end_of_words; at += in_flight * stride)
-        copy_words<Word>(destination + at, source + at, end_of_words - at, stride);
+    for (u32 at = head + me.thread * word; at < end_of_words; at += together * stride)
+        copy_words<Word, together>(destination + at, source + at, end_of_words - at, stride);
     if (word == 1) return;
     copy_bytes(destination, source, head, me);
     copy_bytes(destination + end_of_words, source + end_of_words, size - end_of_words, me);

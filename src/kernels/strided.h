@@ -96,10 +96,10 @@ template <class Word> FERRY_KERNEL_CODE void copy_parts(const strided_parameters
     }
 }
 
-template <class Word, bool whole>
-FERRY_KERNEL_CODE void copy_strided(const strided_parameters &box, const thread_index &me) {
-    position at = find(box.over, me.in_grid());
-    for (u64 window = me.in_grid(); window < box.over.count;) {
+// Of the windows from one on: it, and every so many.
+template <class Word, bool whole> FERRY_KERNEL_CODE void copy_windows_from(const strided_parameters &box, u64 window) {
+    position at = find(box.over, window);
+    while (window < box.over.count) {
         const u64 begun = window;
         const position begun_at = at;
         bool has_parts = false;
@@ -115,6 +115,11 @@ FERRY_KERNEL_CODE void copy_strided(const strided_parameters &box, const thread_
         copy_whole<Word, in_flight>(spans);
         if (!whole && has_parts) copy_parts<Word>(box, begun, begun_at);
     }
+}
+
+template <class Word, bool whole>
+FERRY_KERNEL_CODE void copy_strided(const strided_parameters &box, const thread_index &me) {
+    copy_windows_from<Word, whole>(box, me.in_grid());
 }
 
 } // namespace ferry::kernels

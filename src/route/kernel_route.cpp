@@ -81,6 +81,11 @@ failure launch_array_table(const driver_table &cu, kernel_set &kernels, const ar
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }
 
+failure launch_ring(const driver_table &cu, kernel_set &kernels, kernel which, const kernels::ring_parameters &given,
+                    std::uint32_t blocks, CUstream stream) noexcept {
+    return launch(cu, kernels, which, blocks, given, stream);
+}
+
 failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                     CUstream stream) noexcept {
     const fill_launch laid_out = lay_out_fill_kernel(fill, blocks);

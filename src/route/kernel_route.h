@@ -40,6 +40,10 @@ failure launch_arrays(const driver_table &cu, kernel_set &kernels, const array_p
 failure launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
                            std::uint32_t blocks, CUstream stream) noexcept;
 
+// A ring kernel, as staging has laid it out; `given` names a record that nobody else uses.
+failure launch_ring(const driver_table &cu, kernel_set &kernels, kernels::kernel which,
+                    const kernels::ring_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+
 failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                     CUstream stream) noexcept;
 

@@ -7,10 +7,13 @@
 #include "kernels/boxes.h"
 #include "kernels/fills.h"
 #include "kernels/pieces.h"
+#include "kernels/ring.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string_view>
+#include <thread>
 
 namespace ferry::softdriver {
 
@@ -29,6 +32,7 @@ struct readable_surface {
 };
 struct reachable_memory {
     std::vector<memory_range> ranges; // sorted
+    const mapped_host_memory *mapped_since;
     std::vector<readable_surface> surfaces;
 };
 
@@ -44,14 +48,20 @@ struct running_launch {
 };
 thread_local running_launch running;
 
+memory_range find_range(std::uintptr_t address) {
+    const std::vector<memory_range> &all = running.reachable->ranges;
+    const auto beyond = std::upper_bound(all.begin(), all.end(), address,
+                                         [](std::uintptr_t at, const memory_range &one) { return at < one.begin; });
+    if (beyond != all.begin() && address < beyond[-1].end) return beyond[-1];
+    const auto [begin, end] = running.reachable->mapped_since->find(address);
+    if (begin == end) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
+    return {begin, end};
+}
+
 std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t size, std::size_t alignment) {
     if (address % alignment != 0) throw bad_access{CUDA_ERROR_MISALIGNED_ADDRESS};
     if (address < last.begin || address >= last.end) {
-        const std::vector<memory_range> &all = running.reachable->ranges;
-        const auto beyond = std::upper_bound(all.begin(), all.end(), address,
-                                             [](std::uintptr_t at, const memory_range &one) { return at < one.begin; });
-        if (beyond == all.begin() || address >= beyond[-1].end) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
-        last = beyond[-1];
+        last = find_range(address);
     }
     if (last.end - address < size) throw bad_access{CUDA_ERROR_ILLEGAL_ADDRESS};
     return reach(address);
@@ -82,6 +92,9 @@ inline void *memory_to_write(u64 address, u64 size, u64 alignment) {
     return softdriver::find_memory(softdriver::running.written, address, size, alignment);
 }
 
+// A GPU waits without keeping a processor from its work.
+inline void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
 inline const void *surface_to_read(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size) {
     return softdriver::find_texels(surface, form, x, y, z, size);
 }
@@ -98,13 +111,18 @@ struct built_in_kernel {
 
 namespace {
 
-// Thread after thread: they share nothing and wait for nobody.
+// Thread after thread, which share nothing and wait for nobody, or block after block, which wait for none of the others.
 template <class Parameters, void (*kernel)(const Parameters &, const kernels::thread_index &)>
 void run_threads(const void *given, unsigned blocks, unsigned threads) {
     const auto &parameters = *static_cast<const Parameters *>(given);
     for (unsigned block = 0; block < blocks; ++block)
         for (unsigned thread = 0; thread < threads; ++thread)
             kernel(parameters, {block, thread, blocks, threads});
+}
+template <class Parameters, void (*kernel)(const Parameters &, const kernels::block_of_threads &)>
+void run_threads(const void *given, unsigned blocks, unsigned threads) {
+    for (unsigned block = 0; block < blocks; ++block)
+        kernel(*static_cast<const Parameters *>(given), {{block, 0, blocks, threads}});
 }
 
 namespace of_kernels {
@@ -176,6 +194,7 @@ bool is_of_another_context(const context &from, const allocation &memory) {
 
 reachable_memory memory_of(const driver &cu, const context &from) {
     reachable_memory found;
+    found.mapped_since = &cu.mapped_host;
     for (const auto &[address, memory] : cu.allocations)
         if (!memory.awaits_launch() && can_reach(from, memory) && !is_of_another_context(from, memory))
             found.ranges.push_back({address, address + memory.size});

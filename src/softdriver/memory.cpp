@@ -18,6 +18,7 @@ constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGI
 
 void record(driver &cu, const context &owner, allocation_kind kind, std::uintptr_t address, std::size_t size,
             unsigned flags) {
+    if (kind == allocation_kind::host || kind == allocation_kind::registered) cu.mapped_host.add(address, size);
     cu.allocations[address] = {.address = address,
                                .size = size,
                                .kind = kind,
@@ -119,6 +120,7 @@ const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
     const allocation memory = gone->second;
     cu.allocations.erase(gone);
+    if (memory.on_host()) cu.mapped_host.remove(memory.address);
     no_longer_shared(cu, memory);
     if (memory.pool) return free_to_pool(cu, memory);
     if (memory.graph) { // it stays the graph's

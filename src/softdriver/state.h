@@ -12,6 +12,7 @@
 #include "softdriver/softdriver.h"
 
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
@@ -177,6 +178,33 @@ struct late_free {
     allocation memory;
 };
 
+// Host memory is there for kernels that were launched before it, too (seen on CUDA 13.0, H200): they look for it without
+// the submission lock.
+class mapped_host_memory {
+public:
+    void add(std::uintptr_t address, std::size_t size) {
+        const std::lock_guard lock(mutex_);
+        ranges_[address] = address + size;
+    }
+    void remove(std::uintptr_t address) {
+        const std::lock_guard lock(mutex_);
+        ranges_.erase(address);
+    }
+    struct range {
+        std::uintptr_t begin = 0, end = 0; // empty: none
+    };
+    range find(std::uintptr_t address) const {
+        const std::lock_guard lock(mutex_);
+        const auto beyond = ranges_.upper_bound(address);
+        if (beyond == ranges_.begin() || address >= std::prev(beyond)->second) return {};
+        return {std::prev(beyond)->first, std::prev(beyond)->second};
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::map<std::uintptr_t, std::uintptr_t> ranges_; // first address, and the one beyond the last
+};
+
 struct device {
     heap memory;
     CUcontext primary = nullptr; // the handle; a context stands behind it while it is retained
@@ -194,6 +222,7 @@ struct driver {
     std::mutex submission;
     std::vector<device> devices;
     std::map<std::uintptr_t, allocation> allocations; // by address
+    mapped_host_memory mapped_host;
     handle_table<CUcontext, context> contexts;
     handle_table<CUstream, stream> streams;
     handle_table<CUevent, event> events;

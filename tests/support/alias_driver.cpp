@@ -44,6 +44,7 @@ bool to_real(kernels::fill_parameters &given) { return to_real(given.destination
 bool to_real(kernels::piece &one) { return to_real(one.destination) && to_real(one.source); }
 bool to_real(kernels::box &one) { return to_real(one.destination.address) && to_real(one.source.address); }
 bool to_real(kernels::array_box &one) { return to_real(one.destination.address); }
+bool to_real(kernels::ring_parameters &given) { return to_real(given.record) && to_real(given.device.address); }
 bool to_real(kernels::array_parameters &given) { return to_real(given.destination.address); }
 
 template <class Job> bool to_real(Job *jobs, std::uint32_t count) {

@@ -1,0 +1,96 @@
+// The device's half of a copy from or to pageable memory: see ring_record in parameters.h. Blocks wait for the host alone,
+// and none for another that may not be running.
+#pragma once
+
+#include "kernels/pieces.h"
+#include "kernels/strided.h"
+
+namespace ferry::kernels {
+
+// As many accesses under way as fill the bus to the host from few blocks (H200: 8 blocks, 51 of 55 GB/s).
+constexpr u32 in_flight_to_host = 8;
+
+FERRY_KERNEL_CODE u64 after_message(u64 seen) { return (seen & ~u64{0xffffffff}) | static_cast<u32>(seen + 1); }
+FERRY_KERNEL_CODE u64 after_door(u64 seen) { return seen + (u64{1} << 32); } // in or out
+
+// With the slot's address. Of 0 rows or bytes: the run is over.
+FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen) {
+    const u32 done = static_cast<u32>(seen), runs_left = static_cast<u32>(seen >> 33);
+    for (;;) {
+        const u64 told = load_acquire(mailbox);
+        if (static_cast<u32>(told) != done) break;
+        if (static_cast<u32>(told >> 32) != runs_left) return {0, 0, 0};
+        pause();
+    }
+    const u64 message = mailbox + sizeof(u64) + done % messages_at_once * sizeof(ring_message);
+    return {record + load<u64>(message), load<u64>(message + 8), load<u64>(message + 16)};
+}
+
+template <class Word> FERRY_KERNEL_CODE void copy_rows_of(const strided_parameters &box, bool whole, u64 first_window) {
+    if (whole)
+        copy_windows_from<Word, true>(box, first_window);
+    else
+        copy_windows_from<Word, false>(box, first_window);
+}
+
+FERRY_KERNEL_CODE void copy_rows(const ring_parameters &of, const ring_message &told, u32 thread) {
+    const u64 slice = divide(told.first, of.over.by_slice);
+    const position first = {0, told.first - slice * of.over.rows_per_slice, slice};
+    const box_end slot = {told.slot - row_at({0, of.slot.row_pitch, of.slot.slice_pitch}, first), of.slot.row_pitch,
+                          of.slot.slice_pitch};
+    strided_parameters box = {of.to_device ? of.device : slot, of.to_device ? slot : of.device, of.width, of.over};
+    box.over.count = (told.first + told.count) * of.over.per_row;
+    const u64 window = told.first * of.over.per_row + thread;
+    switch (of.word_shift) {
+    case 0:
+        return copy_rows_of<u8>(box, true, window);
+    case 1:
+        return copy_rows_of<u16>(box, of.is_whole, window);
+    case 2:
+        return copy_rows_of<u32>(box, of.is_whole, window);
+    case 3:
+        return copy_rows_of<u64>(box, of.is_whole, window);
+    default:
+        return copy_rows_of<sixteen_bytes>(box, of.is_whole, window);
+    }
+}
+
+struct in_rows {
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
+        copy_rows(of, told, me.thread);
+    }
+};
+struct of_long_rows {
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
+        const u64 destination = of.to_device ? told.first : told.slot, source = of.to_device ? told.slot : told.first;
+        copy_run<sixteen_bytes, in_flight_to_host>(destination, source, static_cast<u32>(told.count),
+                                                   {me.thread, me.threads});
+    }
+};
+
+template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters &given, const block_of_threads &all) {
+    const u64 mailbox = given.record + all.me.block * sizeof(ring_mailbox);
+    const u64 seen_at = given.record + sizeof(ring_record::mailboxes) + all.me.block * sizeof(u64);
+    const u64 lock = seen_at + sizeof(ring_record::seen);
+    u64 seen = once(all, [&] {
+        while (given.is_shared && exchange(lock, 1) != 0)
+            pause();
+        return after_door(load_acquire(seen_at));
+    });
+    for (;;) {
+        const ring_message told = once(all, [&] {
+            store_release(seen_at, seen);
+            return next_message(given.record, mailbox, seen);
+        });
+        if (told.count == 0) break;
+        by_each(all, [&](const thread_index &me) { Chunk::copy(given, told, me); });
+        seen = after_message(seen);
+    }
+    once(all, [&] {
+        store_release(seen_at, after_door(seen));
+        if (given.is_shared) exchange(lock, 0);
+        return 0;
+    });
+}
+
+} // namespace ferry::kernels
