@@ -1,0 +1,353 @@
+#include "route/staged_engine.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "route/kernel_route.h"
+
+namespace ferry {
+
+namespace {
+
+// What fills the bus of an H200 (51 of 55 GB/s both ways, with rings of 16 and 32 MiB).
+constexpr std::uint32_t default_blocks = 8, default_threads = 8;
+constexpr std::uint32_t jobs_of_a_page = 256;
+constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
+
+// Without any progress, before the driver is asked whether a context still lives.
+constexpr std::uint64_t patience_ns = 100'000'000;
+
+std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
+
+} // namespace
+
+// ---- What copies need
+
+std::uint32_t staged_engine::wanted_threads() const noexcept {
+    if (options_.threads) return std::min(options_.threads, std::uint32_t{most_threads});
+    return std::clamp(available_processors() / 2, 1U, default_threads);
+}
+
+failure staged_engine::prepare(int device) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (failure failed = make_ring(device)) return failed;
+    device_ring &of = *rings_[device].load(std::memory_order_relaxed);
+    if (pages_.size() == 0)
+        if (failure failed = add_jobs()) return failed;
+    if (!of.ring.memory[0])
+        if (failure failed = add_lot(of, true)) return failed;
+    if (failure failed = start_threads()) return failed;
+    add_other_slots(of);
+    return {};
+}
+
+failure staged_engine::start_threads() noexcept {
+    if (options_.submit) return {};
+    const std::uint32_t wanted = wanted_threads();
+    std::uint32_t count = thread_count_;
+    if (count != 0) return {}; // what there was then is what there is
+    while (count < wanted && threads_[count].start(work, this, options_.traits))
+        ++count;
+    thread_count_ = count;
+    return count ? failure{} : no_memory;
+}
+
+failure staged_engine::make_ring(int device) noexcept {
+    if (rings_[device].load(std::memory_order_relaxed)) return {};
+    options_.slot_size = std::max(options_.slot_size / smallest_slot * smallest_slot, smallest_slot);
+    const std::uint32_t room = std::clamp(options_.slots, 1U, staged_ring::most_slots);
+    void *const place = memory_.allocate(sizeof(device_ring), alignof(device_ring));
+    void *const slots = memory_.allocate(room * sizeof(staged_slot), alignof(staged_slot));
+    if (!place || !slots) {
+        memory_.deallocate(place, sizeof(device_ring));
+        memory_.deallocate(slots, room * sizeof(staged_slot));
+        return no_memory;
+    }
+    auto *const made = new (place) device_ring;
+    made->engine = this;
+    made->device = device;
+    made->ring.room = room;
+    made->ring.slot_size = options_.slot_size;
+    made->ring.slots = static_cast<staged_slot *>(slots);
+    std::uninitialized_default_construct_n(made->ring.slots, room);
+    rings_[device].store(made, std::memory_order_release);
+    return {};
+}
+
+// In the current context. Where less memory can be pinned there are fewer slots, down to one, and that one smaller.
+failure staged_engine::add_lot(device_ring &of, bool first) noexcept {
+    staged_ring &ring = of.ring;
+    const std::uint32_t begin = first ? 0 : ring.used[0], lot = first ? 0 : 1;
+    const std::uint32_t wanted = first ? std::clamp(options_.first_slots, 1U, ring.room) : ring.room - begin;
+    if (wanted == 0) return {};
+    if (first) ring.slot_size = options_.slot_size;
+    const std::uint64_t least = room_of_slot(first ? smallest_slot : ring.slot_size);
+    staged_memory &memory = ring.memory[lot];
+    if (failure failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(ring.slot_size), least,
+                                         devices_[of.device].info.numa_node))
+        return failed;
+    if (memory.block.size < room_of_slot(ring.slot_size))
+        ring.slot_size = (memory.block.size - slot_margin) / smallest_slot * smallest_slot;
+    const std::uint64_t room = room_of_slot(ring.slot_size);
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, memory.block.size / room));
+    for (std::uint32_t i = 0; i < count; ++i) {
+        staged_slot &slot = ring.slots[begin + i];
+        slot.host = memory.host() + i * room;
+        slot.device_address = memory.device_address + i * room;
+        slot.is_of_first_lot = first;
+    }
+    ring.used[lot] = count;
+    ring_bytes_ += memory.block.size;
+    board_.add_slots(ring, ring.slots + begin, count);
+    return {};
+}
+
+// Elsewhere, as it may wait for work that waits for slots. Without a thread the first ones have to do.
+void staged_engine::add_other_slots(device_ring &of) noexcept {
+    if (of.is_adding.load(std::memory_order_acquire)) return;
+    of.adding.join();
+    of.wants_more = false;
+    if (of.ring.memory[1] || of.ring.used[0] == of.ring.room || is_closing_) return;
+    const auto add = [](void *given) {
+        device_ring &ring = *static_cast<device_ring *>(given);
+        staged_engine &engine = *ring.engine;
+        {
+            CUcontext context = nullptr;
+            context_scope scope(engine.cu_);
+            if (!engine.contexts_.get(ring.device, context) && !scope.enter(context))
+                static_cast<void>(engine.add_lot(ring, false)); // copies are slower without, but they are
+        }
+        ring.is_adding.store(false, std::memory_order_release);
+    };
+    of.is_adding.store(true, std::memory_order_relaxed);
+    if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
+}
+
+failure staged_engine::add_jobs() noexcept {
+    job_page page = {};
+    const std::uint64_t size = jobs_of_a_page * sizeof(staged_job);
+    if (!pages_.reserve(pages_.size() + 1)) return no_memory;
+    void *const place = memory_.allocate(size, alignof(staged_job));
+    if (!place) return no_memory;
+    constexpr std::uint64_t records = jobs_of_a_page * sizeof(kernels::ring_record);
+    if (failure failed = page.records.allocate(cu_, pinned_, records, records, any_node)) {
+        memory_.deallocate(place, size);
+        return failed;
+    }
+    page.jobs = static_cast<staged_job *>(place);
+    std::uninitialized_default_construct_n(page.jobs, jobs_of_a_page);
+    for (std::uint32_t i = jobs_of_a_page; i-- != 0;) {
+        staged_job &job = page.jobs[i];
+        job.record = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
+        job.device_record = page.records.device_address + i * sizeof(kernels::ring_record);
+        job.owner = this;
+        board_.add(job);
+    }
+    pages_.append_reserved(page);
+    return {};
+}
+
+// ---- Copies
+
+// Its slots stay, and of one size, until the board is told that it may go.
+failure staged_engine::hold_ring(int device, device_ring *&of) noexcept {
+    of = rings_[device].load(std::memory_order_acquire);
+    while (!of || !board_.hold(of->ring)) {
+        if (failure failed = prepare(device)) return failed;
+        of = rings_[device].load(std::memory_order_acquire);
+    }
+    if (of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
+        add_other_slots(*of);
+        mutex_.unlock();
+    }
+    return {};
+}
+
+failure staged_engine::take_job(bool is_captured, staged_job *&job) noexcept {
+    while (!(job = board_.take(is_captured))) {
+        const std::lock_guard lock(mutex_);
+        if (failure failed = add_jobs()) return failed;
+    }
+    return {};
+}
+
+failure staged_engine::launch(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t first_chunk,
+                              std::uint64_t end_chunk, CUstream stream, staged_watch *watch) noexcept {
+    staged_job *job = nullptr;
+    if (failure failed = take_job(copy.is_captured, job)) return failed;
+    const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
+    job->cut.emplace(cut);
+    job->ring = &of.ring;
+    job->watch = watch;
+    job->context = copy.context;
+    job->first_chunk = first_chunk;
+    job->end_chunk = end_chunk;
+    job->blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, end_chunk - first_chunk));
+
+    kernels::ring_parameters given = cut.parameters();
+    given.record = job->device_record;
+    given.is_shared = copy.is_captured;
+    const bool by_function =
+        cu_.cuLaunchHostFunc && (options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function);
+    if (options_.submit && !by_function) {
+        board_.give_back(*job, false);
+        return {.status = FERRY_ERROR_UNSUPPORTED};
+    }
+    if (by_function) {
+        const CUhostFn expect = [](void *given) {
+            auto &expected = *static_cast<staged_job *>(given);
+            static_cast<staged_engine *>(expected.owner)->announce(expected);
+        };
+        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, job)) {
+            board_.give_back(*job, false);
+            return to_failure(result);
+        }
+    }
+    if (failure failed = launch_ring(cu_, kernels_, cut.kernel(), given, job->blocks, stream)) {
+        board_.give_back(*job, by_function && !copy.is_captured);
+        return failed;
+    }
+    if (!by_function) board_.expect(*job);
+    return {};
+}
+
+failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept {
+    device_ring *of = nullptr;
+    if (failure failed = hold_ring(copy.device, of)) return failed;
+    const staging cut(copy.box, of->ring.slot_size);
+    const std::uint64_t chunks = cut.chunk_count();
+    const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);
+    const std::uint64_t launches = (chunks + per_launch - 1) / per_launch;
+    if (copy.is_captured) watch = nullptr; // it may run any number of times
+    if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
+    failure failed;
+    for (std::uint64_t i = 0; i < launches && !failed; ++i) {
+        const std::uint64_t first = i * per_launch, end = std::min(first + per_launch, chunks);
+        failed = launch(copy, cut, *of, first, end, stream, watch);
+        if (failed && watch)
+            watch->launches_left.fetch_sub(static_cast<std::uint32_t>(launches - i), std::memory_order_release);
+    }
+    board_.let_go();
+    return failed;
+}
+
+void staged_engine::announce(staged_job &job) noexcept {
+    const std::uint64_t chunks = job.end_chunk - job.first_chunk; // before it may be another's
+    board_.expect(job);
+    if (!options_.submit) return;
+    const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
+    for (std::uint32_t i = 0; i < asked; ++i) {
+        ++visitors_;
+        options_.submit(options_.submit_user, visit, this);
+    }
+}
+
+void staged_engine::work(void *engine) noexcept {
+    auto &self = *static_cast<staged_engine *>(engine);
+    self.board_.serve_until(staged_board::worker::resident,
+                            [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+}
+
+void staged_engine::visit(void *engine) noexcept {
+    auto &self = *static_cast<staged_engine *>(engine);
+    self.board_.serve_until(staged_board::worker::visitor, []() noexcept { return false; });
+    --self.visitors_;
+}
+
+// ---- The end
+
+// Asks the driver, and so waits for what it waits for.
+failure staged_engine::probe(CUcontext context) noexcept {
+    context_scope scope(cu_);
+    if (failure failed = scope.enter(context)) return failed;
+    std::size_t free = 0, total = 0;
+    if (!cu_.cuMemGetInfo) return {};
+    const std::int32_t status = to_status(cu_.cuMemGetInfo(&free, &total));
+    return {.status = status_traits(status) & FERRY_STATUS_CONTEXT_DEAD ? status : FERRY_SUCCESS};
+}
+
+failure staged_engine::help(staged_watch &watch, CUcontext context) noexcept {
+    while (!watch.is_done()) {
+        const std::uint64_t landed = watch.landed, until = clock_ns() + patience_ns;
+        board_.serve_until(staged_board::worker::helper,
+                           [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
+        // Where this thread is the only one, it may be what the driver waits for.
+        if (watch.is_done() || watch.landed != landed || thread_count_ == 0) continue;
+        if (const failure dead = probe(context)) board_.lose(context, dead.status);
+    }
+    return {.status = watch.status.load(std::memory_order_relaxed)};
+}
+
+void staged_engine::free_lot(device_ring &of, bool first) noexcept {
+    staged_memory &memory = of.ring.memory[first ? 0 : 1];
+    if (!memory || !board_.take_slots(of.ring, first)) return;
+    ring_bytes_ -= memory.block.size;
+    of.ring.used[first ? 0 : 1] = 0;
+    static_cast<void>(memory.free(pinned_));
+}
+
+void staged_engine::trim() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (std::atomic<device_ring *> &one : rings_) {
+        device_ring *const of = one.load(std::memory_order_relaxed);
+        CUcontext context = nullptr;
+        context_scope scope(cu_);
+        if (!of || of->is_adding.load(std::memory_order_acquire)) continue;
+        if (contexts_.get(of->device, context) || scope.enter(context)) continue;
+        free_lot(*of, false);
+        if (!of->ring.memory[1]) free_lot(*of, true);
+        of->wants_more = true;
+    }
+}
+
+void staged_engine::close() noexcept {
+    for (std::atomic<device_ring *> &one : rings_)
+        if (device_ring *const of = one.load(std::memory_order_relaxed)) of->adding.join();
+
+    std::uint64_t changed = clock_ns();
+    for (staged_board::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
+         before = now, now = board_.look_ahead()) {
+        const std::uint64_t until = clock_ns() + 1'000'000;
+        board_.serve_until(staged_board::worker::helper,
+                           [&]() noexcept { return board_.has_ended() || clock_ns() >= until; });
+        if (now.pending == 0) rest_for(20'000); // blocks have to come that there was nothing left for
+        if (now != before) changed = clock_ns();
+        if (clock_ns() - changed < patience_ns) continue;
+        changed = clock_ns();
+        if (const failure dead = probe(now.of_one)) board_.lose(now.of_one, dead.status);
+    }
+    is_closing_ = true;
+    board_.wake_all();
+    for (worker_thread &one : threads_)
+        one.join();
+    thread_count_ = 0;
+    while (visitors_ != 0)
+        rest_for(20'000);
+
+    for (std::atomic<device_ring *> &one : rings_) {
+        device_ring *const of = one.load(std::memory_order_relaxed);
+        CUcontext context = nullptr;
+        context_scope scope(cu_);
+        if (!of || contexts_.get(of->device, context) || scope.enter(context)) continue;
+        for (job_page &page : pages_)
+            page.records.free(pinned_);
+        for (staged_memory &lot : of->ring.memory)
+            lot.free(pinned_);
+    }
+}
+
+staged_engine::~staged_engine() {
+    for (const job_page &page : pages_)
+        memory_.deallocate(page.jobs, jobs_of_a_page * sizeof(staged_job));
+    for (std::atomic<device_ring *> &one : rings_) {
+        device_ring *const of = one.load(std::memory_order_relaxed);
+        if (!of) continue;
+        memory_.deallocate(of->ring.slots, of->ring.room * sizeof(staged_slot));
+        memory_.deallocate(of, sizeof(device_ring));
+    }
+}
+
+} // namespace ferry

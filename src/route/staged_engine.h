@@ -1,0 +1,129 @@
+// Copies between pageable memory and devices that neither block the caller nor hold a stream by anything but a kernel: it
+// sits on the stream like any other work, and meets threads that copy between the program's pages and pinned slots. Once
+// enqueued a copy needs no call of the driver, so it cannot be stopped by what the driver waits for.
+#pragma once
+
+#include "base/threads.h"
+#include "device/contexts.h"
+#include "device/kernels.h"
+#include "memory/pinned.h"
+#include "route/staged_board.h"
+
+namespace ferry {
+
+// How threads learn that a kernel is about to run.
+enum class staged_wake : std::uint8_t {
+    by_looking,       // they look from time to time while any is enqueued
+    by_host_function, // the driver calls a function before it; which waits for other host functions of the program
+};
+
+struct staged_options {
+    std::uint64_t slot_size = std::uint64_t{1} << 20;        // bytes: a multiple of 4096
+    std::uint32_t slots = 32;                                // of each device
+    std::uint32_t first_slots = 4;                           // of these, before the first copy
+    std::uint64_t largest_launch = std::uint64_t{128} << 20; // bytes: longer copies are several launches
+    std::uint32_t threads = 0;                               // 0: half the processors, 8 at most
+    thread_traits traits = {.name = "ferry-staging"};
+    staged_wake wake =
+        staged_wake::by_looking; // of copies that are captured: always by a host function, if there is that
+    // Another's threads instead of the engine's own: each call asks for one, to call work(argument) soon, also while all
+    // that the program does is wait for the stream. It comes from a host function, and must not call the driver.
+    void (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
+    void *submit_user = nullptr;
+};
+
+struct staged_copy {
+    staged_box box;
+    int device = 0;              // whose ring is used
+    CUcontext context = nullptr; // of the stream
+    std::uint32_t blocks = 0;    // at most; 0: as many as pay
+    bool is_captured = false;    // the stream is being captured
+};
+
+class staged_engine {
+public:
+    staged_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
+                  const device_facts *devices, const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
+          pages_(memory) {}
+    // After close, but in the child of a fork, which has no driver and no threads: nothing is given back there.
+    ~staged_engine();
+    staged_engine(const staged_engine &) = delete;
+    staged_engine &operator=(const staged_engine &) = delete;
+
+    // Before anything else.
+    void set_up(const staged_options &options) noexcept { options_ = options; }
+
+    // What a device needs for its first copy: threads, records, the first slots; others follow on their own. It may wait for
+    // the driver, and else the first copy does that. In any context of the device.
+    failure prepare(int device) noexcept;
+
+    // With the stream's context current, in which the kernels are loaded. The memory must stay until the stream has passed
+    // the copy, and `watch` until no launch is left. Where a launch fails, those before it are on their way all the same.
+    failure enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept;
+
+    // The calling thread helps until the copy is done, or its context dies.
+    failure help(staged_watch &watch, CUcontext context) noexcept;
+
+    // Gives pinned memory back: what no copy is at, and all but the first slots while any may come.
+    void trim() noexcept;
+    // The context has died: nothing that was enqueued there will go on.
+    void lose(CUcontext context, std::int32_t status) noexcept { board_.lose(context, status); }
+
+    // Waits for all that is enqueued, unless its context is dead. Nothing else may be called any more, and no graph launched
+    // that has captured a copy.
+    void close() noexcept;
+
+    std::uint32_t thread_count() const noexcept { return thread_count_; }
+    std::uint64_t ring_bytes() const noexcept { return ring_bytes_.load(std::memory_order_relaxed); } // of all devices
+
+private:
+    struct device_ring {
+        staged_ring ring;
+        worker_thread adding; // the second lot
+        staged_engine *engine = nullptr;
+        int device = 0;
+        std::atomic<bool> is_adding = false; // until then what is not guarded is the thread's
+        std::atomic<bool> wants_more = false;
+    };
+    struct job_page {
+        staged_memory records;
+        staged_job *jobs;
+    };
+
+    std::uint32_t wanted_threads() const noexcept;
+    failure start_threads() noexcept;
+    failure make_ring(int device) noexcept;
+    failure add_lot(device_ring &of, bool first) noexcept;
+    void add_other_slots(device_ring &of) noexcept;
+    failure add_jobs() noexcept;
+    failure hold_ring(int device, device_ring *&of) noexcept;
+    failure take_job(bool is_captured, staged_job *&job) noexcept;
+    failure launch(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t first_chunk,
+                   std::uint64_t end_chunk, CUstream stream, staged_watch *watch) noexcept;
+    void announce(staged_job &job) noexcept;
+    failure probe(CUcontext context) noexcept;
+    void free_lot(device_ring &of, bool first) noexcept;
+    static void work(void *engine) noexcept;
+    static void visit(void *engine) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    kernel_set &kernels_;
+    pinned_memory &pinned_;
+    const device_facts *devices_;
+    const allocator &memory_;
+    staged_options options_;
+    staged_board board_;
+
+    std::mutex mutex_; // of what is set up; never wanted by a thread that runs copies
+    std::atomic<device_ring *> rings_[device_contexts::most_devices] = {};
+    growing<job_page> pages_;
+    worker_thread threads_[most_threads];
+    std::atomic<std::uint32_t> thread_count_ = 0;
+    std::atomic<std::uint64_t> ring_bytes_ = 0;
+    std::atomic<bool> is_closing_ = false;
+    std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone
+};
+
+} // namespace ferry

@@ -1,0 +1,86 @@
+#include "route/staged_rows.h"
+
+#include <cstring>
+
+#include "memory/pages.h"
+
+namespace ferry {
+
+namespace {
+
+struct side {
+    std::byte *at;
+    std::uint64_t row_pitch, slice_pitch;
+};
+
+// Of one width known to the compiler: a call for each of many short rows would cost more than the bytes.
+template <std::uint64_t width> void copy_short_rows(const side &to, const side &from, std::uint64_t count) noexcept {
+    for (std::uint64_t row = 0; row < count; ++row)
+        std::memcpy(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width);
+}
+
+void copy_rows(const side &to, const side &from, std::uint64_t width, std::uint64_t count) noexcept {
+    if (count == 1 || (to.row_pitch == width && from.row_pitch == width)) {
+        std::memcpy(to.at, from.at, width * count);
+        return;
+    }
+    switch (width) {
+    case 1:
+        return copy_short_rows<1>(to, from, count);
+    case 2:
+        return copy_short_rows<2>(to, from, count);
+    case 4:
+        return copy_short_rows<4>(to, from, count);
+    case 8:
+        return copy_short_rows<8>(to, from, count);
+    case 12:
+        return copy_short_rows<12>(to, from, count);
+    case 16:
+        return copy_short_rows<16>(to, from, count);
+    case 32:
+        return copy_short_rows<32>(to, from, count);
+    default:
+        for (std::uint64_t row = 0; row < count; ++row)
+            std::memcpy(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width);
+    }
+}
+
+// Slice by slice; `first` is the row within the first slice that both sides are at.
+void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, std::uint64_t rows,
+                std::uint64_t height) noexcept {
+    while (rows != 0) {
+        const std::uint64_t here = rows < height - first ? rows : height - first;
+        copy_rows(to, from, width, here);
+        to.at += to.slice_pitch - first * to.row_pitch;
+        from.at += from.slice_pitch - first * from.row_pitch;
+        first = 0;
+        rows -= here;
+    }
+}
+
+side host_side(const staging &cut, const staged_chunk &chunk) noexcept {
+    const kernels::box_end &host = cut.box().host;
+    return {reinterpret_cast<std::byte *>(host.address + cut.offset(host, chunk.row) + chunk.x), host.row_pitch,
+            host.slice_pitch};
+}
+side slot_side(const staging &cut, std::byte *slot) noexcept {
+    return {slot, cut.slot().row_pitch, cut.slot().slice_pitch};
+}
+
+} // namespace
+
+void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
+    const std::uint64_t height = cut.box().height;
+    copy_chunk(slot_side(cut, slot), host_side(cut, chunk), chunk.width, chunk.row % height, chunk.rows, height);
+}
+
+void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot) noexcept {
+    const std::uint64_t height = cut.box().height;
+    const kernels::box_end &host = cut.box().host;
+    const side to = host_side(cut, chunk);
+    const std::uint64_t span = cut.offset(host, chunk.row + chunk.rows - 1) - cut.offset(host, chunk.row) + chunk.width;
+    if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of it is not the copy's
+    copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height);
+}
+
+} // namespace ferry
