@@ -9,6 +9,7 @@
 #include "plan/kernel_arrays.h"
 #include "plan/kernel_boxes.h"
 #include "plan/kernel_pieces.h"
+#include "plan/staging.h"
 
 namespace ferry {
 namespace {
@@ -301,6 +302,60 @@ TEST(kernel_layout, arrays_are_cut_into_tiles_of_a_warp) {
         EXPECT_EQ(alone.blocks, row.blocks);
         EXPECT_EQ(alone.parameters.over.step, row.blocks * 16);
     }
+}
+
+// ---- Copies through slots
+
+TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the_device) {
+    std::mt19937_64 random(8);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    for (int round = 0; round < 3000; ++round) {
+        staged_box box = {};
+        box.width = 1 + up_to(up_to(1) ? 30 : 100'000);
+        box.height = 1 + up_to(up_to(1) ? 0 : 50);
+        box.depth = 1 + up_to(up_to(1) ? 0 : 20);
+        box.to_device = up_to(1);
+        for (kernels::box_end *const end : {&box.device, &box.host}) {
+            end->address = base + up_to(40);
+            end->row_pitch = box.width + up_to(40);
+            end->slice_pitch = end->row_pitch * box.height + up_to(100);
+        }
+        const std::uint64_t slot_size = smallest_slot << up_to(8);
+        const staging cut(box, slot_size);
+        std::uint64_t row = 0, x = 0;
+        for (std::uint64_t i = 0; i < cut.chunk_count(); ++i) {
+            const staged_chunk chunk = cut.chunk(i);
+            ASSERT_EQ(chunk.row, row);
+            ASSERT_EQ(chunk.x, x);
+            ASSERT_TRUE(chunk.rows == 1 || chunk.width == box.width);
+            ASSERT_GE(chunk.bytes(), 1u);
+            ASSERT_LE(chunk.bytes(), cut.chunk_size());
+            const std::uint64_t begin = cut.offset(cut.slot(), row);
+            for (std::uint64_t k = row; k < row + chunk.rows; ++k) {
+                const std::uint64_t in_slot = chunk.lead + cut.offset(cut.slot(), k) - begin;
+                const std::uint64_t on_device = cut.box().device.address + cut.offset(cut.box().device, k) + x;
+                ASSERT_EQ(in_slot % 16, on_device % 16);
+                ASSERT_LE(in_slot + chunk.width, slot_size + slot_margin);
+            }
+            x += chunk.width;
+            if (x < box.width) continue;
+            x = 0;
+            row += chunk.rows;
+        }
+        ASSERT_EQ(row, box.height * box.depth);
+        ASSERT_EQ(x, 0u);
+    }
+}
+
+TEST(kernel_layout, large_copies_fill_their_slots_and_small_ones_are_cut_finer) {
+    constexpr std::uint64_t slot = 1 << 20;
+    const auto cut = [&](std::uint64_t size) { return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, slot); };
+    EXPECT_EQ(cut(std::uint64_t{1} << 30).chunk_count(), 1024u);
+    EXPECT_EQ(cut(std::uint64_t{1} << 22).chunk_size(), 1u << 17);
+    EXPECT_EQ(cut(1 << 16).chunk_count(), 1u);
+    const staging rows({{base, 1024, 0}, {base, 2048, 0}, 1024, 1 << 18, 1, true}, slot);
+    EXPECT_EQ(rows.kernel(), kernel::ring_rows);
+    EXPECT_GE(rows.chunk(0).bytes(), slot - 2048);
 }
 
 } // namespace

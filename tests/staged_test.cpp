@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "route/kernel_route.h"
 #include "route/staged_engine.h"
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
@@ -308,6 +309,451 @@ TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
     ASSERT_OK(engine->help(watch, context).status);
     EXPECT_EQ(watch.landed, 3'000'000u);
     EXPECT_TRUE(watch.is_done());
+    one.expect_whole();
+}
+
+// ---- Many at once ---------------------------------------------------------------------------------------------
+
+TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
+    staged_options options = small();
+    options.largest_launch = 1 << 30;
+    open(options);
+    const test_stream big_stream, small_stream;
+    copied big(linear(30'000'000), true, 1), little(linear(20'000), false, 2);
+    staged_watch of_big;
+    ASSERT_OK(enqueue(big, big_stream, &of_big));
+    while (of_big.landed == 0)
+        std::this_thread::yield();
+    ASSERT_OK(enqueue(little, small_stream));
+    ASSERT_OK(raw().cuStreamSynchronize(small_stream));
+    EXPECT_LT(of_big.landed, 25'000'000u);
+    ASSERT_OK(raw().cuStreamSynchronize(big_stream));
+    little.expect_whole();
+    big.expect_whole();
+}
+
+// On the software driver with one hardware queue, too: see the suite's runs in tests/meson.build.
+TEST_F(staged, copies_on_many_streams_run_beside_allocations_and_frees) {
+    open();
+    constexpr int streams = 64;
+    ASSERT_OK(engine->prepare(0).status);
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+        ASSERT_OK(raw().cuCtxSetCurrent(context));
+        while (!is_over) {
+            CUdeviceptr address = 0;
+            void *host = nullptr;
+            ASSERT_OK(raw().cuMemAlloc(&address, 1 << 16));
+            ASSERT_OK(raw().cuMemHostAlloc(&host, 1 << 16, 0));
+            ASSERT_OK(raw().cuMemFree(address));
+            ASSERT_OK(raw().cuMemFreeHost(host));
+        }
+        ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+    });
+    std::vector<std::unique_ptr<test_stream>> on;
+    std::vector<std::unique_ptr<copied>> all;
+    std::mt19937_64 random(9);
+    for (int i = 0; i < streams; ++i) {
+        on.push_back(std::make_unique<test_stream>());
+        for (int k = 0; k < 2; ++k)
+            all.push_back(std::make_unique<copied>(linear(1 + random() % 200'000, random() % 16), random() % 2, i));
+    }
+    for (int round = 0; round < 3; ++round)
+        for (std::size_t i = 0; i < all.size(); ++i)
+            ASSERT_OK(enqueue(*all[i], *on[i / 2]));
+    for (const auto &stream : on)
+        EXPECT_OK(raw().cuStreamSynchronize(*stream));
+    is_over = true;
+    other.join();
+    for (const auto &one : all)
+        one->expect_whole();
+}
+
+TEST_F(staged, threads_enqueue_at_once) {
+    open();
+    std::vector<std::thread> callers;
+    for (int t = 0; t < 4; ++t)
+        callers.emplace_back([&, t] {
+            ASSERT_OK(raw().cuCtxSetCurrent(context));
+            const test_stream stream;
+            for (int round = 0; round < 10; ++round) {
+                copied one(linear(300'000 + static_cast<std::uint64_t>(t)), round % 2, static_cast<std::uint64_t>(t));
+                staged_watch watch;
+                ASSERT_OK(enqueue(one, stream, &watch));
+                ASSERT_OK(round % 3 ? engine->help(watch, context).status
+                                    : static_cast<std::int32_t>(raw().cuStreamSynchronize(stream)));
+                one.expect_whole();
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+        });
+    for (std::thread &one : callers)
+        one.join();
+}
+
+TEST_F(staged, there_are_records_for_any_number_of_waiting_copies) {
+    open();
+    const test_stream stream;
+    copied one(linear(5000), true, 1);
+    ASSERT_OK(engine->prepare(0).status);
+    gate held(stream);
+    for (int i = 0; i < 600; ++i)
+        ASSERT_OK(enqueue(one, stream));
+    held.open();
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    one.expect_whole();
+}
+
+// ---- Graphs ---------------------------------------------------------------------------------------------------
+
+struct staged_graph : staged {
+    std::int32_t capture(copied &one, CUstream stream) {
+        return engine->enqueue({.box = one.box(), .context = context, .is_captured = true}, stream, nullptr).status;
+    }
+};
+
+TEST_F(staged_graph, a_captured_copy_runs_at_every_launch) {
+    open();
+    const test_stream stream;
+    copied up(linear(300'000, 1), true, 1), down(linear(300'000, 1), false, 2);
+    captured_graph graph(stream);
+    ASSERT_OK(capture(up, stream));
+    ASSERT_OK(raw().cuMemcpyDtoDAsync(down.device, up.device, 300'001, stream));
+    ASSERT_OK(capture(down, stream));
+    graph.end();
+    for (int round = 0; round < 10; ++round) {
+        const bytes data = random_bytes(up.host.size(), static_cast<std::uint64_t>(round));
+        std::copy(data.begin(), data.end(), up.host.begin());
+        graph.run();
+        ASSERT_EQ(std::memcmp(up.host.data(), down.host.data(), 300'000), 0);
+    }
+    // Not a graph's copy: what has been captured is still there.
+    copied plain(linear(300'000), true, 4);
+    ASSERT_OK(enqueue(plain, stream));
+    graph.run();
+    plain.expect_whole();
+}
+
+TEST_F(staged_graph, a_graph_that_is_never_launched_leaves_nothing_to_wait_for) {
+    open();
+    const test_stream stream;
+    copied one(linear(300'000), true, 1);
+    captured_graph graph(stream);
+    ASSERT_OK(capture(one, stream));
+    graph.end();
+    close();
+}
+
+TEST_F(staged_graph, two_of_one_graph_run_at_once) {
+    open();
+    const test_stream first, second;
+    copied one(linear(300'000), true, 1), other(linear(400'000), false, 2);
+    captured_graph graph(first);
+    ASSERT_OK(capture(one, first));
+    ASSERT_OK(capture(other, first));
+    graph.end();
+    CUgraphExec again = nullptr;
+    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&again, graph.graph, 0));
+    for (int round = 0; round < 30; ++round) {
+        ASSERT_OK(raw().cuGraphLaunch(graph.executable, first));
+        ASSERT_OK(raw().cuGraphLaunch(again, second));
+        if (round % 4 == 3) {
+            ASSERT_OK(raw().cuStreamSynchronize(first));
+            ASSERT_OK(raw().cuStreamSynchronize(second));
+            one.expect_whole();
+            other.expect_whole();
+        }
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(first));
+    ASSERT_OK(raw().cuStreamSynchronize(second));
+    one.expect_whole();
+    other.expect_whole();
+    EXPECT_OK(raw().cuGraphExecDestroy(again));
+}
+
+// ---- Threads --------------------------------------------------------------------------------------------------
+
+TEST_F(staged, a_host_function_may_tell_of_kernels) {
+    staged_options options = small();
+    options.wake = staged_wake::by_host_function;
+    open(options);
+    copy_scenes({linear(1'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+}
+
+// An engine of jobs with one thread.
+struct job_system {
+    job_system() : thread([this] { run(); }) {}
+    ~job_system() {
+        {
+            const std::lock_guard lock(mutex);
+            is_over = true;
+        }
+        wake.notify_all();
+        thread.join();
+    }
+    static void submit(void *user, void (*work)(void *), void *argument) {
+        auto &self = *static_cast<job_system *>(user);
+        {
+            const std::lock_guard lock(self.mutex);
+            self.jobs.push_back([=] { work(argument); });
+        }
+        self.wake.notify_all();
+        ++self.submitted;
+    }
+    void run() {
+        std::unique_lock lock(mutex);
+        for (;;) {
+            wake.wait(lock, [&] { return is_over || !jobs.empty(); });
+            if (jobs.empty()) return;
+            const auto job = jobs.front();
+            jobs.pop_front();
+            lock.unlock();
+            job();
+            lock.lock();
+        }
+    }
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::function<void()>> jobs;
+    bool is_over = false;
+    std::atomic<int> submitted = 0;
+    std::thread thread;
+};
+
+TEST_F(staged, a_job_system_of_the_program_does_the_work) {
+    job_system jobs;
+    staged_options options = small();
+    options.submit = job_system::submit;
+    options.submit_user = &jobs;
+    open(options);
+    const test_stream warm; // the driver's own threads are there
+    ASSERT_OK(raw().cuLaunchHostFunc(
+        warm, [](void *) {}, nullptr));
+    ASSERT_OK(raw().cuMemsetD8Async(device_memory(16), 0, 16, warm));
+    ASSERT_OK(raw().cuStreamSynchronize(warm));
+    copy_scenes({linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+    EXPECT_EQ(engine->thread_count(), 0u);
+    EXPECT_GT(jobs.submitted, 0);
+
+    // Many at once, with the one thread, some of them behind others.
+    const test_stream first, second;
+    std::vector<std::unique_ptr<copied>> all;
+    for (int i = 0; i < 20; ++i)
+        all.push_back(std::make_unique<copied>(linear(100'000), i % 2, i));
+    for (int i = 0; i < 20; ++i)
+        ASSERT_OK(enqueue(*all[static_cast<std::size_t>(i)], i % 3 ? first : second));
+    ASSERT_OK(raw().cuStreamSynchronize(first));
+    ASSERT_OK(raw().cuStreamSynchronize(second));
+    for (const auto &one : all)
+        one->expect_whole();
+    close();
+}
+
+struct few_threads {
+    explicit few_threads(int count) { threads_given = count; }
+    ~few_threads() { threads_given = -1; }
+};
+
+TEST_F(staged, fewer_threads_than_wanted_are_enough) {
+    open();
+    const test_stream stream; // all that the software driver wants is there
+    {
+        copied first(linear(1000), true, 1);
+        ASSERT_OK(enqueue(first, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+    open();
+    {
+        const few_threads limit(1);
+        ASSERT_OK(engine->prepare(0).status);
+    }
+    EXPECT_EQ(engine->thread_count(), 1u);
+    copy_scenes({linear(1'000'000)});
+}
+
+TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
+    open();
+    const test_stream stream;
+    copied one(linear(300'000), true, 1);
+    {
+        const few_threads limit(0);
+        EXPECT_EQ(engine->prepare(0).status, FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(enqueue(one, stream), FERRY_ERROR_OUT_OF_MEMORY);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(one.device, one.on_device.size()) == one.on_device);
+    // The software driver's streams need theirs.
+    ASSERT_OK(raw().cuMemsetD8Async(one.device, 0, 16, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    write_for_all_streams(one.device, one.on_device);
+    {
+        const few_threads limit(0);
+        staged_watch watch;
+        ASSERT_OK(engine->enqueue({.box = one.box(), .context = context, .caller_helps = true}, stream, &watch).status);
+        ASSERT_OK(engine->help(watch, context).status);
+        EXPECT_EQ(engine->thread_count(), 0u);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+    one.expect_whole();
+}
+
+// ---- The end --------------------------------------------------------------------------------------------------
+
+TEST_F(staged, closing_waits_for_copies_under_way) {
+    const test_stream stream;
+    for (const bool to_device : both_ways) {
+        open();
+        copied one(linear(5'000'000), to_device, 1);
+        ASSERT_OK(engine->prepare(0).status);
+        std::optional<gate> held;
+        held.emplace(stream);
+        ASSERT_OK(enqueue(one, stream));
+        std::thread opener([&] { held->opened.set_value(); });
+        close();
+        opener.join();
+        held->is_open = true;
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        held.reset();
+        one.expect_whole();
+    }
+}
+
+// Breaks the current context, as a program may.
+void touch_nothing(kernel_set &kernels) {
+    const test_stream stream;
+    const kernel_box nowhere = {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1};
+    EXPECT_OK(launch_strided(raw(), kernels, nowhere, 1, stream).status);
+    EXPECT_NE(raw().cuStreamSynchronize(stream), CUDA_SUCCESS);
+}
+
+TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    open();
+    ASSERT_OK(engine->prepare(0).status);
+    CUcontext doomed = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&doomed, 0, 0));
+    ASSERT_OK(kernels.load_into(doomed).status);
+    {
+        const test_stream stream;
+        copied waiting(linear(300'000), true, 1), other(linear(300'000), true, 2);
+        staged_watch watch, of_other;
+        {
+            gate held(stream);
+            ASSERT_OK(engine->enqueue({.box = waiting.box(), .context = doomed}, stream, &watch).status);
+            touch_nothing(kernels);
+        }
+        const std::int32_t told = engine->help(watch, doomed).status;
+        EXPECT_TRUE(ferry_status_traits(told) & FERRY_STATUS_CONTEXT_DEAD) << told;
+        {
+            const made_current scope(context);
+            const test_stream alive;
+            copied here(linear(300'000), true, 2);
+            ASSERT_OK(enqueue(here, alive, &of_other));
+            ASSERT_OK(raw().cuStreamSynchronize(alive));
+            here.expect_whole();
+        }
+        EXPECT_EQ(waiting.host, waiting.expected_host);
+        close();
+    }
+    kernels.forget(doomed);
+    raw().cuCtxDestroy(doomed);
+    CUcontext left = nullptr;
+    while (raw().cuCtxGetCurrent(&left) == CUDA_SUCCESS && left != context)
+        ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+}
+
+TEST_F(staged, closing_does_not_wait_for_a_context_that_has_died) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    open();
+    ASSERT_OK(engine->prepare(0).status);
+    CUcontext doomed = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&doomed, 0, 0));
+    ASSERT_OK(kernels.load_into(doomed).status);
+    bytes host(300'000);
+    {
+        const test_stream stream;
+        const device_memory device(host.size());
+        const box_end at = {reinterpret_cast<std::uintptr_t>(host.data()), 0, 0};
+        gate held(stream);
+        ASSERT_OK(
+            engine->enqueue({.box = {{device, 0, 0}, at, host.size(), 1, 1, true}, .context = doomed}, stream, nullptr)
+                .status);
+        touch_nothing(kernels);
+    }
+    close();
+    kernels.forget(doomed);
+    raw().cuCtxDestroy(doomed);
+    CUcontext left = nullptr;
+    while (raw().cuCtxGetCurrent(&left) == CUDA_SUCCESS && left != context)
+        ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+}
+
+// ---- Failures -------------------------------------------------------------------------------------------------
+
+TEST_F(staged, a_driver_call_that_fails_anywhere_is_told_and_the_next_copy_works) {
+    struct place {
+        const char *entry;
+        int calls; // that a copy makes at most
+    };
+    constexpr place places[] = {{"cuLaunchKernel", 3},         {"cuLaunchHostFunc", 3},
+                                {"cuPointerGetAttributes", 3}, {"cuThreadExchangeStreamCaptureMode", 6},
+                                {"cuMemHostRegister", 3},      {"cuMemHostAlloc", 3},
+                                {"cuCtxGetCurrent", 3},        {"cuDevicePrimaryCtxRetain", 1}};
+    fault_driver faults(raw_entry_points());
+    driver_table cu;
+    bool found[driver_symbol_count] = {};
+    resolve_table({faults.options().get_proc, nullptr}, cu, found);
+    const test_stream stream;
+    for (const place &one : places)
+        for (int nth = 1; nth <= one.calls; ++nth)
+            for (const bool is_for_ever : {false, true}) {
+                SCOPED_TRACE(testing::Message() << one.entry << ", call " << nth << (is_for_ever ? " and on" : ""));
+                device_contexts its_contexts(cu, facts);
+                its_contexts.set_count(count);
+                ferry::pinned_memory its_pinned(cu, memory);
+                its_pinned.set_up(facts, count, 0);
+                staged_options options = small();
+                options.wake = nth % 2 ? staged_wake::by_host_function : staged_wake::by_looking;
+                staged_engine its(cu, its_contexts, kernels, its_pinned, facts, memory);
+                its.set_up(options);
+                faults.reset_counts();
+                faults.fail(one.entry, CUDA_ERROR_UNKNOWN, nth, is_for_ever);
+                copied first(linear(2'500'000), true, 1), second(linear(200'000), false, 2); // 3 launches
+                staged_watch watch;
+                const std::int32_t status =
+                    its.enqueue({.box = first.box(), .context = context}, stream, &watch).status;
+                faults.heal();
+                EXPECT_TRUE(status == FERRY_SUCCESS || status == -1000 - CUDA_ERROR_UNKNOWN) << status;
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                if (status == FERRY_SUCCESS) first.expect_whole();
+                EXPECT_TRUE(watch.is_done());
+                ASSERT_OK(its.enqueue({.box = second.box(), .context = context}, stream, nullptr).status);
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                second.expect_whole();
+                its.close();
+                if (HasFailure()) return;
+            }
+}
+
+TEST_F(staged, pinned_memory_is_given_back) {
+    open();
+    copy_scenes({linear(1'000'000)});
+    while (engine->ring_bytes() < 8 * 16384)
+        std::this_thread::yield();
+    while (engine->ring_bytes() != 0) { // once the last kernel has ended, as far as the engine knows
+        engine->trim();
+        std::this_thread::yield();
+    }
+    copy_scenes({linear(1'000'000)});
+    EXPECT_GT(engine->ring_bytes(), 0u);
+
+    const test_stream stream;
+    copied one(linear(1'000'000), true, 1);
+    staged_watch watch;
+    ASSERT_OK(enqueue(one, stream, &watch));
+    engine->trim();
+    EXPECT_TRUE(watch.is_done() || engine->ring_bytes() != 0);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
     one.expect_whole();
 }
 

@@ -146,18 +146,10 @@ void staged_board::give_back(staged_job &job, bool is_expected) noexcept {
     if (!is_expected) unused_.push_front(job);
 }
 
-void staged_board::retire(staged_job &captured) noexcept {
-    const lock held(mutex_);
-    --captured_;
-    launched_.remove(captured);
-    captured.at = state::leaving;
-    leaving_.push_back(captured);
-    ++leaving_count_;
-}
-
 void staged_board::expect(staged_job &job) noexcept {
     const lock held(mutex_);
     if (job.at == state::given_back) {
+        if (job.is_captured) return; // again and again, perhaps
         job.at = state::unused;
         unused_.push_front(job);
         return;

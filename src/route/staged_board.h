@@ -65,8 +65,6 @@ public:
     void add(staged_job &made) noexcept; // a new one
     // It was not launched. `is_expected`: expect() will be called all the same.
     void give_back(staged_job &job, bool is_expected) noexcept;
-    // Nobody will launch it again.
-    void retire(staged_job &captured) noexcept;
     // Its launch has been enqueued, or, of a captured one, is about to run.
     void expect(staged_job &job) noexcept;
     // Those of a context that has died. Waits for threads that are at them; what they hold is free then.

@@ -31,7 +31,7 @@ std::uint32_t staged_engine::wanted_threads() const noexcept {
     return std::clamp(available_processors() / 2, 1U, default_threads);
 }
 
-failure staged_engine::prepare(int device) noexcept {
+failure staged_engine::set_up(int device, bool needs_threads) noexcept {
     const std::lock_guard lock(mutex_);
     if (failure failed = make_ring(device)) return failed;
     device_ring &of = *rings_[device].load(std::memory_order_relaxed);
@@ -39,9 +39,9 @@ failure staged_engine::prepare(int device) noexcept {
         if (failure failed = add_jobs()) return failed;
     if (!of.ring.memory[0])
         if (failure failed = add_lot(of, true)) return failed;
-    if (failure failed = start_threads()) return failed;
-    add_other_slots(of);
-    return {};
+    const failure refused = start_threads();
+    if (!options_.submit) add_other_slots(of);
+    return needs_threads ? refused : failure{};
 }
 
 failure staged_engine::start_threads() noexcept {
@@ -81,7 +81,8 @@ failure staged_engine::make_ring(int device) noexcept {
 failure staged_engine::add_lot(device_ring &of, bool first) noexcept {
     staged_ring &ring = of.ring;
     const std::uint32_t begin = first ? 0 : ring.used[0], lot = first ? 0 : 1;
-    const std::uint32_t wanted = first ? std::clamp(options_.first_slots, 1U, ring.room) : ring.room - begin;
+    const std::uint32_t first_wanted = options_.submit ? ring.room : std::clamp(options_.first_slots, 1U, ring.room);
+    const std::uint32_t wanted = first ? first_wanted : ring.room - begin;
     if (wanted == 0) return {};
     if (first) ring.slot_size = options_.slot_size;
     const std::uint64_t least = room_of_slot(first ? smallest_slot : ring.slot_size);
@@ -153,13 +154,14 @@ failure staged_engine::add_jobs() noexcept {
 // ---- Copies
 
 // Its slots stay, and of one size, until the board is told that it may go.
-failure staged_engine::hold_ring(int device, device_ring *&of) noexcept {
-    of = rings_[device].load(std::memory_order_acquire);
-    while (!of || !board_.hold(of->ring)) {
-        if (failure failed = prepare(device)) return failed;
-        of = rings_[device].load(std::memory_order_acquire);
+failure staged_engine::hold_ring(const staged_copy &copy, device_ring *&of) noexcept {
+    const bool needs_threads = !copy.caller_helps;
+    of = rings_[copy.device].load(std::memory_order_acquire);
+    while (!of || (needs_threads && !has_threads()) || !board_.hold(of->ring)) {
+        if (failure failed = set_up(copy.device, needs_threads)) return failed;
+        of = rings_[copy.device].load(std::memory_order_acquire);
     }
-    if (of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
+    if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
         add_other_slots(*of);
         mutex_.unlock();
     }
@@ -207,7 +209,7 @@ failure staged_engine::launch(const staged_copy &copy, const staging &cut, devic
         }
     }
     if (failure failed = launch_ring(cu_, kernels_, cut.kernel(), given, job->blocks, stream)) {
-        board_.give_back(*job, by_function && !copy.is_captured);
+        board_.give_back(*job, by_function);
         return failed;
     }
     if (!by_function) board_.expect(*job);
@@ -216,7 +218,7 @@ failure staged_engine::launch(const staged_copy &copy, const staging &cut, devic
 
 failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept {
     device_ring *of = nullptr;
-    if (failure failed = hold_ring(copy.device, of)) return failed;
+    if (failure failed = hold_ring(copy, of)) return failed;
     const staging cut(copy.box, of->ring.slot_size);
     const std::uint64_t chunks = cut.chunk_count();
     const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);

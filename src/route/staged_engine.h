@@ -38,6 +38,7 @@ struct staged_copy {
     CUcontext context = nullptr; // of the stream
     std::uint32_t blocks = 0;    // at most; 0: as many as pay
     bool is_captured = false;    // the stream is being captured
+    bool caller_helps = false;   // help() is called at once, so that no other thread is needed
 };
 
 class staged_engine {
@@ -56,7 +57,7 @@ public:
 
     // What a device needs for its first copy: threads, records, the first slots; others follow on their own. It may wait for
     // the driver, and else the first copy does that. In any context of the device.
-    failure prepare(int device) noexcept;
+    failure prepare(int device) noexcept { return set_up(device, true); }
 
     // With the stream's context current, in which the kernels are loaded. The memory must stay until the stream has passed
     // the copy, and `watch` until no launch is left. Where a launch fails, those before it are on their way all the same.
@@ -97,7 +98,9 @@ private:
     failure add_lot(device_ring &of, bool first) noexcept;
     void add_other_slots(device_ring &of) noexcept;
     failure add_jobs() noexcept;
-    failure hold_ring(int device, device_ring *&of) noexcept;
+    failure set_up(int device, bool needs_threads) noexcept;
+    bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
+    failure hold_ring(const staged_copy &copy, device_ring *&of) noexcept;
     failure take_job(bool is_captured, staged_job *&job) noexcept;
     failure launch(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t first_chunk,
                    std::uint64_t end_chunk, CUstream stream, staged_watch *watch) noexcept;
