@@ -22,6 +22,7 @@
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/surface_array.h"
 
 // Threads that the system does not give.
 static std::atomic<int> threads_given = -1; // no limit
@@ -228,6 +229,55 @@ TEST_F(staged, the_default_ring_serves) {
     open(staged_options{});
     copy_scenes({linear(40'000'007)});
     EXPECT_LE(engine->ring_bytes(), std::uint64_t{33} << 20);
+}
+
+TEST_F(staged, boxes_of_arrays_of_every_form_arrive_whole) {
+    if (!raw().cuSurfObjectCreate) GTEST_SKIP() << "the driver has no cuSurfObjectCreate";
+    open();
+    const test_stream stream;
+    std::mt19937_64 random(11);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    std::vector<array_kind> kinds(std::begin(array_kinds), std::end(array_kinds));
+    kinds.push_back({"long rows", {3000, 7, 0, CU_AD_FORMAT_FLOAT, 4, for_surfaces}});
+    kinds.push_back({"long rows in 3D", {5001, 3, 3, CU_AD_FORMAT_UNSIGNED_INT16, 1, for_surfaces}});
+    kinds.push_back({"large", {300, 200, 9, CU_AD_FORMAT_FLOAT, 1, for_surfaces}});
+    for (const array_kind &kind : kinds) {
+        test_array of(kind.descriptor, 24);
+        for (int round = 0; round < 10; ++round)
+            for (const bool to_device : both_ways) {
+                const bool all_of_it = round == 0;
+                staged_array array = {of.surface, of.form};
+                if (!all_of_it) array.x = up_to(of.row_bytes - 1), array.y = up_to(of.rows - 1);
+                if (!all_of_it) array.z = up_to(of.slices - 1);
+                const std::uint64_t width = all_of_it ? of.row_bytes : 1 + up_to(of.row_bytes - array.x - 1);
+                const std::uint64_t height = all_of_it ? of.rows : 1 + up_to(of.rows - array.y - 1);
+                const std::uint64_t depth = all_of_it ? of.slices : 1 + up_to(of.slices - array.z - 1);
+                const end_layout at = {up_to(20), width + up_to(20), (width + 20) * height + up_to(9)};
+                bytes host = random_bytes(at.size(width, height, depth) + guard, random()), expected = host;
+                for (std::uint64_t z = 0; z < depth; ++z)
+                    for (std::uint64_t y = 0; y < height; ++y) {
+                        std::byte *const here =
+                            &of.picture[((array.z + z) * of.rows + array.y + y) * of.row_bytes + array.x];
+                        if (to_device)
+                            std::copy_n(&host[at.at(y, z)], width, here);
+                        else
+                            std::copy_n(here, width, &expected[at.at(y, z)]);
+                    }
+                const staged_copy copy = {.box = {{},
+                                                  at.end_at(reinterpret_cast<std::uintptr_t>(host.data())),
+                                                  width,
+                                                  height,
+                                                  depth,
+                                                  to_device,
+                                                  array},
+                                          .context = context};
+                ASSERT_OK(engine->enqueue(copy, stream, nullptr).status);
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                ASSERT_TRUE(host == expected) << kind.name;
+                ASSERT_TRUE(of.read() == of.picture)
+                    << kind.name << ", round " << round << (to_device ? ", to it" : "");
+            }
+    }
 }
 
 // ---- Order ----------------------------------------------------------------------------------------------------

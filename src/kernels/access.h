@@ -95,6 +95,40 @@ FERRY_KERNEL_CODE sixteen_bytes read_surface(u64 surface, array_form form, u32 x
     return {u64{all.y} << 32 | all.x, u64{all.w} << 32 | all.z};
 }
 
+template <class Texels>
+FERRY_KERNEL_CODE void write_texels(u64 surface, array_form form, u32 x, u32 y, u32 z, const Texels &texels) {
+    const int column = static_cast<int>(x), row = static_cast<int>(y), slice = static_cast<int>(z);
+    switch (form) {
+    case array_form::one_d:
+        return surf1Dwrite(texels, surface, column);
+    case array_form::two_d:
+        return surf2Dwrite(texels, surface, column, row);
+    case array_form::three_d:
+        return surf3Dwrite(texels, surface, column, row, slice);
+    case array_form::layers_of_one_d:
+        return surf1DLayeredwrite(texels, surface, column, slice);
+    default:
+        return surf2DLayeredwrite(texels, surface, column, row, slice);
+    }
+}
+FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u8 word) {
+    write_texels<unsigned char>(surface, form, x, y, z, word);
+}
+FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u16 word) {
+    write_texels<unsigned short>(surface, form, x, y, z, word);
+}
+FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u32 word) {
+    write_texels<unsigned>(surface, form, x, y, z, word);
+}
+FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 word) {
+    write_texels(surface, form, x, y, z, make_uint2(static_cast<u32>(word), static_cast<u32>(word >> 32)));
+}
+FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, sixteen_bytes word) {
+    write_texels(surface, form, x, y, z,
+                 make_uint4(static_cast<u32>(word.low), static_cast<u32>(word.low >> 32), static_cast<u32>(word.high),
+                            static_cast<u32>(word.high >> 32)));
+}
+
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) { return __umul64hi(a, b); }
 
 // What the host or another block may store to meanwhile. The host sees what was stored before a release by this thread,
@@ -130,7 +164,7 @@ template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, 
 // Defined by the software driver, for `size` bytes at an address that must be aligned as a GPU wants it.
 const void *memory_to_read(u64 address, u64 size, u64 alignment);
 void *memory_to_write(u64 address, u64 size, u64 alignment);
-const void *surface_to_read(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size);
+void *find_in_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size);
 
 template <class Word> FERRY_KERNEL_CODE Word load(u64 address) {
     Word word;
@@ -146,8 +180,12 @@ template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index
 
 template <class Word> FERRY_KERNEL_CODE Word read_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, Word) {
     Word word;
-    std::memcpy(&word, surface_to_read(surface, form, x, y, z, sizeof word), sizeof word);
+    std::memcpy(&word, find_in_surface(surface, form, x, y, z, sizeof word), sizeof word);
     return word;
+}
+template <class Word>
+FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, Word word) {
+    std::memcpy(find_in_surface(surface, form, x, y, z, sizeof word), &word, sizeof word);
 }
 
 // Defined by the software driver: gives the processor to others for a while.

@@ -155,9 +155,11 @@ struct fill_parameters {
 // none leaves before one whole run that has ended after it came.
 struct ring_message {
     u64 slot;  // bytes from the record to the first byte within it, whose address agrees with the device's modulo 16
-    u64 first; // of a long row: the address of the first byte; else: the number of the first row, counted over slices
+    u64 first; // of a long row: the address of the first byte, or of an array: its row, and x shifted by ring_x_shift;
+               // else: the number of the first row, counted over slices
     u64 count; // of bytes or rows, not 0
 };
+constexpr u32 ring_x_shift = 40;
 constexpr u32 messages_at_once = 2; // one that a block is at, and its next
 struct ring_mailbox {
     u64 told; // by the host. The low half: messages, ever; the high half: runs ended, in 31 bits
@@ -182,8 +184,13 @@ struct ring_parameters {
     // Of rows: as of strided_parameters, by the threads of one block
     windows over;
     u8 word_shift, is_whole;
+    u8 by_rows;   // 0: chunks are of long rows
     u8 to_device; // 0: to the host
     u8 is_shared; // several launches may use the record at once
+    // Of arrays, whose words are whole
+    array_form form;
+    u32 x, y, z; // the origin: bytes, row, slice or layer
+    u64 surface;
 };
 
 } // namespace ferry::kernels

@@ -68,6 +68,67 @@ struct of_long_rows {
     }
 };
 
+// ---- Arrays
+
+struct place_in_chunk {
+    u32 x, y, z; // of the array: bytes, row, slice
+    u64 slot;
+};
+
+template <class Word>
+FERRY_KERNEL_CODE place_in_chunk find_in_chunk(const ring_parameters &of, const ring_message &told, u64 word) {
+    const u64 row = divide(word, of.over.by_row), x = (word - row * of.over.per_row) * sizeof(Word);
+    const u64 in_box = (told.first & ((u64{1} << ring_x_shift) - 1)) + row;
+    const u64 slice = divide(in_box, of.over.by_slice);
+    return {of.x + static_cast<u32>((told.first >> ring_x_shift) + x),
+            of.y + static_cast<u32>(in_box - slice * of.over.rows_per_slice), of.z + static_cast<u32>(slice),
+            told.slot + row * of.slot.row_pitch + x};
+}
+
+// Both sides of the bus are slower than either side of the array, so rows are walked along, tile or not.
+template <class Word, bool to_array>
+FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_message &told, const thread_index &me) {
+    const u64 count = of.by_rows ? told.count * of.over.per_row : told.count / sizeof(Word);
+    FERRY_NOT_UNROLLED
+    for (u64 first = me.thread; first < count; first += u64{in_flight} * me.threads) {
+        Word words[in_flight];
+        FERRY_UNROLLED
+        for (u32 i = 0; i < in_flight; ++i) {
+            if (first + i * me.threads >= count) break;
+            const place_in_chunk at = find_in_chunk<Word>(of, told, first + i * me.threads);
+            words[i] = to_array ? load<Word>(at.slot) : read_surface(of.surface, of.form, at.x, at.y, at.z, Word{});
+        }
+        FERRY_UNROLLED
+        for (u32 i = 0; i < in_flight; ++i) {
+            if (first + i * me.threads >= count) break;
+            const place_in_chunk at = find_in_chunk<Word>(of, told, first + i * me.threads);
+            if (to_array)
+                write_surface(of.surface, of.form, at.x, at.y, at.z, words[i]);
+            else
+                store(at.slot, words[i]);
+        }
+    }
+}
+
+template <bool to_array> struct of_an_array {
+    static FERRY_KERNEL_CODE void copy(const ring_parameters &of, const ring_message &told, const thread_index &me) {
+        switch (of.word_shift) {
+        case 0:
+            return copy_array_words<u8, to_array>(of, told, me);
+        case 1:
+            return copy_array_words<u16, to_array>(of, told, me);
+        case 2:
+            return copy_array_words<u32, to_array>(of, told, me);
+        case 3:
+            return copy_array_words<u64, to_array>(of, told, me);
+        default:
+            return copy_array_words<sixteen_bytes, to_array>(of, told, me);
+        }
+    }
+};
+
+// ---- A block
+
 template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters &given, const block_of_threads &all) {
     const u64 mailbox = given.record + all.me.block * sizeof(ring_mailbox);
     const u64 seen_at = given.record + sizeof(ring_record::mailboxes) + all.me.block * sizeof(u64);

@@ -34,10 +34,13 @@ std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) 
 } // namespace
 
 staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_(box) {
-    box_.device = tidy(box.device, box);
+    // An array is as good as memory in which all rows begin at whole words.
+    const std::uint64_t aligned_row = round_up(box.width, 16);
+    box_.device =
+        tidy(box.array.surface ? kernels::box_end{0, aligned_row, aligned_row * box.height} : box.device, box);
     box_.host = tidy(box.host, box);
     slot_.address = 0;
-    slot_.row_pitch = agree(box.width, box_.device.row_pitch);
+    slot_.row_pitch = box.array.surface ? aligned_row : agree(box.width, box_.device.row_pitch);
     slot_.slice_pitch = agree(box.height * slot_.row_pitch, box_.device.slice_pitch);
 
     const std::uint64_t rows = box.height * box.depth, most = bytes_for_a_chunk(box, slot_size);
@@ -70,13 +73,27 @@ staged_chunk staging::chunk(std::uint64_t index) const noexcept {
     }
     const std::uint64_t address = box_.device.address + offset(box_.device, chunk.row) + chunk.x;
     chunk.lead = address & 15;
-    chunk.first = by_rows_ ? chunk.row : address;
+    chunk.first = by_rows_ ? chunk.row : box_.array.surface ? chunk.row | chunk.x << kernels::ring_x_shift : address;
     chunk.count = by_rows_ ? chunk.rows : chunk.width;
     return chunk;
 }
 
 kernels::kernel staging::kernel() const noexcept {
-    return by_rows_ ? kernels::kernel::ring_rows : kernels::kernel::ring;
+    using kernels::kernel;
+    if (box_.array.surface) return box_.to_device ? kernel::ring_to_array : kernel::ring_from_array;
+    return by_rows_ ? kernel::ring_rows : kernel::ring;
+}
+
+void staging::describe_array(kernels::ring_parameters &given) const noexcept {
+    const staged_array &array = box_.array;
+    const int word_shift = std::countr_zero(array.x | box_.width | 16);
+    given.over = walk_over(box_.width >> word_shift, box_.height, box_.depth, kernels::threads_per_block);
+    given.word_shift = static_cast<std::uint8_t>(word_shift);
+    given.form = array.form;
+    given.x = static_cast<std::uint32_t>(array.x);
+    given.y = static_cast<std::uint32_t>(array.y);
+    given.z = static_cast<std::uint32_t>(array.z);
+    given.surface = array.surface;
 }
 
 kernels::ring_parameters staging::parameters() const noexcept {
@@ -84,7 +101,12 @@ kernels::ring_parameters staging::parameters() const noexcept {
     given.device = box_.device;
     given.slot = slot_;
     given.width = box_.width;
+    given.by_rows = by_rows_;
     given.to_device = box_.to_device;
+    if (box_.array.surface) {
+        describe_array(given);
+        return given;
+    }
     if (!by_rows_) return given;
     const row_words words = choose_words({.apart = 0,
                                           .first = box_.device.address,

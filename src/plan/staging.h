@@ -7,10 +7,18 @@
 
 namespace ferry {
 
+// An array on the device, by a surface of the context.
+struct staged_array {
+    std::uint64_t surface = 0; // 0: none
+    kernels::array_form form{};
+    std::uint64_t x = 0, y = 0, z = 0; // bytes; rows, 0 where the array has none; slices or layers
+};
+
 struct staged_box {
     kernels::box_end device, host;      // addresses: as the device has it, and as the host has it
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool to_device;
+    staged_array array = {}; // in place of `device`
 };
 
 // Beyond the bytes of a chunk, a slot has room for its alignment.
@@ -45,6 +53,8 @@ public:
     kernels::ring_parameters parameters() const noexcept;
 
 private:
+    void describe_array(kernels::ring_parameters &given) const noexcept;
+
     staged_box box_;
     kernels::box_end slot_;
     bool by_rows_;

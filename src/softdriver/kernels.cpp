@@ -24,8 +24,8 @@ struct memory_range {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
 };
-// A surface that it may read.
-struct readable_surface {
+// A surface that it may read and write.
+struct reachable_surface {
     CUsurfObject handle = 0;
     kernels::array_form form{};
     tiled_layout layout;
@@ -33,7 +33,7 @@ struct readable_surface {
 struct reachable_memory {
     std::vector<memory_range> ranges; // sorted
     const mapped_host_memory *mapped_since;
-    std::vector<readable_surface> surfaces;
+    std::vector<reachable_surface> surfaces;
 };
 
 struct bad_access {
@@ -68,9 +68,9 @@ std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t s
 }
 
 // A place outside ends the launch on a GPU too, by a trap.
-const std::byte *find_texels(CUsurfObject handle, kernels::array_form form, std::size_t x, std::size_t y, std::size_t z,
-                             std::size_t size) {
-    for (const readable_surface &one : running.reachable->surfaces) {
+std::byte *find_texels(CUsurfObject handle, kernels::array_form form, std::size_t x, std::size_t y, std::size_t z,
+                       std::size_t size) {
+    for (const reachable_surface &one : running.reachable->surfaces) {
         if (one.handle != handle) continue;
         const tiled_layout &of = one.layout;
         if (one.form != form || x % size != 0) throw bad_access{CUDA_ERROR_MISALIGNED_ADDRESS};
@@ -95,7 +95,7 @@ inline void *memory_to_write(u64 address, u64 size, u64 alignment) {
 // A GPU waits without keeping a processor from its work.
 inline void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
-inline const void *surface_to_read(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size) {
+inline void *find_in_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size) {
     return softdriver::find_texels(surface, form, x, y, z, size);
 }
 
