@@ -15,9 +15,12 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "route/kernel_route.h"
 #include "route/staged_engine.h"
+#include "support/alias_driver.h"
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
@@ -280,6 +283,61 @@ TEST_F(staged, boxes_of_arrays_of_every_form_arrive_whole) {
     }
 }
 
+TEST_F(staged, a_ring_of_each_device_serves_its_copies) {
+    if (count < 2) GTEST_SKIP() << "one device only";
+    open();
+    const other_device second;
+    const made_current scope(second);
+    ASSERT_OK(kernels.load_into(second).status);
+    const test_stream stream;
+    for (const bool to_device : both_ways) {
+        copied one(linear(700'000), to_device, 3);
+        ASSERT_OK(engine->enqueue({.box = one.box(), .device = 1, .context = second}, stream, nullptr).status);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        one.expect_whole();
+    }
+    kernels.forget(second);
+}
+
+TEST_F(staged, pinned_memory_may_have_another_address_on_the_device) {
+    const alias_driver aliases(raw_entry_points());
+    driver_table cu;
+    bool found[driver_symbol_count] = {};
+    resolve_table(aliases.entry_points(), cu, found);
+    kernel_set its_kernels(cu);
+    ASSERT_OK(its_kernels.load_into(context).status);
+    ferry::pinned_memory its_pinned(cu, memory);
+    its_pinned.set_up(facts, count, 0);
+    staged_engine its(cu, contexts, its_kernels, its_pinned, facts, memory);
+    its.set_up(small());
+    const test_stream stream;
+    for (const bool to_device : both_ways) {
+        copied one(linear(700'000, 3), to_device, 3), box({{0, 8, 0}, {0, 4, 0}, 4, 5000, 1}, to_device, 4);
+        ASSERT_OK(its.enqueue({.box = one.box(), .context = context}, stream, nullptr).status);
+        ASSERT_OK(its.enqueue({.box = box.box(), .context = context}, stream, nullptr).status);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        one.expect_whole();
+        box.expect_whole();
+    }
+    its.close();
+    EXPECT_EQ(aliases.refused(), 0);
+}
+
+TEST_F(staged, a_destination_that_has_never_been_touched_is_filled) {
+    open(staged_options{});
+    const std::size_t size = 20'000'000;
+    void *const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(fresh, MAP_FAILED);
+    copied one(linear(size), false, 3);
+    staged_box box = one.box();
+    box.host.address = reinterpret_cast<std::uintptr_t>(fresh);
+    const test_stream stream;
+    ASSERT_OK(engine->enqueue({.box = box, .context = context}, stream, nullptr).status);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(std::memcmp(fresh, one.on_device.data(), size), 0);
+    munmap(fresh, size);
+}
+
 // ---- Order ----------------------------------------------------------------------------------------------------
 
 TEST_F(staged, a_copy_to_the_host_comes_after_what_was_enqueued_before_it) {
@@ -328,6 +386,7 @@ TEST_F(staged, the_default_streams_take_copies) {
 }
 
 TEST_F(staged, a_waiting_copy_holds_no_slot) {
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     staged_options options = small();
     options.slots = options.first_slots = 1;
     open(options);
@@ -365,6 +424,7 @@ TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
 // ---- Many at once ---------------------------------------------------------------------------------------------
 
 TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     staged_options options = small();
     options.largest_launch = 1 << 30;
     open(options);
@@ -382,7 +442,6 @@ TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
     big.expect_whole();
 }
 
-// On the software driver with one hardware queue, too: see the suite's runs in tests/meson.build.
 TEST_F(staged, copies_on_many_streams_run_beside_allocations_and_frees) {
     open();
     constexpr int streams = 64;
@@ -678,6 +737,7 @@ void touch_nothing(kernel_set &kernels) {
 
 TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     open();
     ASSERT_OK(engine->prepare(0).status);
     CUcontext doomed = nullptr;
@@ -714,6 +774,7 @@ TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
 
 TEST_F(staged, closing_does_not_wait_for_a_context_that_has_died) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     open();
     ASSERT_OK(engine->prepare(0).status);
     CUcontext doomed = nullptr;
@@ -783,6 +844,20 @@ TEST_F(staged, a_driver_call_that_fails_anywhere_is_told_and_the_next_copy_works
                 its.close();
                 if (HasFailure()) return;
             }
+}
+
+TEST_F(staged, the_child_of_a_fork_leaves_the_engine_alone) {
+    open();
+    copy_scenes({linear(100'000)});
+    const pid_t child = fork();
+    if (child == 0) {
+        engine.reset(); // as in the child: not closed
+        _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    copy_scenes({linear(100'000)});
 }
 
 TEST_F(staged, pinned_memory_is_given_back) {

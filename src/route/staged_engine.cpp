@@ -178,6 +178,8 @@ failure staged_engine::take_job(bool is_captured, staged_job *&job) noexcept {
 
 failure staged_engine::launch(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t first_chunk,
                               std::uint64_t end_chunk, CUstream stream, staged_watch *watch) noexcept {
+    const bool by_function = options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
+    if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     staged_job *job = nullptr;
     if (failure failed = take_job(copy.is_captured, job)) return failed;
     const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
@@ -192,12 +194,6 @@ failure staged_engine::launch(const staged_copy &copy, const staging &cut, devic
     kernels::ring_parameters given = cut.parameters();
     given.record = job->device_record;
     given.is_shared = copy.is_captured;
-    const bool by_function =
-        cu_.cuLaunchHostFunc && (options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function);
-    if (options_.submit && !by_function) {
-        board_.give_back(*job, false);
-        return {.status = FERRY_ERROR_UNSUPPORTED};
-    }
     if (by_function) {
         const CUhostFn expect = [](void *given) {
             auto &expected = *static_cast<staged_job *>(given);
@@ -342,6 +338,8 @@ void staged_engine::close() noexcept {
 }
 
 staged_engine::~staged_engine() {
+    // Threads that the child does not have may sleep there, and would be waited for.
+    if (thread_count_ == 0) board_.~staged_board();
     for (const job_page &page : pages_)
         memory_.deallocate(page.jobs, jobs_of_a_page * sizeof(staged_job));
     for (std::atomic<device_ring *> &one : rings_) {

@@ -11,10 +11,10 @@
 
 namespace ferry {
 
-// How threads learn that a kernel is about to run.
+// How threads learn that a kernel is about to run, or runs.
 enum class staged_wake : std::uint8_t {
     by_looking,       // they look from time to time while any is enqueued
-    by_host_function, // the driver calls a function before it; which waits for other host functions of the program
+    by_host_function, // the driver calls a function before it, which waits for other host functions of the program
 };
 
 struct staged_options {
@@ -24,8 +24,7 @@ struct staged_options {
     std::uint64_t largest_launch = std::uint64_t{128} << 20; // bytes: longer copies are several launches
     std::uint32_t threads = 0;                               // 0: half the processors, 8 at most
     thread_traits traits = {.name = "ferry-staging"};
-    staged_wake wake =
-        staged_wake::by_looking; // of copies that are captured: always by a host function, if there is that
+    staged_wake wake = staged_wake::by_looking; // of those that are captured always by a host function
     // Another's threads instead of the engine's own: each call asks for one, to call work(argument) soon, also while all
     // that the program does is wait for the stream. It comes from a host function, and must not call the driver.
     void (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
@@ -46,7 +45,7 @@ public:
     staged_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
                   const device_facts *devices, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
-          pages_(memory) {}
+          board_(), pages_(memory) {}
     // After close, but in the child of a fork, which has no driver and no threads: nothing is given back there.
     ~staged_engine();
     staged_engine(const staged_engine &) = delete;
@@ -117,7 +116,9 @@ private:
     const device_facts *devices_;
     const allocator &memory_;
     staged_options options_;
-    staged_board board_;
+    union {
+        staged_board board_; // not ended in the child of a fork
+    };
 
     std::mutex mutex_; // of what is set up; never wanted by a thread that runs copies
     std::atomic<device_ring *> rings_[device_contexts::most_devices] = {};

@@ -24,6 +24,11 @@ std::int32_t wanted_driver() {
     return wanted && std::strcmp(wanted, "cuda") == 0 ? FERRY_DRIVER_CUDA : FERRY_DRIVER_SOFTWARE;
 }
 
+std::uint32_t wanted_queues() {
+    const char *wanted = std::getenv("FERRY_TEST_QUEUES");
+    return wanted ? static_cast<std::uint32_t>(std::atoi(wanted)) : 0;
+}
+
 void *get_proc(void *, const char *name, int version) { return ferry_get_proc(environment.instance, name, version); }
 
 } // namespace
@@ -32,6 +37,7 @@ const driver_table &raw() { return environment.table; }
 resolver raw_entry_points() { return {get_proc, nullptr}; }
 bool on_software_driver() { return environment.report.driver == FERRY_DRIVER_SOFTWARE; }
 int device_count() { return environment.report.device_count; }
+bool streams_share_a_queue() { return wanted_queues() == 1; }
 
 ferry_options options_under_test() {
     ferry_options options = {};
@@ -121,7 +127,8 @@ void expect_refusal(std::int32_t returned, const ferry_error_info &error, std::i
 int main(int argc, char **argv) {
     using namespace ferry::test;
     ::testing::InitGoogleTest(&argc, argv);
-    const ferry_options options = options_under_test();
+    ferry_options options = options_under_test();
+    options.software_queues = wanted_queues();
     const std::int32_t status = ferry_open(&options, &environment.instance, nullptr);
     if (status) {
         const bool no_gpu = status == FERRY_ERROR_NO_DRIVER || status == FERRY_ERROR_NO_DEVICE;

@@ -20,6 +20,8 @@ const driver_table &raw();
 resolver raw_entry_points();
 bool on_software_driver();
 int device_count();
+// FERRY_TEST_QUEUES=1: all streams of the software driver wait for each other, as some of any driver's may.
+bool streams_share_a_queue();
 
 // Options that open the driver under test.
 ferry_options options_under_test();
