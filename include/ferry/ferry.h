@@ -70,7 +70,7 @@ typedef struct ferry_instance ferry_instance;
  * ------------------------------------------------------------------------------------------------------------ */
 
 #define FERRY_VERSION_MAJOR 0
-#define FERRY_VERSION_MINOR 4
+#define FERRY_VERSION_MINOR 5
 #define FERRY_VERSION_PATCH 0
 
 /*

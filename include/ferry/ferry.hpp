@@ -43,8 +43,8 @@
 
 namespace ferry {
 // Parts of a program built with headers of two minor versions do not mix their inline functions up.
-static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 4, "this namespace is named after the version");
-inline namespace v0_4 {
+static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 5, "this namespace is named after the version");
+inline namespace v0_5 {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Status
@@ -1604,7 +1604,7 @@ private:
     }
 };
 
-} // namespace v0_4
+} // namespace v0_5
 } // namespace ferry
 
 #endif
