@@ -56,8 +56,8 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     // What moves bytes and waits does nothing here, for a driver may allocate as it likes.
-    for (const char *const entry :
-         {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync", "cuStreamSynchronize"})
+    for (const char *const entry : {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync",
+                                    "cuStreamSynchronize", "cuStreamQuery"})
         driver.fail(entry, CUDA_SUCCESS, 1, true);
     for (const place_kind from : all_place_kinds)
         for (const place_kind to : all_place_kinds) {
@@ -68,6 +68,11 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
                 for (const statement how : {statement::stated, statement::any})
                     for (const bool is_synchronous : {true, false}) {
                         const ferry_copy_desc copy = describe_copy(source.describe(how), destination.describe(how), 48);
+                        ferry_explanation told = {};
+                        told.struct_size = sizeof told;
+                        ASSERT_OK(is_synchronous ? ferry_explain(instance, &copy, &told, nullptr)
+                                                 : ferry_explain_async(instance, &copy, stream, &told, nullptr));
+                        if (told.route == FERRY_ROUTE_STAGED) continue; // the next test's
                         ferry_error_info error = new_error();
                         driver.reset_counts();
                         const long before = allocations;
@@ -78,8 +83,9 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
                         EXPECT_EQ(made, 0);
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
                         EXPECT_EQ(driver.calls("cuCtxPushCurrent"), 0) << "the right context is current already";
+                        // Of what may be pageable it is asked whether it is, and then where the other end lies.
                         EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"),
-                                  how == statement::any || instance == full.get() ? 4 : 1);
+                                  how == statement::any || instance == full.get() ? 4 : 2);
                         EXPECT_LE(driver.calls("cuStreamSynchronize"), is_synchronous ? 1 : 0);
                     }
         }
@@ -87,21 +93,74 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts) {
+TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) {
+    fault_driver driver(raw_entry_points());
+    // What a driver allocates by itself is none of this.
+    static std::atomic<long> own_allocations;
+    ferry_options options = driver.options();
+    options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
+        ++own_allocations;
+        return __real_aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    };
+    options.deallocate = [](void *, void *memory, std::uint64_t) { std::free(memory); };
+    options.staging_bytes = 4 * 4096; // few slots: none that a thread adds later
+    const instance_owner instance = open_or_fail(options);
+    if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    const grid shape = {.width = 300'000};
+    test_place host(place_kind::pageable, shape), device(place_kind::device, shape);
+    for (const bool to_device : {true, false})
+        for (const bool is_synchronous : {true, false})
+            for (const statement how : {statement::stated, statement::any})
+                for (int round = 0; round < 3; ++round) {
+                    const ferry_place here = host.describe(how), there = device.describe(how);
+                    ferry_copy_desc copy =
+                        to_device ? describe_copy(here, there, shape.width) : describe_copy(there, here, shape.width);
+                    copy.flags = FERRY_COPY_BY_STAGING;
+                    driver.reset_counts();
+                    const long before = own_allocations;
+                    const std::int32_t status = is_synchronous
+                                                    ? ferry_copy(instance.get(), &copy, nullptr)
+                                                    : ferry_copy_async(instance.get(), &copy, stream, nullptr);
+                    const long made = own_allocations - before;
+                    ASSERT_OK(status);
+                    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+                    EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
+                    EXPECT_EQ(driver.calls("cuLaunchHostFunc"), 0);
+                    EXPECT_EQ(driver.calls_beginning("cuEvent"), 0);
+                    EXPECT_EQ(driver.calls("cuStreamSynchronize"), is_synchronous);
+                    EXPECT_LE(driver.calls("cuStreamIsCapturing"), !is_synchronous);
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                    if (round == 0) continue; // it makes what is made on first need
+                    EXPECT_LE(driver.calls("cuPointerGetAttributes"), how == statement::any ? 3 : 2);
+                    EXPECT_EQ(made, 0);
+                }
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts_and_what_the_host_s_memory_is) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
+    ferry_options options = driver.options();
+    options.staging = FERRY_STAGING_NONE;
+    const instance_owner unstaged = open_or_fail(options);
     test_place host(place_kind::pinned, {.width = 64}), device(place_kind::device, {.width = 64});
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     const ferry_copy_desc copy =
         describe_copy(host.describe(statement::stated), device.describe(statement::stated), 64);
-    ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr));
-    driver.reset_counts();
-    ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr));
-    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
-    EXPECT_EQ(driver.calls("cuCtxGetCurrent"), 1);
-    EXPECT_EQ(driver.calls("cuStreamGetCtx"), 1);
-    EXPECT_LE(driver.calls_beginning("cu"), 4); // and, where ferry has not met the context yet, its device
+    for (ferry_instance *const one : {instance.get(), unstaged.get()}) {
+        const int asked = one == instance.get(); // whether it has to be staged
+        ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr));
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr));
+        EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
+        EXPECT_EQ(driver.calls("cuCtxGetCurrent"), 1);
+        EXPECT_EQ(driver.calls("cuStreamGetCtx"), 1);
+        EXPECT_LE(driver.calls("cuPointerGetAttributes"), asked);
+        EXPECT_LE(driver.calls_beginning("cu"), 4 + asked); // and, where ferry has not met the context yet, its device
+    }
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }

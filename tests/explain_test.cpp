@@ -22,12 +22,19 @@ std::string format(const ferry_explanation &explanation) {
 
 class explanations : public ferry_test {};
 
+bool has_kernels(const instance_owner &instance) {
+    return ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
+}
+// Where kernels reach it, also as pageable memory's other end.
+constexpr bool is_of_device(place_kind kind) { return kind == place_kind::device || kind == place_kind::pool; }
+
 TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    const char *const calls[] = {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"};
+    const char *const calls[] = {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync",
+                                 "cuLaunchKernel"};
     for (int far_device = 0; far_device < std::min(device_count(), 2); ++far_device)
         for (const place_kind from : all_place_kinds)
             for (const place_kind to : all_place_kinds) {
@@ -44,7 +51,10 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
                         ASSERT_OK(is_synchronous ? ferry_explain(instance.get(), &copy, &told, nullptr)
                                                  : ferry_explain_async(instance.get(), &copy, stream, &told, nullptr));
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0) << "nothing may be copied";
-                        EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
+                        const bool is_staged = !is_synchronous && has_kernels(instance) &&
+                                               ((from == place_kind::pageable && is_of_device(to)) ||
+                                                (to == place_kind::pageable && is_of_device(from) && far_device == 0));
+                        EXPECT_EQ(told.route, is_staged ? FERRY_ROUTE_STAGED : FERRY_ROUTE_DRIVER);
                         driver.reset_counts();
                         ASSERT_OK(is_synchronous ? ferry_copy(instance.get(), &copy, nullptr)
                                                  : ferry_copy_async(instance.get(), &copy, stream, nullptr));
@@ -71,14 +81,21 @@ constexpr waiting_row rows[] = {
      "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block; no kernel: "
      "array"},
     {place_kind::device, place_kind::managed, FERRY_BLOCKS_NO,
-     "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed "
-     "memory, which may be anywhere"},
-    {place_kind::pageable, place_kind::device, FERRY_BLOCKS_UNTIL_STAGED,
-     "driver route: cuMemcpy3DAsync, pageable to device 0, 48 B x 3 rows x 1 slices; blocks until the source has been "
-     "read; no kernel: pageable memory"},
-    {place_kind::device, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done; no kernel: "
-     "pageable memory"},
+     "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed memory, which may be anywhere"},
+    {place_kind::pageable, place_kind::device, FERRY_BLOCKS_NO,
+     "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, pageable to device 0, 48 B x 3 rows x 1 slices; "
+     "does "
+     "not block"},
+    {place_kind::device, place_kind::pageable, FERRY_BLOCKS_NO,
+     "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, device 0 to pageable, 48 B x 3 rows x 1 slices; "
+     "does "
+     "not block"},
+    {place_kind::pageable, place_kind::array_2d, FERRY_BLOCKS_UNTIL_STAGED,
+     "driver route: cuMemcpy3DAsync, pageable to array on device 0, 48 B x 3 rows x 1 slices; blocks until the source "
+     "has "
+     "been read"},
+    {place_kind::array_2d, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
+     "driver route: cuMemcpy3DAsync, array on device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done"},
     {place_kind::pinned, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
      "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
      "memory alone"},
@@ -103,9 +120,18 @@ TEST_F(explanations, read_as_one_line_with_what_was_predicted) {
     told.kernel_ns = 0;
     EXPECT_EQ(format(told), "kernel route: cuLaunchKernel on 8 multiprocessors, pinned to device 0, 4 B x 1 rows x 1 "
                             "slices; does not block; 123.5 us");
+    told.route = FERRY_ROUTE_STAGED;
+    told.source_memory = FERRY_MEMORY_PAGEABLE;
+    told.threads = 7;
+    told.calls = 3;
+    told.staged_ns = 45000;
+    EXPECT_EQ(format(told),
+              "staged route: cuLaunchKernel on 8 multiprocessors and 7 threads in 3 calls, pageable to device 0, "
+              "4 B x 1 rows x 1 slices; does not block; 123.5 us by the driver, 45.0 us staged");
 }
 
 TEST_F(explanations, tell_what_the_caller_waits_for) {
+    if (!has_kernels(basic)) GTEST_SKIP() << "the driver takes no kernels";
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);
         const grid shape = {.width = 64, .height = 4};
@@ -115,7 +141,9 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         ferry_explanation told = new_explanation();
         ASSERT_OK(ferry_explain_async(basic.get(), &copy, nullptr, &told, nullptr));
         EXPECT_EQ(told.blocks, row.asynchronous);
-        told.driver_ns = told.kernel_ns = 0; // what is predicted hangs on the device
+        told.driver_ns = told.kernel_ns = told.staged_ns = 0; // what is predicted hangs on the device
+        EXPECT_EQ(told.threads != 0, told.route == FERRY_ROUTE_STAGED);
+        told.threads = 5; // and how many there are on the machine
         EXPECT_EQ(format(told), row.line);
         EXPECT_EQ(told.synchronises, 0);
         ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
@@ -138,6 +166,8 @@ TEST_F(explanations, what_is_said_not_to_block_returns_before_the_work_ahead_of_
             describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);
         std::int32_t done = -1;
         if (row.asynchronous == FERRY_BLOCKS_NO) {
+            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr)); // makes what is made on first need
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
             const gate held(stream); // a call that waited would not come back
             ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr));
             ASSERT_OK(ferry_stream_query(basic.get(), stream, &done));

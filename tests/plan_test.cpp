@@ -316,6 +316,100 @@ TEST(plan, a_forced_route_is_taken_whatever_is_predicted) {
     EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::none);
 }
 
+// ---- Pageable memory --------------------------------------------------------------------------------------------
+
+shape pageable_line(ends way, std::uint64_t bytes) {
+    shape line = shape_of(way, gapped::none, 0, bytes);
+    (way == ends::h2d ? line.source : line.destination).kind = memory_kind::pageable;
+    return line;
+}
+plan_facts staging_facts(copy_form form, const copy_wishes &wishes = {}) {
+    plan_facts facts = facts_with(&h200_profile(), wishes);
+    facts.form = form;
+    facts.staging = facts.staged_reach = obstacle::none;
+    facts.staging_threads = 8;
+    return facts;
+}
+constexpr copy_form on_a_stream = copy_form::asynchronous, at_once = copy_form::synchronous;
+
+TEST(staged_plan, on_a_stream_pageable_memory_is_staged_but_for_what_the_driver_reads_in_the_call) {
+    for (const ends way : {ends::h2d, ends::d2h})
+        for (const std::uint64_t bytes : {std::uint64_t{1}, 64 * KiB, 64 * KiB + 1, 1024 * MiB})
+            for (const bool is_idle : {false, true})
+                for (const bool is_known : {false, true}) {
+                    plan_facts facts = staging_facts(on_a_stream);
+                    facts.is_stream_idle = is_idle;
+                    if (!is_known) facts.profile = nullptr;
+                    const bool is_read = way == ends::h2d && is_idle && bytes <= 64 * KiB;
+                    const copy_plan plan = plan_copy(pageable_line(way, bytes), facts);
+                    EXPECT_EQ(plan.route, is_read ? route_kind::driver : route_kind::staged);
+                    EXPECT_FALSE(plan.synchronise_after);
+                    EXPECT_EQ(plan.blocks, is_read ? 0 : 8);
+                }
+    // Rows are not read in the call, nor what goes into an array.
+    shape rows = shape_of(ends::h2d, gapped::source, 4, 64);
+    rows.source.kind = memory_kind::pageable;
+    plan_facts facts = staging_facts(on_a_stream);
+    facts.is_stream_idle = true;
+    EXPECT_EQ(plan_copy(rows, facts).route, route_kind::staged);
+}
+
+TEST(staged_plan, at_once_whatever_is_predicted_to_be_faster) {
+    for (const ends way : {ends::h2d, ends::d2h}) {
+        EXPECT_EQ(plan_copy(pageable_line(way, 32 * KiB), staging_facts(at_once)).route, route_kind::driver);
+        const copy_plan large = plan_copy(pageable_line(way, 64 * MiB), staging_facts(at_once));
+        EXPECT_EQ(large.route, route_kind::staged);
+        EXPECT_TRUE(large.synchronise_after);
+        EXPECT_EQ(plan_copy(pageable_line(way, 32 * KiB), staging_facts(at_once, {.is_urgent = true})).route,
+                  route_kind::staged);
+    }
+    const copy_forecast forecast = predict_copy(pageable_line(ends::h2d, 1024 * MiB), staging_facts(at_once));
+    EXPECT_GT(forecast.driver.predicted_ns, 4 * forecast.staged.predicted_ns);
+    plan_facts few = staging_facts(at_once);
+    few.staging_threads = 1;
+    EXPECT_GT(predict_copy(pageable_line(ends::h2d, 1024 * MiB), few).staged.predicted_ns,
+              2 * forecast.staged.predicted_ns);
+}
+
+TEST(staged_plan, what_cannot_be_staged_goes_by_the_driver_or_is_refused_with_its_reason) {
+    const shape line = pageable_line(ends::h2d, 64 * MiB);
+    const auto expect = [](obstacle why, const shape &shape, plan_facts facts) {
+        SCOPED_TRACE(text_of(why));
+        EXPECT_EQ(predict_copy(shape, facts).staged.why_not, why);
+        EXPECT_EQ(plan_copy(shape, facts).route, route_kind::driver);
+        facts.wishes.forced = route_kind::staged;
+        EXPECT_EQ(plan_copy(shape, facts).refused, why);
+    };
+    const auto with = [&](auto change) {
+        plan_facts facts = staging_facts(on_a_stream);
+        change(facts);
+        return facts;
+    };
+    expect(obstacle::forbidden, line, with([](plan_facts &facts) { facts.wishes.no_multiprocessors = true; }));
+    expect(obstacle::not_loaded, line, with([](plan_facts &facts) { facts.kernels = obstacle::not_loaded; }));
+    expect(obstacle::no_staging, line, with([](plan_facts &facts) { facts.staging = obstacle::no_staging; }));
+    expect(obstacle::beyond, line, with([](plan_facts &facts) { facts.staged_reach = obstacle::beyond; }));
+    expect(obstacle::other_device, line, with([](plan_facts &facts) { facts.context_device = 1; }));
+    const plan_facts facts = staging_facts(on_a_stream);
+    shape other = line;
+    other.destination.kind = memory_kind::managed;
+    expect(obstacle::managed, other, facts);
+    other.destination.kind = memory_kind::pageable;
+    expect(obstacle::host_to_host, other, facts);
+    expect(obstacle::not_pageable, shape_of(ends::h2d, gapped::none, 0, 64 * MiB), facts);
+    expect(obstacle::not_pageable, shape_of(ends::d2h, gapped::none, 0, 64 * MiB), facts);
+    expect(obstacle::not_pageable, shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts);
+}
+
+TEST(staged_plan, narrow_rows_scattered_into_pinned_memory_are_staged) {
+    const plan_facts facts = staging_facts(on_a_stream);
+    EXPECT_EQ(plan_copy(shape_of(ends::d2h, gapped::destination, 4, 64 * MiB), facts).route, route_kind::staged);
+    EXPECT_NE(plan_copy(shape_of(ends::d2h, gapped::destination, 256, 64 * MiB), facts).route, route_kind::staged);
+    EXPECT_NE(plan_copy(shape_of(ends::d2h, gapped::source, 4, 64 * MiB), facts).route, route_kind::staged);
+    EXPECT_NE(plan_copy(shape_of(ends::h2d, gapped::source, 4, 64 * MiB), facts).route, route_kind::staged);
+    EXPECT_NE(plan_copy(shape_of(ends::d2h, gapped::destination, 4, 4 * KiB), facts).route, route_kind::staged);
+}
+
 TEST(plan, urgent_copies_take_a_kernel_where_one_serves) {
     const copy_wishes urgent = {.is_urgent = true};
     for (const ends way : {ends::h2d, ends::d2h, ends::d2d})
@@ -737,7 +831,7 @@ TEST(profile, what_was_written_is_read_back) {
 
 TEST(profile, a_reader_sees_what_it_says) {
     const std::string text = text_of_profile(h200_profile());
-    EXPECT_EQ(text.rfind("ferry-profile 1\n"
+    EXPECT_EQ(text.rfind("ferry-profile 2\n"
                          "device NVIDIA H200, compute 9.0, multiprocessors 132\n"
                          "driver 13000\n"
                          "host_to_device.driver_fixed_ns 5700\n",
@@ -769,8 +863,8 @@ TEST(profile, every_kind_of_damage_is_refused_and_named) {
     } const damaged[] = {
         {"nothing", "", profile_fault::damage, 1},
         {"something else", "hello\n", profile_fault::damage, 1},
-        {"another version", with_checksum(replaced(body, "profile 1", "profile 2")), profile_fault::version, 1},
-        {"a longer version", with_checksum(replaced(body, "profile 1", "profile 11")), profile_fault::version, 1},
+        {"another version", with_checksum(replaced(body, "profile 2", "profile 1")), profile_fault::version, 1},
+        {"a longer version", with_checksum(replaced(body, "profile 2", "profile 22")), profile_fault::version, 1},
         {"the last byte lost", text.substr(0, text.size() - 1), profile_fault::damage, lines},
         {"the checksum lost", body, profile_fault::damage, lines - 1},
         {"half of it lost", text.substr(0, text.size() / 2), profile_fault::damage, 0},

@@ -130,7 +130,7 @@ TEST_F(profiles, saving_says_how_much_room_it_needs) {
     EXPECT_EQ(again, needed);
     EXPECT_EQ(buffer, std::string(needed, '#')) << "nothing was written";
     EXPECT_OK(ferry_profile_save(ferry.get(), 0, buffer.data(), needed, nullptr));
-    EXPECT_EQ(buffer.rfind("ferry-profile 1\n", 0), 0u);
+    EXPECT_EQ(buffer.rfind("ferry-profile 2\n", 0), 0u);
     EXPECT_EQ(ferry_profile_save(nullptr, 0, nullptr, 0, &needed), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_profile_save(ferry.get(), 0, nullptr, 1, &needed), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_profile_save(ferry.get(), device_count(), nullptr, 0, &needed), FERRY_ERROR_DEVICE);
@@ -153,7 +153,7 @@ TEST_F(profiles, a_profile_that_is_damaged_old_or_of_another_device_is_refused) 
     EXPECT_NE(describe(cut).find("line: "), std::string::npos) << describe(cut);
     refused("", FERRY_FIELD_LINE);
     std::string old = text;
-    refused(old.replace(old.find("profile 1"), 9, "profile 0"), FERRY_FIELD_VERSION);
+    refused(old.replace(old.find("profile 2"), 9, "profile 1"), FERRY_FIELD_VERSION);
     EXPECT_EQ(saved(ferry.get()), text) << "nothing was taken";
 
     ferry_error_info error = new_error();

@@ -89,8 +89,12 @@ TEST_F(routes, what_a_kernel_cannot_take_is_refused_with_the_reason_if_a_kernel_
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(obstacle)) << describe(error);
         EXPECT_EQ(driver.calls("cuLaunchKernel") + driver.calls_beginning("cuMemcpy"), 0);
         copy.flags = FERRY_COPY_URGENT; // a wish only
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_NE(told.route, FERRY_ROUTE_KERNEL);
         EXPECT_OK(copy_async(copy));
-        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_STAGED);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
     };
     for (const place_kind kind : out_of_reach) {
@@ -164,8 +168,9 @@ TEST_F(routes, a_copys_own_flags_stand_before_the_instances) {
 TEST_F(routes, flags_that_contradict_each_other_or_mean_nothing_are_refused) {
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
-    for (const std::uint32_t flags : {0x4u, 0x400u, 0x8000u, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
-                                      FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_KERNEL}) {
+    for (const std::uint32_t flags :
+         {0x4u, 0x800u, 0x8000u, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
+          FERRY_COPY_BY_STAGING | FERRY_COPY_BY_KERNEL, FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_KERNEL}) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
         copy.flags = flags;
         ferry_error_info error = new_error();

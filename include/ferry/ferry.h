@@ -207,6 +207,10 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_VERSION 33 /* of a profile */
 #define FERRY_FIELD_LINE 34    /* of a profile: its number is the value */
 #define FERRY_FIELD_KERNELS 35
+#define FERRY_FIELD_STAGING 36
+#define FERRY_FIELD_STAGING_CPUS 37 /* staging_cpus or staging_cpu_count */
+#define FERRY_FIELD_STAGING_PRIORITY 38
+#define FERRY_FIELD_STAGING_BYTES 39
 
 /*
  * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
@@ -272,6 +276,11 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, into every primary context, which that makes; into others LAZY */
 #define FERRY_KERNELS_NONE 2    /* never: every copy goes by the driver */
 
+/* ferry_options.staging: threads and pinned memory for copies between pageable memory and devices, FERRY_ROUTE_STAGED. */
+#define FERRY_STAGING_LAZY 0    /* for each device when a copy there first needs them */
+#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices, with the kernels (as FERRY_KERNELS_AT_OPEN) */
+#define FERRY_STAGING_NONE 2    /* never: such copies go by the driver, and block */
+
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
 #define FERRY_LOG_WARNING 1
@@ -297,9 +306,24 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             one pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
  *             enqueued more should say AT_OPEN.
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
+ * staging     when threads are started and rings pinned, through which copies between pageable memory and devices go. That
+ *             takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never wait says
+ *             AT_OPEN. Without kernels there is no staging.
+ * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8. They
+ *             sleep while there is nothing to copy. They end in ferry_close.
+ * staging_cpus  the processors that they may run on, staging_cpu_count numbers, read before ferry_open returns; or all
+ *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else wherever the program may.
+ *             A ring always lies near its device.
+ * staging_priority  their niceness, -20 to 19. Where the system does not grant it they run with the program's.
+ * staging_bytes  of the ring of each device: 4096 to 1 GiB. Less is used where less can be pinned.
+ * submit      the program's own threads instead, and ferry starts none. Each call asks for work(argument) to be called once, soon,
+ *             on any thread, also while all that the program does is wait for a stream: until it has been, the copy and
+ *             what is behind it on its stream stand still. It is called from a host function of the driver, so neither it nor
+ *             work may call the driver or wait for one that does; work itself calls no driver and returns when there is
+ *             nothing left to do. staging_threads is how many are asked for a copy, at most.
  *
- * All callbacks are called from within calls of this instance (ferry_open and ferry_close too), on the calling thread,
- * so possibly on several threads at once. They must not call ferry and must not throw.
+ * All callbacks but submit are called from within calls of this instance (ferry_open and ferry_close too), on the calling
+ * thread, so possibly on several threads at once. They must not call ferry and must not throw.
  */
 typedef struct ferry_options {
     uint32_t struct_size;
@@ -319,6 +343,16 @@ typedef struct ferry_options {
     uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
     uint32_t copy_flags;     /* FERRY_COPY_*, for copies and fills that have none of their own */
     int32_t kernels;         /* FERRY_KERNELS_* */
+    int32_t staging;         /* FERRY_STAGING_* */
+    uint32_t staging_threads;
+    const int32_t *staging_cpus; /* NULL: any */
+    uint32_t staging_cpu_count;
+    int32_t staging_priority;
+    int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
+    int32_t staging_numa_node;
+    uint64_t staging_bytes; /* 0: 32 MiB */
+    void (*submit)(void *user, void (*work)(void *argument), void *argument);
+    void *submit_user;
 } ferry_options;
 
 /*
@@ -1864,8 +1898,9 @@ typedef struct ferry_place {
  * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
  *                  goes by a kernel where one can take it, and is still ordered on its stream.
  * NO_KERNELS       leaves all multiprocessors to others.
- * BY_DRIVER, BY_KERNEL  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out. BY_KERNEL with
- *                  BY_DRIVER or NO_KERNELS is FERRY_ERROR_FLAGS; beside the latter two URGENT says nothing.
+ * BY_DRIVER, BY_KERNEL, BY_STAGING  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out, and
+ *                  BY_STAGING says nothing. Two of them, or NO_KERNELS with one of the latter two, are FERRY_ERROR_FLAGS;
+ *                  beside NO_KERNELS and BY_DRIVER URGENT says nothing.
  * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
  * pay, which are few where a host link is the limit.
  */
@@ -1873,6 +1908,7 @@ typedef struct ferry_place {
 #define FERRY_COPY_NO_KERNELS 0x2u
 #define FERRY_COPY_BY_DRIVER 0x100u
 #define FERRY_COPY_BY_KERNEL 0x200u
+#define FERRY_COPY_BY_STAGING 0x400u
 #define FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT 16
 
 /*
@@ -2164,8 +2200,9 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
 #define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
 #define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
 #define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
+#define FERRY_ROUTE_STAGED 3 /* by a kernel there that meets threads of ferry's at pinned memory */
 
-/* Why a kernel does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
+/* Why a route does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
 #define FERRY_OBSTACLE_NONE 0
 #define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
 #define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
@@ -2177,8 +2214,12 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
 #define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
 #define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
 #define FERRY_OBSTACLE_NOT_MEASURED 10
-#define FERRY_OBSTACLE_BEYOND 11    /* an end reaches past its allocation or registration */
-#define FERRY_OBSTACLE_READ_ONLY 12 /* the destination is memory that the device may only read */
+#define FERRY_OBSTACLE_BEYOND 11       /* an end reaches past its allocation or registration */
+#define FERRY_OBSTACLE_READ_ONLY 12    /* the destination is memory that the device may only read */
+#define FERRY_OBSTACLE_NOT_PAGEABLE 13 /* no end is pageable memory, so nothing has to be staged */
+#define FERRY_OBSTACLE_NO_STAGING                                                                                      \
+    14 /* the options keep staging out, or there are no threads or no pinned memory for it */
+#define FERRY_OBSTACLE_OTHER_DEVICE 15 /* an end lies on another device than the one of the stream */
 
 /*
  * "pageable memory" and the like; "?" for a number that is none of them.
@@ -2216,6 +2257,9 @@ typedef struct ferry_explanation {
     uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
     int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
     uint32_t multiprocessors; /* the most that the route keeps busy; 0 for the driver's */
+    uint64_t staged_ns;       /* as driver_ns, for FERRY_ROUTE_STAGED */
+    int32_t staged_obstacle;  /* FERRY_OBSTACLE_*: why that cannot take it */
+    uint32_t threads;         /* of the host that the route keeps busy, at most; the caller's too, while it waits */
 } ferry_explanation;
 
 /*

@@ -1,10 +1,44 @@
 // ferry_open and ferry_close, and what an instance tells about itself.
 #include "call/open.h"
 #include "base/sized.h"
+#include "base/threads.h"
+#include "memory/pages.h"
+#include "plan/staging.h"
 
 using namespace ferry;
 
 namespace {
+
+// What is more than a range of numbers.
+failure check_staging(const ferry_options &options) noexcept {
+    const auto refuse_value = [](std::int32_t field, std::int64_t limit, std::int64_t value) noexcept {
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, field, static_cast<std::uint64_t>(limit),
+                             static_cast<std::uint64_t>(value));
+    };
+    constexpr std::int32_t most_nice = 19, least_nice = -20;
+    if (options.staging_priority < least_nice || options.staging_priority > most_nice)
+        return refuse_value(FERRY_FIELD_STAGING_PRIORITY, most_nice, options.staging_priority);
+    if (!options.staging_cpus != !options.staging_cpu_count)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
+    for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
+        if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(most_processors))
+            return refuse_value(FERRY_FIELD_STAGING_CPUS, most_processors - 1, options.staging_cpus[i]);
+    if (options.staging_numa != FERRY_NUMA_ANY && options.staging_numa != FERRY_NUMA_NODE)
+        return refuse_value(FERRY_FIELD_NUMA, FERRY_NUMA_NODE, options.staging_numa);
+    if (options.staging_numa == FERRY_NUMA_NODE) {
+        if (!is_node(options.staging_numa_node))
+            return refuse_value(FERRY_FIELD_NUMA_NODE, 0, options.staging_numa_node);
+        if (options.staging_cpus) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
+    }
+    constexpr std::uint64_t least_bytes = smallest_slot, most_bytes = std::uint64_t{1} << 30;
+    if (options.staging_bytes && options.staging_bytes < least_bytes)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, least_bytes,
+                             options.staging_bytes);
+    if (options.staging_bytes > most_bytes)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, most_bytes,
+                             options.staging_bytes);
+    return {};
+}
 
 failure read_options(const ferry_options *theirs, ferry_options &options) noexcept {
     options = {};
@@ -20,6 +54,9 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
         {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE},
         {options.software_queues, 128, FERRY_FIELD_SOFTWARE},
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
+        {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
+        {options.staging_threads, most_threads, FERRY_FIELD_THREADS},
+        {options.staging_cpu_count, most_processors, FERRY_FIELD_STAGING_CPUS},
     };
     for (const auto &range : ranges)
         if (range.value < 0 || range.value > range.limit)
@@ -31,6 +68,7 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
     if (options.register_chunk % chunk_unit)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit,
                              options.register_chunk);
+    if (failure failed = check_staging(options)) return failed;
     if (!options.allocate != !options.deallocate)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
     return {};

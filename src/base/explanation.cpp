@@ -31,31 +31,45 @@ end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
 std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept {
     constexpr const char *waits[] = {"does not block", "blocks until the source has been read", "blocks until done"};
     const bool is_known = told.blocks >= 0 && told.blocks <= FERRY_BLOCKS_UNTIL_DONE;
-    const bool by_kernel = told.route == FERRY_ROUTE_KERNEL;
-    char how[48] = "", times[64] = "";
-    if (by_kernel)
+    const char *const route = told.route == FERRY_ROUTE_KERNEL   ? "kernel"
+                              : told.route == FERRY_ROUTE_STAGED ? "staged"
+                                                                 : "driver";
+    char how[64] = "", calls[32] = "", times[96] = "";
+    if (told.route == FERRY_ROUTE_STAGED)
+        std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors and %" PRIu32 " threads", told.multiprocessors,
+                      told.threads);
+    else if (told.route == FERRY_ROUTE_KERNEL)
         std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors", told.multiprocessors);
-    else if (told.calls > 1)
-        std::snprintf(how, sizeof how, " in %" PRIu32 " calls", told.calls);
-    const auto microseconds = [](std::uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-3; };
-    if (told.driver_ns && told.kernel_ns)
-        std::snprintf(times, sizeof times, "; %.1f us by the driver, %.1f us by a kernel", microseconds(told.driver_ns),
-                      microseconds(told.kernel_ns));
-    else if (told.driver_ns)
-        std::snprintf(times, sizeof times, "; %.1f us", microseconds(told.driver_ns));
-    const bool says_why = !by_kernel && told.kernel_obstacle != FERRY_OBSTACLE_NONE;
-    const char *const why = says_why ? text_of(static_cast<std::uint64_t>(told.kernel_obstacle)) : "";
-    const int length = told.route == FERRY_ROUTE_NONE
-                           ? std::snprintf(buffer, size, "nothing to copy")
-                           : std::snprintf(buffer, size,
-                                           "%s route: %s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64
-                                           " slices; %s%s%s%s",
-                                           by_kernel ? "kernel" : "driver", told.driver_call, how,
-                                           told.synchronises ? " and cuStreamSynchronize" : "",
-                                           name_of(told.source_memory, told.source_device).text,
-                                           name_of(told.destination_memory, told.destination_device).text, told.width,
-                                           told.height, told.depth, is_known ? waits[told.blocks] : "", times,
-                                           says_why ? "; no kernel: " : "", why);
+    if (told.calls > 1) std::snprintf(calls, sizeof calls, " in %" PRIu32 " calls", told.calls);
+    const struct {
+        std::uint64_t ns;
+        const char *by;
+    } routes[] = {{told.driver_ns, " by the driver"}, {told.kernel_ns, " by a kernel"}, {told.staged_ns, " staged"}};
+    const bool is_one = !told.kernel_ns && !told.staged_ns;
+    for (std::size_t length = 0; const auto &one : routes)
+        if (one.ns)
+            length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",
+                                                             length ? ", " : "; ", static_cast<double>(one.ns) * 1e-3,
+                                                             is_one ? "" : one.by));
+    // Of pageable memory the question is why it is not staged.
+    const bool is_pageable = told.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
+    const std::int32_t obstacle = told.route != FERRY_ROUTE_DRIVER ? FERRY_OBSTACLE_NONE
+                                  : is_pageable                    ? told.staged_obstacle
+                                                                   : told.kernel_obstacle;
+    const bool says_why = obstacle != FERRY_OBSTACLE_NONE;
+    const int length =
+        told.route == FERRY_ROUTE_NONE
+            ? std::snprintf(buffer, size, "nothing to copy")
+            : std::snprintf(buffer, size,
+                            "%s route: %s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s",
+                            route, told.driver_call, how, calls, told.synchronises ? " and cuStreamSynchronize" : "",
+                            name_of(told.source_memory, told.source_device).text,
+                            name_of(told.destination_memory, told.destination_device).text, told.width, told.height,
+                            told.depth, is_known ? waits[told.blocks] : "", times,
+                            !says_why     ? ""
+                            : is_pageable ? "; not staged: "
+                                          : "; no kernel: ",
+                            says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

@@ -19,6 +19,9 @@ namespace ferry {
     OBSTACLE(not_measured, "device without a profile")                                                                 \
     OBSTACLE(beyond, "past the end of an allocation or registration")                                                  \
     OBSTACLE(read_only, "memory that the device may only read")                                                        \
+    OBSTACLE(not_pageable, "no pageable memory")                                                                       \
+    OBSTACLE(no_staging, "staging left out, or nothing to stage with")                                                 \
+    OBSTACLE(other_device, "memory of another device than the stream's")                                               \
     OBSTACLE(captured, "captured")                                                                                     \
     OBSTACLE(default_stream, "default stream")                                                                         \
     OBSTACLE(no_entry_point, "missing in the driver")

@@ -74,15 +74,48 @@ constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
 static_assert(own_status_count == 1 - FERRY_ERROR_ROUTE);
 
 constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options"};
-constexpr const char *field_names[] = {
-    "",         "kind",        "device",  "address", "array",          "row_pitch", "slice_height",
-    "x",        "y",           "z",       "width",   "height",         "depth",     "flags",
-    "reserved", "struct_size", "driver",  "checks",  "callbacks",      "software",  "pattern",
-    "numa",     "numa_node",   "threads", "size",    "location",       "index",     "handle_types",
-    "handle",   "os_handle",   "pool",    "event",   "register_chunk", "version",   "line",
-    "kernels"};
+constexpr const char *field_names[] = {"",
+                                       "kind",
+                                       "device",
+                                       "address",
+                                       "array",
+                                       "row_pitch",
+                                       "slice_height",
+                                       "x",
+                                       "y",
+                                       "z",
+                                       "width",
+                                       "height",
+                                       "depth",
+                                       "flags",
+                                       "reserved",
+                                       "struct_size",
+                                       "driver",
+                                       "checks",
+                                       "callbacks",
+                                       "software",
+                                       "pattern",
+                                       "numa",
+                                       "numa_node",
+                                       "threads",
+                                       "size",
+                                       "location",
+                                       "index",
+                                       "handle_types",
+                                       "handle",
+                                       "os_handle",
+                                       "pool",
+                                       "event",
+                                       "register_chunk",
+                                       "version",
+                                       "line",
+                                       "kernels",
+                                       "staging",
+                                       "staging_cpus",
+                                       "staging_priority",
+                                       "staging_bytes"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_KERNELS + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_STAGING_BYTES + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #if !defined(_WIN32)
@@ -26,6 +27,7 @@ std::uint64_t clock_ns() noexcept {
 #if defined(_WIN32)
 
 unsigned available_processors() noexcept { return 1; }
+unsigned processors_of_node(int, std::int32_t (&)[most_processors]) noexcept { return 0; }
 
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
     for (unsigned index = 0; index < count; ++index)
@@ -45,6 +47,28 @@ unsigned available_processors() noexcept {
         return static_cast<unsigned>(std::max(1, CPU_COUNT(&allowed)));
 #endif
     return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+unsigned processors_of_node([[maybe_unused]] int node,
+                            [[maybe_unused]] std::int32_t (&numbers)[most_processors]) noexcept {
+    unsigned count = 0;
+#if defined(__linux__)
+    char name[64];
+    std::snprintf(name, sizeof name, "/sys/devices/system/node/node%d/cpulist", node);
+    std::FILE *const file = std::fopen(name, "re");
+    if (!file) return 0;
+    // Numbers and ranges with commas between them: 0-7,16-23.
+    unsigned first = 0;
+    while (std::fscanf(file, "%u", &first) == 1) {
+        unsigned last = first;
+        if (std::fscanf(file, "-%u", &last) != 1) last = first;
+        for (unsigned number = first; number <= last && number < most_processors && count < most_processors; ++number)
+            numbers[count++] = static_cast<std::int32_t>(number);
+        if (std::fgetc(file) != ',') break;
+    }
+    std::fclose(file);
+#endif
+    return count;
 }
 
 namespace {

@@ -11,6 +11,11 @@ inline constexpr unsigned most_threads = 64;
 // Threads that the calling one may keep busy: the processors that it may run on, at least 1.
 unsigned available_processors() noexcept;
 
+inline constexpr unsigned most_processors = 1024; // whose numbers are below that
+
+// The numbers of a NUMA node's processors; none where the system does not tell.
+unsigned processors_of_node(int node, std::int32_t (&numbers)[most_processors]) noexcept;
+
 // Runs part(user, 0) to part(user, count - 1), each on a thread of its own, the first on the caller's, and returns when
 // all are done; `count` is at most most_threads. Where a thread cannot be started the caller runs its part.
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept;

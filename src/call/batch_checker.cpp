@@ -124,7 +124,8 @@ failure batch_checker::add_own(std::uint32_t flags, batch_box &box) noexcept {
     plan_facts facts = {.context_device = job_.context_device, .form = copy_form::asynchronous};
     facts.wishes = wishes_of(flags);
     kernel_views views;
-    if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, views, box.plan)) return failed;
+    if (failure failed = choose(instance_, box.shape, job_.context.wanted, stream_, facts, views, box.plan))
+        return failed;
     box.to = static_cast<std::uint32_t>(job_.own_views.size());
     last_of_array_ = nullptr;
     return job_.own_views.append(views) && keep_box() ? failure{} : no_memory;

@@ -136,12 +136,10 @@ private:
         if (plan.names_contexts && site_.is_captured)
             if (failure failed = enter_for_graph(instance_, shape, stream_, site_.context, facts, plan, graph_scope))
                 return failed;
-        end_contexts contexts = {site_.context, site_.context};
+        copy_site site = {site_.context, stream_, {site_.context, site_.context}};
         if (plan.names_contexts)
-            if (failure failed = find_contexts(instance_, shape, job_.context_device, contexts)) return failed;
-        failure result = run_driver_route(instance_.cu, shape, plan, form_, contexts, stream_);
-        if (result) run_refused_in_parts(instance_, shape, facts, contexts, stream_, result);
-        return result;
+            if (failure failed = find_contexts(instance_, shape, job_.context_device, site.contexts)) return failed;
+        return run_planned(instance_, shape, facts, plan, {}, site);
     }
 
     // What the driver refuses to take in a batch it may take one by one, and then says what is wrong.

@@ -9,13 +9,11 @@ namespace ferry {
                                   CUstream stream) noexcept {
     return prepare_copy(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
         const auto &[shape, facts, plan, choice, views] = prepared;
-        if (plan.route == route_kind::kernel)
-            return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, stream);
-        end_contexts contexts = {choice.wanted, choice.wanted};
+        copy_site site = {choice.wanted, stream, {choice.wanted, choice.wanted}};
         if (plan.names_contexts)
-            if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
-        failure result = run_driver_route(instance.cu, shape, plan, form, contexts, stream);
-        if (result) run_refused_in_parts(instance, shape, facts, contexts, stream, result);
+            if (failure failed = find_contexts(instance, shape, facts.context_device, site.contexts)) return failed;
+        const failure result = run_planned(instance, shape, facts, plan, views, site);
+        if (result) note_failure(instance, choice.wanted, result);
         return result;
     });
 }

@@ -1,5 +1,6 @@
 #include "call/copy_steps.h"
 
+#include "call/staging.h"
 #include "device/capture_mode.h"
 #include "route/parts.h"
 
@@ -54,12 +55,15 @@ failure enter_for_graph(ferry_instance &instance, const shape &shape, CUstream s
 
 failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
                       kernel_views &views) noexcept {
+    const bool is_staged = is_pageable(shape);
     const auto look_up = [&](const shape_end &end, kernel_view &view, obstacle &reach) noexcept -> failure {
         failure failed;
-        if (!end.array)
+        if (end.kind == memory_kind::pageable)
+            view.why_not = obstacle::pageable;
+        else if (!end.array)
             failed = look_up_for_kernels(instance.cu, end, &end == &shape.source ? access::read : access::write,
                                          context, facts.context_device, view);
-        else if (&end == &shape.source)
+        else if (&end == &shape.source || is_staged)
             view = look_up_for_kernels(instance.surfaces, end.array, context);
         else
             view.why_not = obstacle::array;
@@ -67,7 +71,9 @@ failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext co
         return failed;
     };
     if (failure failed = look_up(shape.source, views.source, facts.source_reach)) return failed;
-    return look_up(shape.destination, views.destination, facts.destination_reach);
+    if (failure failed = look_up(shape.destination, views.destination, facts.destination_reach)) return failed;
+    facts.staged_reach = is_host(shape.source.kind) ? facts.destination_reach : facts.source_reach;
+    return {};
 }
 
 void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
@@ -76,25 +82,89 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
     const bool is_read = !shape.source.array || instance.surfaces.may_serve(shape.source.array, context);
     facts.source_reach = is_read ? obstacle::none : obstacle::array;
     facts.destination_reach = shape.destination.array ? obstacle::array : obstacle::none;
+    const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
+    const bool is_staged = !end.array || instance.surfaces.may_serve(end.array, context);
+    facts.staging = instance.stages ? obstacle::none : obstacle::no_staging;
+    facts.staged_reach = is_staged ? obstacle::none : obstacle::array;
+    facts.staging_threads = instance.staging_threads;
 }
 
-failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts, kernel_views &views,
-               copy_plan &plan) noexcept {
+namespace {
+
+// Whether nothing is before a copy there. Not of a stream that is being captured.
+bool is_idle(const driver_table &cu, CUstream stream) noexcept {
+    const relaxed_capture_mode relaxed(cu);
+    return cu.cuStreamQuery && relaxed.entered() && cu.cuStreamQuery(stream) == CUDA_SUCCESS;
+}
+
+void look_at_stream(const driver_table &cu, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
+    facts.is_captured = is_being_captured(cu, stream);
+    facts.is_stream_idle =
+        may_be_read_in_the_call(shape) && !facts.is_captured && !facts.is_part && is_idle(cu, stream);
+}
+
+// What staged copies need and would not otherwise find out.
+void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
+    const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
+    // Memory that there is not is the driver's to refuse: a thread that met it would end the process.
+    if (is_pageable(shape) && !host_range_is_readable(host.span.first, host.span.last))
+        facts.staging = obstacle::no_staging;
+    if (facts.form == copy_form::asynchronous && !prepare_staging(instance, facts.context_device))
+        facts.staging = obstacle::no_staging;
+}
+
+} // namespace
+
+failure choose(ferry_instance &instance, const shape &shape, CUcontext context, CUstream stream, plan_facts &facts,
+               kernel_views &views, copy_plan &plan) noexcept {
+    const bool was_captured = facts.is_captured;
     begin_choice(instance, shape, context, facts);
+    if (instance.stages && is_pageable(shape) && facts.form == copy_form::asynchronous)
+        look_at_stream(instance.cu, shape, stream, facts);
     plan = plan_copy(shape, facts);
-    if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
+    if (plan.route > route_kind::driver) { // as far as is known: now all is asked
+        const bool may_be_staged = plan.route == route_kind::staged;
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (failure failed = look_up_views(instance, shape, context, facts, views)) return failed;
+        if (may_be_staged) prepare_to_stage(instance, shape, facts);
         plan = plan_copy(shape, facts);
     }
+    // What graphs ask of driver calls is seen to elsewhere.
+    if (plan.route != route_kind::staged) facts.is_captured = was_captured;
     return plan.refused == obstacle::none ? failure{} : refuse_route(plan.refused);
 }
 
-void run_refused_in_parts(ferry_instance &instance, const shape &shape, const plan_facts &facts,
-                          const end_contexts &contexts, CUstream stream, failure &result) noexcept {
+bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
     const host_ranges &ranges = instance.pinned.ranges();
-    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, ranges))
-        result = run_in_parts(instance.cu, ranges, shape, facts, contexts, stream);
+    const auto has_registrations = [&](const shape_end &end) noexcept {
+        return !end.array && end.kind == memory_kind::pageable &&
+               ranges.next_registration(end.span.first) <= end.span.last;
+    };
+    return crosses_border(shape, ranges) || has_registrations(shape.source) || has_registrations(shape.destination);
+}
+
+failure run_planned(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
+                    const kernel_views &views, const copy_site &site, staged_watch *watch) noexcept {
+    if (plan.route == route_kind::kernel)
+        return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
+    if (plan.route == route_kind::staged) {
+        if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
+        const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
+        const staged_site staged = {site.context, facts.context_device, facts.is_captured};
+        return run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, watch);
+    }
+    const failure result = run_driver_route(instance.cu, shape, plan, facts.form, site.contexts, site.stream);
+    // The driver refuses a copy whose host memory is registered in pieces.
+    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))
+        return run_in_parts(instance, shape, facts, site);
+    return result;
+}
+
+failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
+                     const copy_site &site) noexcept {
+    return for_each_planned_part(instance, whole, facts, site, [&](const planned_part &part) noexcept {
+        return run_planned(instance, part.shape, part.facts, part.plan, part.views, site);
+    });
 }
 
 } // namespace ferry

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "call/instance.h"
+#include "copy/split.h"
 #include "plan/plan.h"
 #include "route/driver_route.h"
 #include "route/kernel_copy.h"
+#include "route/staged_copy.h"
 
 namespace ferry {
 
@@ -23,20 +25,71 @@ namespace ferry {
                                                      CUcontext of_stream, plan_facts &facts, copy_plan &plan,
                                                      context_scope &scope) noexcept;
 
-// Which ends kernels reach, and where. The copy's context, `context`, must be current.
+// Which ends kernels reach, and where; of pageable memory, which end staged copies do. The copy's context, `context`, must be
+// current.
 failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
                       kernel_views &views) noexcept;
 
 // What a choice hangs on, but for what the driver must be asked.
 void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 
-// Where there is a choice. Lines without wishes never come here.
-[[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
-                                 kernel_views &views, copy_plan &plan) noexcept;
+// Where there is a choice. Lines without wishes and without pageable memory never come here. `stream` is where the copy is
+// to go, of the asynchronous form.
+[[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, CUcontext context, CUstream stream,
+                                 plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept;
 
-// Where the driver refuses a copy because host memory is registered in pieces, one call for each.
-[[gnu::cold, gnu::noinline]] void run_refused_in_parts(ferry_instance &instance, const shape &shape,
-                                                       const plan_facts &facts, const end_contexts &contexts,
-                                                       CUstream stream, failure &result) noexcept;
+// Where a copy goes: the stream's context is current.
+struct copy_site {
+    CUcontext context;
+    CUstream stream;
+    end_contexts contexts; // of driver calls that name them
+};
+
+// A planned copy, by its route.
+failure run_planned(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
+                    const kernel_views &views, const copy_site &site, staged_watch *watch = nullptr) noexcept;
+
+// Whether its host memory is registered in part, or in pieces, so that it has to be cut to be staged or for the driver to
+// take it.
+bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept;
+
+// One planned copy.
+struct planned_part {
+    const ferry::shape &shape;
+    const plan_facts &facts;
+    const copy_plan &plan;
+    const kernel_views &views;
+};
+
+// Each part as it would be planned by itself, until `then(part)` fails. What is registered is never staged.
+template <class Then>
+failure for_each_planned_part(ferry_instance &instance, const shape &whole, const plan_facts &facts,
+                              const copy_site &site, const Then &then) noexcept {
+    const host_ranges &ranges = instance.pinned.ranges();
+    const auto end_of_stretch = [&](std::uint64_t address) noexcept {
+        if (const std::uint64_t end = ranges.end_of_piece(address)) return end;
+        const std::uint64_t next = ranges.next_registration(address);
+        return next == UINT64_MAX ? 0 : next;
+    };
+    return for_each_part(whole, end_of_stretch, [&](shape part) noexcept -> failure {
+        for (shape_end *const end : {&part.source, &part.destination})
+            if (is_host(end->kind))
+                if (failure failed = look_up_kind(instance.cu, end->span.first, end->kind)) return failed;
+        plan_facts of_part = facts;
+        of_part.is_part = true;
+        kernel_views views;
+        copy_plan plan;
+        if (!is_pageable(part) && of_part.wishes.forced == route_kind::staged) of_part.wishes.forced = route_kind::none;
+        if (needs_no_choice(part, of_part.wishes))
+            plan = plan_for_driver(part, of_part);
+        else if (failure failed = choose(instance, part, site.context, site.stream, of_part, views, plan))
+            return failed;
+        return then(planned_part{part, of_part, plan, views});
+    });
+}
+
+// One after the other, by its own route. Should one fail, those before it stay enqueued.
+[[gnu::cold, gnu::noinline]] failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
+                                                  const copy_site &site) noexcept;
 
 } // namespace ferry

@@ -3,26 +3,32 @@
 #pragma once
 
 #include "call/copy_steps.h"
+#include "call/staging.h"
 
 namespace ferry {
 
 [[gnu::always_inline]] inline failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
-                                                   const shape &shape, copy_form form, CUstream stream,
-                                                   resolved_ends &ends) noexcept {
-    // Whether the driver returns early hangs on the source being pageable, unless both ends are the host's.
-    const bool need_host_kind = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
-    if (failure failed = resolve_place(instance.cu, copy.source, shape.source.span,
+                                                   const shape &shape, std::uint32_t flags, copy_form form,
+                                                   CUstream stream, resolved_ends &ends) noexcept {
+    // Pageable memory may be staged; and whether the driver returns early hangs on the source being that. Not where both ends
+    // are the host's.
+    const bool is_staged = may_stage(instance, flags);
+    const bool need_reach = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
+    if (failure failed =
+            resolve_place(instance.cu, copy.source, shape.source.span,
+                          {.ranges = &instance.pinned.ranges(),
+                           .full_checks = instance.full_checks,
+                           .need_host_kind = need_reach || (is_staged && copy.destination.kind != FERRY_KIND_HOST),
+                           .need_reach = need_reach,
+                           .stream = stream},
+                          ends.source))
+        return on_side(failed, FERRY_SIDE_SOURCE);
+    if (failure failed = resolve_place(instance.cu, copy.destination, shape.destination.span,
                                        {.ranges = &instance.pinned.ranges(),
                                         .full_checks = instance.full_checks,
-                                        .need_host_kind = need_host_kind,
-                                        .need_reach = need_host_kind,
+                                        .need_host_kind = is_staged && copy.source.kind != FERRY_KIND_HOST,
                                         .stream = stream},
-                                       ends.source))
-        return on_side(failed, FERRY_SIDE_SOURCE);
-    if (failure failed =
-            resolve_place(instance.cu, copy.destination, shape.destination.span,
-                          {.ranges = &instance.pinned.ranges(), .full_checks = instance.full_checks, .stream = stream},
-                          ends.destination))
+                                       ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
 }
@@ -44,8 +50,9 @@ template <class Then>
     if (failure failed = lay_out(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
 
+    const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
     resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, shape, form, stream, resolved)) return failed;
+    if (failure failed = resolve_ends(instance, copy, shape, flags, form, stream, resolved)) return failed;
     context_choice &choice = prepared.choice;
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
                                         resolved.source.device, choice))
@@ -59,12 +66,12 @@ template <class Then>
     prepared.facts = {.form = form};
     if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
         return failed;
-    const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
     if (needs_no_choice(shape, {}) && !flags) {
         prepared.plan = plan_for_driver(shape, prepared.facts);
     } else {
         prepared.facts.wishes = wishes_of(flags);
-        if (failure failed = choose(instance, shape, choice.wanted, prepared.facts, prepared.views, prepared.plan))
+        if (failure failed =
+                choose(instance, shape, choice.wanted, stream, prepared.facts, prepared.views, prepared.plan))
             return failed;
     }
     context_scope graph_scope(instance.cu);

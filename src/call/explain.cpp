@@ -19,19 +19,23 @@ std::int32_t device_of(const shape_end &end, memory_kind kind, int context_devic
 // Every obstacle has its number in ferry.h, but for those of batches.
 static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
-              static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED);
+              static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
+              static_cast<int>(obstacle::other_device) == FERRY_OBSTACLE_OTHER_DEVICE);
 
-failure forecast(ferry_instance &instance, const prepared_copy &prepared, ferry_explanation &found) noexcept {
-    const auto &[shape, facts, plan, choice, views] = prepared;
-    plan_facts all = facts;
+// `shape` with what there is behind its addresses.
+failure forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared,
+                 ferry_explanation &found) noexcept {
+    plan_facts all = prepared.facts;
     kernel_views seen;
-    begin_choice(instance, shape, choice.wanted, all);
-    if (failure failed = look_up_views(instance, shape, choice.wanted, all, seen)) return failed;
+    begin_choice(instance, shape, prepared.choice.wanted, all);
+    if (failure failed = look_up_views(instance, shape, prepared.choice.wanted, all, seen)) return failed;
+    if (is_pageable(prepared.shape)) all.staging = prepared.facts.staging; // which the choice has tried
     const copy_forecast expected = predict_copy(shape, all);
     found.driver_ns = expected.driver.predicted_ns;
     found.kernel_ns = expected.kernel.predicted_ns;
     found.kernel_obstacle = static_cast<std::int32_t>(expected.kernel.why_not);
-    found.multiprocessors = plan.blocks;
+    found.staged_ns = expected.staged.predicted_ns;
+    found.staged_obstacle = static_cast<std::int32_t>(expected.staged.why_not);
     return {};
 }
 
@@ -46,30 +50,42 @@ failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy
     found.context_device = found.source_device = found.destination_device = -1;
     return prepare_copy(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
         const auto &[shape, facts, plan, choice, views] = prepared;
-        found.route = static_cast<std::int32_t>(plan.route);
         memory_kind source = shape.source.kind, destination = shape.destination.kind;
         if (failure failed = look_up_kind(instance.cu, shape.source.span.first, source)) return failed;
         if (failure failed = look_up_kind(instance.cu, shape.destination.span.first, destination)) return failed;
+        const bool is_synchronous = form == copy_form::synchronous;
         const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {
-            const auto blocks = static_cast<std::int32_t>(blocking_of(source, destination, form));
-            found.blocks = std::max(found.blocks, blocks);
+            const bool by_driver = plan.route == route_kind::driver;
+            const blocking waits = by_driver        ? blocking_of(source, destination, form)
+                                   : is_synchronous ? blocking::until_done
+                                                    : blocking::no;
+            const bool is_staged = plan.route == route_kind::staged;
+            found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
             found.synchronises |= plan.synchronise_after;
+            found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
+            found.multiprocessors = std::max<std::uint32_t>(found.multiprocessors, plan.blocks);
+            if (is_staged) found.threads = instance.staging_threads + (is_synchronous ? 1u : 0u);
             ++found.calls;
         };
-        if (failure failed = forecast(instance, prepared, found)) return failed;
-        const host_ranges &ranges = instance.pinned.ranges();
-        const bool by_kernel = plan.route == route_kind::kernel;
-        if (by_kernel || !crosses_border(shape, ranges)) {
+        ferry::shape known = shape;
+        if (known.source.kind == memory_kind::host) known.source.kind = source;
+        if (known.destination.kind == memory_kind::host) known.destination.kind = destination;
+        if (failure failed = forecast(instance, known, prepared, found)) return failed;
+        const bool in_parts = plan.route == route_kind::driver
+                                  ? crosses_border(shape, instance.pinned.ranges())
+                                  : plan.route == route_kind::staged && is_in_parts(instance, shape);
+        if (!in_parts) {
             add_call(source, destination, plan);
         } else {
-            const auto add_part = [&](const ferry::shape &part, const copy_plan &plan) noexcept -> failure {
-                add_call(part.source.kind, part.destination.kind, plan);
+            const copy_site site = {choice.wanted, stream, {}};
+            const auto add_part = [&](const planned_part &part) noexcept -> failure {
+                add_call(part.shape.source.kind, part.shape.destination.kind, part.plan);
                 return {};
             };
-            if (failure failed = for_each_planned_part(instance.cu, ranges, shape, facts, add_part)) return failed;
+            if (failure failed = for_each_planned_part(instance, shape, facts, site, add_part)) return failed;
         }
         std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
-                      by_kernel ? "cuLaunchKernel" : driver_call_name(plan, form));
+                      found.route > FERRY_ROUTE_DRIVER ? "cuLaunchKernel" : driver_call_name(plan, form));
         found.context_device = facts.context_device;
         found.source_memory = public_kind(source);
         found.source_device = device_of(shape.source, source, facts.context_device);

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <new>
 
+#include "call/staging.h"
 #include "driver/result.h"
 #if FERRY_HAS_SOFTWARE_DRIVER
 #include "softdriver/softdriver.h"
@@ -119,7 +120,8 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
 void set_up_kernels(ferry_instance &instance, const ferry_options &options) noexcept {
     instance.copy_flags = options.copy_flags;
     if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.give_up();
-    if (options.kernels != FERRY_KERNELS_AT_OPEN) return;
+    const bool stages = options.staging == FERRY_STAGING_AT_OPEN;
+    if (options.kernels != FERRY_KERNELS_AT_OPEN && !stages) return;
     for (int device = 0; device < instance.limits.device_count; ++device) {
         context_scope scope(instance.cu);
         CUcontext context = nullptr;
@@ -129,6 +131,8 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
         if (failed)
             instance.log.write(FERRY_LOG_WARNING, "no GPU kernels on device %d: %s (%s)", device,
                                status_text(failed.status), status_name(failed.status));
+        else if (stages && !prepare_staging(instance, device))
+            instance.log.write(FERRY_LOG_WARNING, "no threads or no pinned memory for staging on device %d", device);
     }
 }
 
@@ -153,6 +157,11 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
     instance->report.missing_count =
         static_cast<std::uint32_t>(std::count(std::begin(instance->found), std::end(instance->found), false));
     log_what_was_found(*instance);
+    if (failure failed = set_up_staging(*instance, options)) {
+        close_instance(*instance);
+        instance = nullptr;
+        return failed;
+    }
     set_up_kernels(*instance, options);
     return {};
 }
@@ -160,7 +169,10 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
 void close_instance(ferry_instance &instance) noexcept {
     const allocator memory = instance.allocator;
     // Without devices no driver was found, and none is asked.
-    if (instance.limits.device_count && !instance.fork_mark.is_in_child()) instance.tables.close();
+    if (instance.limits.device_count && !instance.fork_mark.is_in_child()) {
+        instance.staging.close();
+        instance.tables.close();
+    }
     [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;
     instance.~ferry_instance();
     memory.deallocate(&instance, sizeof(ferry_instance));

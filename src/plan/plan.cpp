@@ -25,9 +25,28 @@ obstacle kernel_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (facts.wishes.no_multiprocessors) return obstacle::forbidden;
     if (is_found(facts.kernels)) return facts.kernels;
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
+    if (is_pageable(shape)) return obstacle::pageable;
     if (shape.destination.array) return obstacle::array;
     if (const obstacle why = of_reach(facts.source_reach); is_found(why)) return why;
     return of_reach(facts.destination_reach);
+}
+
+// The rows of a destination that threads write faster than the link takes them apart.
+bool scatters_rows(const shape &shape) noexcept {
+    const shape_end &to = shape.destination;
+    return to.kind == memory_kind::pinned && !to.array && shape.height > 1 && to.row_pitch != shape.width;
+}
+
+// Why threads and a kernel cannot. Pinned memory needs no staging, but for its rows.
+obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
+    if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
+    if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
+    if (facts.wishes.no_multiprocessors) return obstacle::forbidden;
+    if (is_found(facts.kernels)) return facts.kernels;
+    if (is_found(facts.staging)) return facts.staging;
+    const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
+    if (is_elsewhere(end, facts.context_device)) return obstacle::other_device;
+    return end.kind == memory_kind::managed ? obstacle::managed : facts.staged_reach;
 }
 
 // Why nothing is known of how long they would take.
@@ -40,9 +59,23 @@ obstacle prediction_obstacle(const shape &shape, const plan_facts &facts) noexce
 }
 
 struct prediction {
-    double driver_ns, kernel_ns;
+    double driver_ns, kernel_ns, staged_ns;
     std::uint16_t blocks;
 };
+
+// Between host memory and a device: the link, or the threads at the host's rows, whichever is slower.
+double predict_staged(const shape &shape, const plan_facts &facts, const direction_profile &profile,
+                      const row_profile &rows) noexcept {
+    constexpr double smallest_chunk = 64 << 10; // bytes: plan/staging.cpp
+    const double bytes = rows.bytes();
+    const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
+    const bool has_gaps = shape.height > 1 && host.row_pitch != shape.width;
+    const unsigned helper = facts.form == copy_form::synchronous;
+    const double threads = std::clamp(bytes / smallest_chunk, 1.0, static_cast<double>(facts.staging_threads + helper));
+    const double rows_ns = has_gaps ? static_cast<double>(rows.count) * profile.staged_row_ns : 0;
+    const double by_threads = (bytes * 1000 / profile.staged_thread_rate + rows_ns) / threads;
+    return profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads);
+}
 
 prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const device_profile &profile = *facts.profile;
@@ -69,7 +102,8 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     }
     const std::uint32_t driver_fixed_ns =
         goes_by_many_rows(direction, rows) ? profile.many_rows_fixed_ns : of_direction.driver_fixed_ns;
-    return {driver_fixed_ns + by_driver, of_direction.kernel_fixed_ns + by_kernel, static_cast<std::uint16_t>(blocks)};
+    return {driver_fixed_ns + by_driver, of_direction.kernel_fixed_ns + by_kernel,
+            predict_staged(shape, facts, of_direction, rows), static_cast<std::uint16_t>(blocks)};
 }
 
 copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcept {
@@ -77,6 +111,20 @@ copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcep
     plan.route = route_kind::kernel;
     plan.synchronise_after = facts.form == copy_form::synchronous;
     plan.blocks = blocks;
+    return plan;
+}
+
+// What fills a host's link, of which the kernel leaves most of the time to threads (H200: 51 of 55 GB/s).
+std::uint16_t staged_blocks(const plan_facts &facts) noexcept {
+    constexpr std::uint16_t enough = 8;
+    return facts.wishes.most_blocks ? std::min(facts.wishes.most_blocks, enough) : enough;
+}
+
+copy_plan plan_for_staging(const plan_facts &facts) noexcept {
+    copy_plan plan;
+    plan.route = route_kind::staged;
+    plan.synchronise_after = facts.form == copy_form::synchronous;
+    plan.blocks = staged_blocks(facts);
     return plan;
 }
 
@@ -101,11 +149,50 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
     return source == memory_kind::pageable ? blocking::until_staged : blocking::no;
 }
 
+// So much of pageable memory the driver reads in the call itself and returns, if nothing is before it on the stream
+// (docs/driver.md). Nothing is faster than that.
+bool may_be_read_in_the_call(const shape &shape) noexcept {
+    constexpr std::uint64_t most = std::uint64_t{64} << 10;
+    return shape.is_line() && !shape.destination.array && shape.width <= most &&
+           shape.source.kind == memory_kind::pageable;
+}
+
+namespace {
+
+// Of pageable memory, which threads and a kernel can take. On a stream the driver would have the caller wait.
+bool is_staged(const shape &shape, const plan_facts &facts) noexcept {
+    if (facts.wishes.is_urgent) return true;
+    if (facts.form == copy_form::asynchronous) return !(facts.is_stream_idle && may_be_read_in_the_call(shape));
+    if (!facts.profile) return false;
+    const prediction predicted = predict(shape, facts);
+    return predicted.staged_ns * kernel_margin < predicted.driver_ns;
+}
+
+// The same of rows of pinned memory, which the driver and kernels take too.
+bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_serve) noexcept {
+    if (!facts.profile || is_found(prediction_obstacle(shape, facts))) return false;
+    const prediction predicted = predict(shape, facts);
+    const double others = kernels_serve ? std::min(predicted.driver_ns, predicted.kernel_ns) : predicted.driver_ns;
+    return predicted.staged_ns * kernel_margin < others;
+}
+
+} // namespace
+
 copy_plan choose_route(const shape &shape, const plan_facts &facts) noexcept {
     const copy_wishes &wishes = facts.wishes;
     if (wishes.forced == route_kind::driver) return plan_for_driver(shape, facts);
     const bool is_forced = wishes.forced != route_kind::none;
-    if (is_forced && wishes.forced != route_kind::kernel) return refuse_plan(obstacle::no_route);
+    if (wishes.forced > route_kind::staged) return refuse_plan(obstacle::no_route);
+    const obstacle why_not_staged = staged_obstacle(shape, facts);
+    if (wishes.forced == route_kind::staged)
+        return is_found(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(facts);
+    if (!is_forced && !is_found(why_not_staged)) {
+        const bool is_taken =
+            is_pageable(shape)
+                ? is_staged(shape, facts)
+                : !wishes.is_urgent && are_rows_staged(shape, facts, !is_found(kernel_obstacle(shape, facts)));
+        if (is_taken) return plan_for_staging(facts);
+    }
     const obstacle why_not = kernel_obstacle(shape, facts);
     if (is_found(why_not)) return is_forced ? refuse_plan(why_not) : plan_for_driver(shape, facts);
 
@@ -124,7 +211,10 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     copy_forecast forecast;
     forecast.driver.route = route_kind::driver;
     forecast.kernel.route = route_kind::kernel;
+    forecast.staged.route = route_kind::staged;
     forecast.kernel.why_not = kernel_obstacle(shape, facts);
+    forecast.staged.why_not = staged_obstacle(shape, facts);
+    if (!is_found(forecast.staged.why_not)) forecast.staged.blocks = staged_blocks(facts);
     const obstacle unknown = prediction_obstacle(shape, facts);
     const bool is_host_alone = is_host(shape.source.kind) && is_host(shape.destination.kind);
     if (is_found(unknown) || is_host_alone) {
@@ -141,6 +231,8 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
         forecast.kernel.predicted_ns = static_cast<std::uint64_t>(predicted.kernel_ns);
         forecast.kernel.blocks = predicted.blocks;
     }
+    if (!is_found(forecast.staged.why_not))
+        forecast.staged.predicted_ns = static_cast<std::uint64_t>(predicted.staged_ns);
     return forecast;
 }
 

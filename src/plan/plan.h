@@ -13,6 +13,7 @@ enum class route_kind : std::uint8_t {
     none = FERRY_ROUTE_NONE, // as a wish: any
     driver = FERRY_ROUTE_DRIVER,
     kernel, // ferry's own kernels, on the caller's stream
+    staged, // a kernel there, and threads, at slots of pinned memory
 };
 
 // The route that the flags force cannot serve.
@@ -35,6 +36,7 @@ constexpr copy_wishes wishes_of(std::uint32_t flags) noexcept {
     copy_wishes wishes;
     if (flags & FERRY_COPY_BY_DRIVER) wishes.forced = route_kind::driver;
     if (flags & FERRY_COPY_BY_KERNEL) wishes.forced = route_kind::kernel;
+    if (flags & FERRY_COPY_BY_STAGING) wishes.forced = route_kind::staged;
     wishes.no_multiprocessors = flags & FERRY_COPY_NO_KERNELS;
     wishes.is_urgent = flags & FERRY_COPY_URGENT;
     wishes.most_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT);
@@ -49,6 +51,11 @@ struct plan_facts {
     obstacle kernels = obstacle::not_loaded;
     obstacle source_reach = obstacle::not_asked; // of kernels in that context; managed if they do, and it is that
     obstacle destination_reach = obstacle::not_asked;
+    obstacle staging = obstacle::no_staging;     // of the instance
+    obstacle staged_reach = obstacle::not_asked; // of its kernels, at the end that is no host's
+    std::uint16_t staging_threads = 0;
+    bool is_stream_idle = false; // as far as is known
+    bool is_part = false;        // other parts of the copy may be before it
     copy_wishes wishes = {};
     const device_profile *profile = nullptr; // of the context's device
 };
@@ -64,7 +71,7 @@ struct copy_plan {
     bool synchronise_after = false;
     // The route that the caller forces cannot serve, and the copy must be refused.
     obstacle refused = obstacle::none;
-    std::uint16_t blocks = 0; // of a kernel
+    std::uint16_t blocks = 0; // of a kernel, or of each one that meets threads
 };
 
 // What the caller of the driver route waits for: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0
@@ -87,10 +94,17 @@ inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) no
     return plan;
 }
 
-// Lines go fastest by the copy engines, whatever their ends and their size.
-inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexcept {
-    return shape.is_line() && !wishes.any();
+inline bool is_pageable(const shape &shape) noexcept {
+    return shape.source.kind == memory_kind::pageable || shape.destination.kind == memory_kind::pageable;
 }
+
+// Lines go fastest by the copy engines, whatever their size, where the driver need not stage them.
+inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexcept {
+    return shape.is_line() && !wishes.any() && !is_pageable(shape);
+}
+
+// Of a small source in pageable memory: whether that the stream is idle makes a difference.
+bool may_be_read_in_the_call(const shape &shape) noexcept;
 
 [[gnu::noinline]] copy_plan choose_route(const shape &shape, const plan_facts &facts) noexcept;
 
@@ -106,7 +120,7 @@ struct route_forecast {
     std::uint64_t predicted_ns = 0; // from the call until the bytes are there; 0: not known
 };
 struct copy_forecast {
-    route_forecast driver, kernel;
+    route_forecast driver, kernel, staged;
 };
 copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept;
 

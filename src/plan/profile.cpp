@@ -82,6 +82,10 @@ constexpr device_profile hopper() {
     to_device.batch_piece_ns = 440; // with 64 KiB and with 256 B; 1300 with 4 KiB
     to_device.batch_box_ns = 440;   // expected
     to_device.kernel_piece_ns = 6;
+    to_device.staged_fixed_ns = 25000; // expected, of which 16000 until the first chunk is there
+    to_device.staged_rate = 51000;
+    to_device.staged_thread_rate = 9000;
+    to_device.staged_row_ns = 1; // expected
 
     direction_profile &to_host = profile[copy_direction::device_to_host];
     to_host.driver_fixed_ns = 6500;
@@ -109,6 +113,10 @@ constexpr device_profile hopper() {
     to_host.batch_piece_ns = 380;
     to_host.batch_box_ns = 380; // expected
     to_host.kernel_piece_ns = 7;
+    to_host.staged_fixed_ns = 25000; // expected
+    to_host.staged_rate = 51000;
+    to_host.staged_thread_rate = 9000;
+    to_host.staged_row_ns = 1; // expected: rows of 4 B at a pitch of 8 are written at 9 GB/s
 
     direction_profile &within = profile[copy_direction::within_device];
     within.driver_fixed_ns = 8900;
@@ -165,6 +173,9 @@ constexpr device_profile hopper() {
     within.batch_piece_ns = 3560;
     within.batch_box_ns = 3560; // expected
     within.kernel_piece_ns = 4;
+    within.staged_fixed_ns = to_host.staged_fixed_ns; // no end is a host's
+    within.staged_rate = within.staged_thread_rate = to_host.staged_rate;
+    within.staged_row_ns = to_host.staged_row_ns;
 
     // NVLink 4: lines were measured; rows as expected of packets that carry 32 bytes.
     direction_profile &peer = profile[copy_direction::between_devices];
@@ -209,6 +220,10 @@ constexpr device_profile cautious() {
         direction.kernel_block_rate /= 2;
         direction.kernel_fixed_ns *= 2;
         direction.kernel_piece_ns *= 4;
+        direction.staged_fixed_ns *= 2;
+        direction.staged_rate /= 8;
+        direction.staged_thread_rate /= 2;
+        direction.staged_row_ns *= 4;
         direction.driver_fixed_ns /= 2;
         direction.call_ns /= 2;
         direction.batch_piece_ns /= 2;
@@ -224,7 +239,7 @@ constexpr device_profile hopper_profile = hopper(), cautious_profile = cautious(
 
 // ---- Text ------------------------------------------------------------------------------------------------------
 
-constexpr std::uint32_t format_version = 1;
+constexpr std::uint32_t format_version = 2;
 constexpr char title[] = "ferry-profile ", checksum_word[] = "checksum ";
 constexpr const char *direction_names[copy_directions] = {"host_to_device", "device_to_host", "within_device",
                                                           "between_devices"};

@@ -34,7 +34,11 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(call_ns, , time)                             /* a piece of many, each by a call of its own */                 \
     FACT(batch_piece_ns, , time)                      /* … by cuMemcpyBatchAsync */                                  \
     FACT(batch_box_ns, , time)                        /* … by cuMemcpy3DBatchAsync */                                \
-    FACT(kernel_piece_ns, , time)                     /* … by one launch, its table made and sent */
+    FACT(kernel_piece_ns, , time)                     /* … by one launch, its table made and sent */                 \
+    FACT(staged_fixed_ns, , time)                     /* by threads and a kernel, where a host is an end */            \
+    FACT(staged_rate, , rate)                         /* with threads enough */                                        \
+    FACT(staged_thread_rate, , rate)                  /* of one thread at lines of the host's */                       \
+    FACT(staged_row_ns, , time)                       /* more for each row, of one thread */
 
 #define FERRY_DEVICE_FACTS(FACT)                                                                                       \
     FACT(many_rows_fixed_ns, , time) /* as driver_fixed_ns, of a copy of many rows within a device */                  \

@@ -13,13 +13,6 @@ bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept {
     return leaves(shape.source) || leaves(shape.destination);
 }
 
-failure run_in_parts(const driver_table &cu, const host_ranges &ranges, const shape &whole, const plan_facts &facts,
-                     const end_contexts &contexts, CUstream stream) noexcept {
-    return for_each_planned_part(cu, ranges, whole, facts, [&](const shape &part, const copy_plan &plan) noexcept {
-        return run_driver_route(cu, part, plan, facts.form, contexts, stream);
-    });
-}
-
 failure run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const fill_shape &whole,
                           const failure &refused, CUstream stream) noexcept {
     // A fill is cut like a copy of which only the destination is host memory.

@@ -39,7 +39,7 @@ for words in ["driver               software", "device 1", "memory           4.0
 assert "untested" in run("--no-probe")
 
 profile = run("--calibrate", "1")
-assert profile.startswith("ferry-profile 1\n") and profile.splitlines()[-1].startswith("checksum "), profile
+assert profile.startswith("ferry-profile 2\n") and profile.splitlines()[-1].startswith("checksum "), profile
 absent = subprocess.run([program, "--driver", "software", "--calibrate", "7"], capture_output=True, text=True)
 assert absent.returncode != 0 and "FERRY_ERROR_DEVICE" in absent.stderr, absent
 

@@ -1,0 +1,69 @@
+#include "call/staging.h"
+
+#include <algorithm>
+
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint64_t largest_slot = std::uint64_t{1} << 20, default_ring = std::uint64_t{32} << 20;
+constexpr std::uint32_t default_threads = 8;      // as of staged_options
+constexpr std::uint32_t slots_of_small_rings = 8; // beyond which larger slots gain more than more of them
+
+// Of the bytes of a ring.
+void cut_ring(std::uint64_t bytes, staged_options &options) noexcept {
+    const std::uint64_t share = bytes / slots_of_small_rings / smallest_slot * smallest_slot;
+    options.slot_size = std::clamp(share, smallest_slot, largest_slot);
+    options.slots = static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / options.slot_size, 1));
+}
+
+// The processors that its threads may run on: the program's list, or those of a node.
+failure choose_processors(const ferry_options &options, growing<std::int32_t> &chosen) noexcept {
+    constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (options.staging_numa == FERRY_NUMA_NODE) {
+        std::int32_t found[most_processors];
+        const std::uint32_t count = processors_of_node(options.staging_numa_node, found);
+        for (std::uint32_t i = 0; i < count; ++i)
+            if (!chosen.append(found[i])) return no_memory;
+        return {};
+    }
+    for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
+        if (!chosen.append(options.staging_cpus[i])) return no_memory;
+    return {};
+}
+
+} // namespace
+
+failure set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
+    staged_options given;
+    cut_ring(options.staging_bytes ? options.staging_bytes : default_ring, given);
+    if (failure failed = choose_processors(options, instance.staging_processors)) return failed;
+    given.threads = options.staging_threads;
+    given.traits.processors = instance.staging_processors.begin();
+    given.traits.processor_count = static_cast<std::uint32_t>(instance.staging_processors.size());
+    given.traits.niceness = options.staging_priority;
+    given.submit = options.submit;
+    given.submit_user = options.submit_user;
+    instance.staging.set_up(given);
+    const std::uint32_t by_default = std::clamp(available_processors() / 2, 1U, default_threads);
+    instance.staging_threads = static_cast<std::uint16_t>(given.threads ? given.threads : by_default);
+    instance.stages =
+        options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
+    return {};
+}
+
+bool prepare_staging(ferry_instance &instance, int device) noexcept {
+    std::atomic<bool> &is_ready = instance.is_staging_ready[device];
+    if (is_ready.load(std::memory_order_acquire)) return true;
+    if (instance.staging.prepare(device)) return false;
+    is_ready.store(true, std::memory_order_release);
+    return true;
+}
+
+void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept {
+    if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) instance.staging.lose(context, failed.status);
+}
+
+} // namespace ferry

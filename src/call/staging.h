@@ -1,0 +1,23 @@
+// What copies of pageable memory need beside their kernel: threads and pinned memory, as the options say.
+#pragma once
+
+#include "call/instance.h"
+
+namespace ferry {
+
+// The options are right. Before anything is copied.
+failure set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept;
+
+// Whether the instance stages at all; then the memory of hosts' ends is asked for.
+inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexcept {
+    return instance.stages && !(flags & (FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER));
+}
+
+// Makes sure that there is what an asynchronous copy on the device needs; false where there is none. Any context of the
+// device must be current.
+bool prepare_staging(ferry_instance &instance, int device) noexcept;
+
+// A call on the context has failed: where that was the context's end, staged copies there end too.
+void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept;
+
+} // namespace ferry

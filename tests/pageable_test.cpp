@@ -1,0 +1,583 @@
+// Copies between pageable memory and devices, through the public calls: every byte against a plain copy on the CPU, what the
+// caller waits for, and the order of things on streams.
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
+#include "support/ferry_array.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+// Threads that the system does not give.
+static std::atomic<bool> gives_threads = true;
+extern "C" int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *user) {
+    return gives_threads ? __real_pthread_create(thread, how, run, user) : EAGAIN;
+}
+
+namespace ferry::test {
+namespace {
+
+constexpr bool both_ways[] = {true, false};
+
+class pageable : public counted_test {
+protected:
+    void SetUp() override {
+        counted_test::SetUp();
+        if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+        open(small());
+    }
+    // A ring so small that small copies go around it.
+    ferry_options small() const {
+        ferry_options options = driver.options();
+        options.staging_bytes = 256 << 10;
+        options.staging_threads = 3;
+        return options;
+    }
+    void open(const ferry_options &options) {
+        counted.reset();
+        counted = open_or_fail(options);
+    }
+    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
+        ferry_copy_desc copy = {};
+        copy.source.address = from;
+        copy.destination.address = to;
+        copy.width = size;
+        copy.flags = flags;
+        return copy;
+    }
+    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
+        const ferry_copy_desc copy = line(to, from, size, flags);
+        return ferry_copy_async(counted.get(), &copy, stream, nullptr);
+    }
+    ferry_explanation explain(const ferry_copy_desc &copy, bool is_synchronous = false) const {
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        EXPECT_OK(is_synchronous ? ferry_explain(counted.get(), &copy, &told, nullptr)
+                                 : ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        return told;
+    }
+};
+
+std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); }
+
+// ---- Bytes ------------------------------------------------------------------------------------------------------
+
+struct scene {
+    grid host, device;
+    box from, to; // of the host's end and the device's
+    std::uint64_t width, height = 1, depth = 1;
+};
+
+const scene scenes[] = {
+    {{.width = 1}, {.width = 1}, {}, {}, 1},
+    {{.width = 100'003, .lead = 5}, {.width = 100'100, .lead = 3}, {.x = 1}, {.x = 70}, 100'001},
+    {{.width = 3'000'001}, {.width = 3'000'001}, {}, {}, 3'000'001},
+    {{.width = 64, .height = 900, .row_pitch = 80},
+     {.width = 60, .height = 900, .row_pitch = 64},
+     {.x = 3},
+     {.x = 1},
+     50,
+     800},
+    {{.width = 4, .height = 9000, .row_pitch = 8}, {.width = 4, .height = 9000}, {}, {}, 4, 9000},
+    {{.width = 70'000, .height = 5, .row_pitch = 70'001},
+     {.width = 70'001, .height = 7, .row_pitch = 80'000},
+     {.y = 1},
+     {.x = 1, .y = 2},
+     69'999,
+     4},
+    {{.width = 40, .height = 20, .depth = 9, .row_pitch = 44, .slice_height = 22, .lead = 1},
+     {.width = 50, .height = 19, .depth = 8, .row_pitch = 64, .slice_height = 30},
+     {.x = 2, .y = 1, .z = 1},
+     {.x = 7, .y = 2},
+     33,
+     17,
+     8},
+};
+
+TEST_F(pageable, boxes_arrive_whole_however_they_go) {
+    std::uint64_t seed = 1;
+    for (const scene &scene : scenes)
+        for (const place_kind kind : {place_kind::device, place_kind::pool})
+            for (const bool to_device : both_ways)
+                for (const std::uint32_t flags :
+                     {0u, FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS, FERRY_COPY_URGENT,
+                      FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT})
+                    for (const statement how : {statement::stated, statement::any})
+                        for (const bool is_synchronous : {true, false}) {
+                            if (!is_supported(kind)) continue;
+                            SCOPED_TRACE(testing::Message()
+                                         << name_of(kind) << (to_device ? " to" : " from") << " it, flags " << flags
+                                         << ", " << scene.width << " x " << scene.height);
+                            test_place host(place_kind::pageable, scene.host), device(kind, scene.device);
+                            host.fill(seed++);
+                            device.fill(seed++);
+                            const ferry_place here = host.describe(how, scene.from),
+                                              there = device.describe(how, scene.to);
+                            ferry_copy_desc copy =
+                                to_device ? describe_copy(here, there, scene.width, scene.height, scene.depth)
+                                          : describe_copy(there, here, scene.width, scene.height, scene.depth);
+                            copy.flags = flags;
+                            const std::int32_t expected =
+                                flags & FERRY_COPY_BY_STAGING                            ? FERRY_ROUTE_STAGED
+                                : flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS) ? FERRY_ROUTE_DRIVER
+                                : is_synchronous && flags == 0 ? FERRY_ROUTE_NONE // whatever is predicted to be faster
+                                                               : FERRY_ROUTE_STAGED;
+                            const ferry_explanation told = explain(copy, is_synchronous);
+                            const bool is_small = scene.height == 1 && scene.width <= 65536 && to_device;
+                            if (expected != FERRY_ROUTE_NONE && !(is_small && flags == 0)) {
+                                EXPECT_EQ(told.route, expected);
+                            }
+                            ferry_error_info error = new_error();
+                            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, &error)
+                                                     : ferry_copy_async(counted.get(), &copy, stream, &error))
+                                << describe(error);
+                            if (!is_synchronous) {
+                                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                            }
+                            if (to_device)
+                                reference_copy(host, scene.from, device, scene.to, scene.width, scene.height,
+                                               scene.depth);
+                            else
+                                reference_copy(device, scene.to, host, scene.from, scene.width, scene.height,
+                                               scene.depth);
+                            ASSERT_EQ(device.read(), device.picture());
+                            ASSERT_EQ(host.read(), host.picture());
+                        }
+}
+
+TEST_F(pageable, boxes_of_arrays_arrive_whole) {
+    if (!ferry_get_proc(counted.get(), "cuSurfObjectCreate", 12000)) GTEST_SKIP() << "the driver has no surfaces";
+    std::mt19937_64 random(3);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    for (const array_kind &kind : array_kinds)
+        for (const texel &texel : texels) {
+            ferry_array array(counted.get(), kind, texel);
+            array.fill(random());
+            for (int round = 0; round < 6; ++round) {
+                const bool to_array = round % 2, is_synchronous = round % 3 == 0;
+                SCOPED_TRACE(testing::Message()
+                             << kind.name << ", texels of " << texel.size << (to_array ? ", to it" : ""));
+                ferry_place there = {};
+                ferry_place_array(&there, 0, array.array());
+                there.x = round < 2 ? 0 : up_to(array.row_bytes / texel.size - 1) * texel.size;
+                there.y = round < 2 ? 0 : up_to(array.rows - 1);
+                there.z = round < 2 ? 0 : up_to(array.slices - 1);
+                const std::uint64_t width = array.row_bytes - there.x, height = array.rows - there.y,
+                                    depth = array.slices - there.z, pitch = width + up_to(20), rows = height + up_to(3);
+                bytes host = random_bytes(pitch * rows * depth, random()), expected = host;
+                ferry_place here = {};
+                ferry_place_host_pitched(&here, host.data(), pitch, rows);
+                ferry_copy_desc copy = to_array ? describe_copy(here, there, width, height, depth)
+                                                : describe_copy(there, here, width, height, depth);
+                copy.flags = is_synchronous ? FERRY_COPY_BY_STAGING : 0;
+                EXPECT_EQ(explain(copy, is_synchronous).route, FERRY_ROUTE_STAGED);
+                ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
+                                         : ferry_copy_async(counted.get(), &copy, stream, nullptr));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                for (std::uint64_t z = 0; z < depth; ++z)
+                    for (std::uint64_t y = 0; y < height; ++y) {
+                        std::byte *const in_array =
+                            &array.picture[((there.z + z) * array.rows + there.y + y) * array.row_bytes + there.x];
+                        std::byte *const in_host = &(to_array ? host : expected)[(z * rows + y) * pitch];
+                        std::memcpy(to_array ? in_array : in_host, to_array ? in_host : in_array, width);
+                    }
+                ASSERT_TRUE(host == expected);
+                bytes whole(array.picture.size());
+                ferry_place all = {}, tight = {};
+                ferry_place_array(&all, 0, array.array());
+                ferry_place_host(&tight, whole.data());
+                copy = describe_copy(all, tight, array.row_bytes, array.rows, array.slices);
+                copy.flags = FERRY_COPY_BY_DRIVER;
+                ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+                ASSERT_TRUE(whole == array.picture);
+            }
+        }
+}
+
+TEST_F(pageable, rows_scattered_into_pinned_memory_may_be_staged) {
+    test_place device(place_kind::device, {.width = 40'000}),
+        pinned(place_kind::pinned, {.width = 4, .height = 10'000, .row_pitch = 8});
+    device.fill(1);
+    pinned.fill(2);
+    ferry_place from = device.describe(statement::stated);
+    from.row_pitch = 4;
+    from.slice_height = 0;
+    ferry_copy_desc copy = describe_copy(from, pinned.describe(statement::stated), 4, 10'000);
+    copy.flags = FERRY_COPY_BY_STAGING;
+    EXPECT_EQ(explain(copy).route, FERRY_ROUTE_STAGED);
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    for (std::uint64_t y = 0; y < 10'000; ++y)
+        for (std::uint64_t x = 0; x < 4; ++x)
+            pinned.picture_at(x, y, 0) = device.picture()[y * 4 + x];
+    EXPECT_EQ(pinned.read(), pinned.picture());
+}
+
+// ---- What cannot be staged ---------------------------------------------------------------------------------------
+
+TEST_F(pageable, a_forced_copy_that_cannot_be_staged_is_refused_with_its_reason) {
+    bytes host(4096), other(4096);
+    const pinned_memory pinned(4096);
+    const device_memory device(4096), second(4096);
+    const struct {
+        std::uint64_t to, from;
+        std::int32_t why;
+    } rows[] = {{at(host), at(other), FERRY_OBSTACLE_HOST_TO_HOST},
+                {device, second, FERRY_OBSTACLE_NOT_PAGEABLE},
+                {device, reinterpret_cast<std::uintptr_t>(pinned.data()), FERRY_OBSTACLE_NOT_PAGEABLE},
+                {reinterpret_cast<std::uintptr_t>(pinned.data()), device, FERRY_OBSTACLE_NOT_PAGEABLE}};
+    for (const auto &row : rows) {
+        ferry_error_info error = new_error();
+        ferry_copy_desc copy = line(row.to, row.from, 4096, FERRY_COPY_BY_STAGING);
+        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &error), error, FERRY_ERROR_ROUTE,
+                       FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(row.why));
+        copy.flags = 0;
+        EXPECT_EQ(explain(copy).staged_obstacle, row.why);
+        EXPECT_EQ(explain(copy).route, FERRY_ROUTE_DRIVER);
+    }
+    for (const std::uint32_t flags :
+         {FERRY_COPY_BY_STAGING | FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER,
+          FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS})
+        EXPECT_EQ(copy_async(device, at(host), 4096, flags), FERRY_ERROR_FLAGS);
+}
+
+TEST_F(pageable, where_kernels_or_staging_are_left_out_the_driver_copies_and_that_blocks) {
+    const bytes host = random_bytes(1 << 20, 1);
+    const device_memory device(host.size());
+    const auto expect_by_driver = [&](std::int32_t why, std::uint32_t flags) {
+        const ferry_explanation told = explain(line(device, at(host), host.size(), flags));
+        EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
+        EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_STAGED);
+        EXPECT_EQ(told.staged_obstacle, why);
+        EXPECT_EQ(told.threads, 0u);
+        driver.reset_counts();
+        ASSERT_OK(copy_async(device, at(host), host.size(), flags));
+        EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(device, host.size()) == host);
+    };
+    expect_by_driver(FERRY_OBSTACLE_FORBIDDEN, FERRY_COPY_NO_KERNELS);
+    ferry_options options = small();
+    options.staging = FERRY_STAGING_NONE;
+    open(options);
+    expect_by_driver(FERRY_OBSTACLE_NO_STAGING, 0);
+    options = small();
+    options.kernels = FERRY_KERNELS_NONE;
+    open(options);
+    expect_by_driver(FERRY_OBSTACLE_NOT_LOADED, 0);
+    options = small();
+    driver.hide("cuLibraryLoadData");
+    open(options);
+    expect_by_driver(FERRY_OBSTACLE_NOT_LOADED, 0);
+    driver.heal();
+}
+
+TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_others_by_the_caller_s) {
+    bytes host = random_bytes(1 << 20, 1);
+    const device_memory device(host.size());
+    open(small());
+    gives_threads = false;
+    const ferry_explanation told = explain(line(device, at(host), host.size()));
+    EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
+    EXPECT_EQ(told.staged_obstacle, FERRY_OBSTACLE_NO_STAGING);
+    EXPECT_OK(copy_async(device, at(host), host.size()));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+    const bytes sent = std::exchange(host, bytes(host.size()));
+    const ferry_copy_desc back = line(at(host), device, host.size(), FERRY_COPY_BY_STAGING);
+    EXPECT_OK(ferry_copy(counted.get(), &back, nullptr));
+    gives_threads = true;
+    EXPECT_TRUE(host == sent);
+    EXPECT_EQ(explain(line(device, at(host), host.size())).route, FERRY_ROUTE_STAGED) << "there are threads again";
+}
+
+// ---- Time and order ----------------------------------------------------------------------------------------------
+
+TEST_F(pageable, copies_return_while_their_stream_is_held_and_wait_their_turn) {
+    const bytes from = random_bytes(2 << 20, 1);
+    bytes to(from.size());
+    const device_memory device(from.size());
+    ASSERT_OK(copy_async(device, at(from), from.size())); // what is made on first need is there
+    ASSERT_OK(raw().cuMemsetD8Async(device, 0, from.size(), stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    {
+        gate held(stream);
+        const ferry_explanation told = explain(line(device, at(from), from.size()));
+        EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
+        EXPECT_EQ(explain(line(device, at(from), 64)).route, FERRY_ROUTE_STAGED) << "the driver would wait";
+        ASSERT_OK(copy_async(device, at(from), from.size()));
+        ASSERT_OK(copy_async(at(to), device, to.size()));
+        ASSERT_OK(copy_async(device, at(from) + 100, 64));
+        EXPECT_TRUE(to == bytes(to.size())) << "nothing may run before its turn";
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(to == from);
+    EXPECT_TRUE(std::equal(from.begin() + 100, from.begin() + 164, read_back(device, 64).begin()));
+}
+
+TEST_F(pageable, a_small_source_is_read_at_once_on_an_idle_stream) {
+    bytes from = random_bytes(4096, 1);
+    const bytes sent = from;
+    const device_memory device(from.size());
+    const ferry_copy_desc copy = line(device, at(from), from.size());
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(explain(copy).route, FERRY_ROUTE_DRIVER);
+    EXPECT_EQ(explain(copy).blocks, FERRY_BLOCKS_UNTIL_STAGED);
+    ASSERT_OK(copy_async(device, at(from), from.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, sent.size()) == sent);
+    // Not to the host, where the driver waits for the copy itself.
+    EXPECT_EQ(explain(line(at(from), device, from.size())).route, FERRY_ROUTE_STAGED);
+}
+
+TEST_F(pageable, what_is_before_and_after_a_copy_keeps_its_place_on_every_kind_of_stream) {
+    const std::size_t size = 300'000;
+    const device_memory device(size), copy_of_it(size);
+    for (const CUstream on : {stream, CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
+        for (int round = 1; round < 8; ++round) {
+            bytes seen(size);
+            const bytes sent = random_bytes(size, static_cast<std::uint64_t>(round));
+            ASSERT_OK(raw().cuMemsetD8Async(device, static_cast<unsigned char>(round), size, on));
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(seen), device, size, on, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(sent), size, on, nullptr));
+            ASSERT_OK(raw().cuMemcpyDtoDAsync(copy_of_it, device, size, on));
+            ASSERT_OK(raw().cuMemsetD8Async(device, 0xff, size, on));
+            ASSERT_OK(raw().cuStreamSynchronize(on));
+            ASSERT_EQ(std::count(seen.begin(), seen.end(), std::byte(round)), static_cast<std::ptrdiff_t>(size));
+            ASSERT_TRUE(read_back(copy_of_it, size) == sent);
+        }
+}
+
+TEST_F(pageable, chains_over_streams_hand_on_what_they_got) {
+    const std::size_t size = 200'000;
+    std::deque<test_stream> streams(5);
+    std::deque<test_event> events(5);
+    std::deque<bytes> stations;
+    const device_memory device(size);
+    stations.push_back(random_bytes(size, 1));
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+        stations.push_back(bytes(size));
+        if (i) {
+            ASSERT_OK(raw().cuStreamWaitEvent(streams[i], events[i - 1], 0));
+        }
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(stations[i]), size, streams[i], nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(stations[i + 1]), device, size, streams[i], nullptr));
+        ASSERT_OK(raw().cuMemsetD8Async(device, 0, size, streams[i]));
+        ASSERT_OK(raw().cuEventRecord(events[i], streams[i]));
+    }
+    ASSERT_OK(raw().cuEventSynchronize(events.back()));
+    EXPECT_TRUE(stations.back() == stations.front());
+}
+
+TEST_F(pageable, a_synchronous_copy_has_ended_when_it_returns_and_follows_the_legacy_stream) {
+    const std::size_t size = 1 << 20;
+    const device_memory device(size);
+    const test_stream other;
+    for (int round = 1; round < 6; ++round) {
+        bytes seen(size);
+        const bytes sent = random_bytes(size, static_cast<std::uint64_t>(round));
+        ASSERT_OK(raw().cuMemsetD8Async(device, static_cast<unsigned char>(round), size, nullptr));
+        const ferry_copy_desc back = line(at(seen), device, size, FERRY_COPY_BY_STAGING);
+        ASSERT_OK(ferry_copy(counted.get(), &back, nullptr));
+        ASSERT_EQ(std::count(seen.begin(), seen.end(), std::byte(round)), static_cast<std::ptrdiff_t>(size));
+        const ferry_copy_desc there = line(device, at(sent), size, FERRY_COPY_BY_STAGING);
+        ASSERT_OK(ferry_copy(counted.get(), &there, nullptr));
+        const pinned_memory found(size);
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(found.data(), device, size, other));
+        ASSERT_OK(raw().cuStreamSynchronize(other));
+        ASSERT_TRUE(found.copy() == sent);
+    }
+}
+
+TEST_F(pageable, captured_copies_run_at_each_launch) {
+    const std::size_t size = 500'000;
+    bytes from = random_bytes(size, 1), to(size);
+    const device_memory device(size);
+    captured_graph graph(stream);
+    ASSERT_OK(copy_async(device, at(from), size));
+    ASSERT_OK(copy_async(at(to), device, size));
+    ASSERT_OK(copy_async(device, at(from), 64));
+    graph.end();
+    EXPECT_TRUE(to == bytes(size)) << "nothing may run before the launch";
+    for (std::uint64_t round = 0; round < 5; ++round) {
+        const bytes drawn = random_bytes(size, round + 5);
+        std::copy(drawn.begin(), drawn.end(), from.begin());
+        graph.run();
+        ASSERT_TRUE(to == from);
+    }
+}
+
+TEST_F(pageable, copies_in_other_contexts_and_without_one_find_theirs) {
+    bytes from = random_bytes(300'000, 1), to(from.size());
+    const device_memory device(from.size());
+    {
+        const made_current none(nullptr);
+        ASSERT_OK(copy_async(device, at(from), from.size()));
+        ASSERT_OK(copy_async(at(to), device, to.size()));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+    EXPECT_TRUE(to == from);
+}
+
+// ---- Memory that is registered in part ---------------------------------------------------------------------------
+
+TEST_F(pageable, what_is_registered_of_a_range_is_not_staged) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t size = 64 * page;
+    auto *const memory = static_cast<std::byte *>(std::aligned_alloc(page, size));
+    const bytes data = random_bytes(size, 1);
+    std::copy(data.begin(), data.end(), memory);
+    const device_memory device(size);
+    const auto base = reinterpret_cast<std::uintptr_t>(memory);
+    for (const std::size_t first : {std::size_t{0}, 20 * page}) {
+        ASSERT_OK(ferry_host_register(counted.get(), memory + first, 30 * page, 0));
+        for (const bool is_synchronous : {false, true}) {
+            ASSERT_OK(raw().cuMemsetD8(device, 0, size));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            const ferry_copy_desc there = line(device, base, size), back = line(base, device, size);
+            const std::uint32_t parts = first ? 3 : 2;
+            EXPECT_EQ(explain(there, is_synchronous).calls, is_synchronous && first ? 1 : parts);
+            driver.reset_counts();
+            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &there, nullptr)
+                                     : ferry_copy_async(counted.get(), &there, stream, nullptr));
+            if (!is_synchronous) {
+                EXPECT_EQ(driver.calls("cuLaunchKernel"), static_cast<int>(parts) - 1);
+                EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), first ? 1 : 2)
+                    << "the driver refuses what begins registered";
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(read_back(device, size) == data);
+            std::fill(memory, memory + size, std::byte{0});
+            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &back, nullptr)
+                                     : ferry_copy_async(counted.get(), &back, stream, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(std::equal(data.begin(), data.end(), memory));
+        }
+        ASSERT_OK(ferry_host_unregister(counted.get(), memory + first));
+    }
+    std::free(memory);
+}
+
+// ---- Options -----------------------------------------------------------------------------------------------------
+
+TEST_F(pageable, options_that_are_wrong_are_named) {
+    const std::int32_t processors[] = {0, -1}, one = 0;
+    const struct {
+        std::function<void(ferry_options &)> set;
+        std::int32_t field;
+    } rows[] = {
+        {[](ferry_options &options) { options.staging = 3; }, FERRY_FIELD_STAGING},
+        {[](ferry_options &options) { options.staging = -1; }, FERRY_FIELD_STAGING},
+        {[](ferry_options &options) { options.staging_threads = 65; }, FERRY_FIELD_THREADS},
+        {[](ferry_options &options) { options.staging_priority = 20; }, FERRY_FIELD_STAGING_PRIORITY},
+        {[](ferry_options &options) { options.staging_priority = -21; }, FERRY_FIELD_STAGING_PRIORITY},
+        {[](ferry_options &options) { options.staging_bytes = 4095; }, FERRY_FIELD_STAGING_BYTES},
+        {[](ferry_options &options) { options.staging_bytes = (1ull << 30) + 1; }, FERRY_FIELD_STAGING_BYTES},
+        {[](ferry_options &options) { options.staging_cpu_count = 1; }, FERRY_FIELD_STAGING_CPUS},
+        {[&](ferry_options &options) { options.staging_cpus = &one; }, FERRY_FIELD_STAGING_CPUS},
+        {[&](ferry_options &options) { options.staging_cpus = processors, options.staging_cpu_count = 2; },
+         FERRY_FIELD_STAGING_CPUS},
+        {[](ferry_options &options) { options.staging_numa = FERRY_NUMA_DEVICE; }, FERRY_FIELD_NUMA},
+        {[](ferry_options &options) { options.staging_numa = FERRY_NUMA_NODE, options.staging_numa_node = -1; },
+         FERRY_FIELD_NUMA_NODE},
+    };
+    for (const auto &row : rows) {
+        ferry_options options = small();
+        row.set(options);
+        ferry_instance *opened = nullptr;
+        ferry_error_info error = new_error();
+        expect_refusal(ferry_open(&options, &opened, &error), error, FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS,
+                       row.field);
+        EXPECT_EQ(opened, nullptr);
+    }
+}
+
+// The program's own threads, for as long as it lives.
+struct program_threads {
+    static void submit(void *user, void (*work)(void *), void *argument) {
+        auto &self = *static_cast<program_threads *>(user);
+        const std::lock_guard lock(self.mutex);
+        ++self.asked;
+        self.jobs.push_back({work, argument});
+        self.wake.notify_one();
+    }
+    program_threads() {
+        for (int i = 0; i < 2; ++i)
+            threads.emplace_back([this] { run(); });
+    }
+    ~program_threads() {
+        {
+            const std::lock_guard lock(mutex);
+            is_over = true;
+        }
+        wake.notify_all();
+        for (std::thread &thread : threads)
+            thread.join();
+    }
+    void run() {
+        std::unique_lock lock(mutex);
+        for (;;) {
+            wake.wait(lock, [&] { return is_over || !jobs.empty(); });
+            if (jobs.empty()) return;
+            const auto [work, argument] = jobs.front();
+            jobs.pop_front();
+            lock.unlock();
+            work(argument);
+            lock.lock();
+        }
+    }
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::pair<void (*)(void *), void *>> jobs;
+    std::deque<std::thread> threads;
+    int asked = 0;
+    bool is_over = false;
+};
+
+TEST_F(pageable, options_choose_the_threads_and_the_ring) {
+    const std::int32_t processors[] = {0, 1};
+    program_threads own;
+    const std::function<void(ferry_options &)> choices[] = {
+        [](ferry_options &options) { options.staging_threads = 1; },
+        [](ferry_options &options) { options.staging_bytes = 4096; },
+        [](ferry_options &options) { options.staging_bytes = 0; },
+        [](ferry_options &options) { options.staging = FERRY_STAGING_AT_OPEN; },
+        [](ferry_options &options) { options.staging_priority = 5; },
+        [&](ferry_options &options) { options.staging_cpus = processors, options.staging_cpu_count = 2; },
+        [](ferry_options &options) { options.staging_numa = FERRY_NUMA_NODE; },
+        [&](ferry_options &options) { options.submit = program_threads::submit, options.submit_user = &own; },
+    };
+    for (const auto &choose : choices) {
+        SCOPED_TRACE(&choose - choices);
+        ferry_options options = small();
+        choose(options);
+        open(options);
+        bytes from = random_bytes(400'000, 1), to(from.size());
+        const device_memory device(from.size());
+        ASSERT_OK(copy_async(device, at(from), from.size()));
+        ASSERT_OK(copy_async(at(to), device, to.size()));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(to == from);
+        EXPECT_EQ(explain(line(device, at(from), from.size())).threads, options.staging_threads);
+    }
+    counted.reset();
+    EXPECT_GT(own.asked, 0);
+}
+
+} // namespace
+} // namespace ferry::test
