@@ -351,7 +351,7 @@ TEST(kernel_layout, large_copies_fill_their_slots_and_small_ones_are_cut_finer) 
     constexpr std::uint64_t slot = 1 << 20;
     const auto cut = [&](std::uint64_t size) { return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, slot); };
     EXPECT_EQ(cut(std::uint64_t{1} << 30).chunk_count(), 1024u);
-    EXPECT_EQ(cut(std::uint64_t{1} << 22).chunk_size(), 1u << 17);
+    EXPECT_EQ(cut(std::uint64_t{1} << 25).chunk_size(), 1u << 18);
     EXPECT_EQ(cut(1 << 16).chunk_count(), 1u);
     const staging rows({{base, 1024, 0}, {base, 2048, 0}, 1024, 1 << 18, 1, true}, slot);
     EXPECT_EQ(rows.kernel(), kernel::ring_rows);

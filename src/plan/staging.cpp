@@ -24,7 +24,7 @@ kernels::box_end tidy(const kernels::box_end &end, const staged_box &box) noexce
 
 // Smaller copies are cut finer, so that several threads fill slots while the device empties others; below this a chunk is
 // over before the next has been asked for.
-constexpr std::uint64_t least_chunk = std::uint64_t{64} << 10, chunks_that_overlap = 32;
+constexpr std::uint64_t least_chunk = std::uint64_t{64} << 10, chunks_that_overlap = 128;
 
 std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) noexcept {
     const std::uint64_t share = box.width * box.height * box.depth / chunks_that_overlap;

@@ -172,7 +172,9 @@ void staged_board::begin_run(staged_job &job) noexcept {
     job.next_chunk = job.first_chunk;
     job.chunks_left = job.end_chunk - job.first_chunk;
     ++job.ring->copies;
-    for (std::uint64_t i = std::min<std::uint64_t>(asleep_, job.chunks_left - 1); i != 0; --i)
+    const std::uint64_t helpers = job.chunks_left - 1;
+    if (helpers >= asleep_) return wake_.notify_all();
+    for (std::uint64_t i = 0; i < helpers; ++i)
         wake_.notify_one();
 }
 

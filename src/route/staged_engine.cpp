@@ -31,12 +31,29 @@ std::uint32_t staged_engine::wanted_threads() const noexcept {
     return std::clamp(available_processors() / 2, 1U, default_threads);
 }
 
-failure staged_engine::set_up(int device, bool needs_threads) noexcept {
+void staged_engine::set_up(const staged_options &options) noexcept {
+    options_ = options;
+    options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
+    options_.slots = std::clamp(options.slots, 1U, staged_ring::most_slots);
+    // Where the program's threads do the work none of the engine's own adds the others.
+    options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);
+}
+
+// Pinned memory ends with its context: not with one of the program's.
+failure staged_engine::enter_device(int device, context_scope &scope) noexcept {
+    CUcontext context = nullptr;
+    if (failure failed = contexts_.get(device, context)) return failed;
+    return scope.enter(context);
+}
+
+failure staged_engine::provide(int device, bool needs_threads) noexcept {
     const std::lock_guard lock(mutex_);
+    context_scope scope(cu_);
+    if (failure failed = enter_device(device, scope)) return failed;
     if (failure failed = make_ring(device)) return failed;
     device_ring &of = *rings_[device].load(std::memory_order_relaxed);
     if (pages_.size() == 0)
-        if (failure failed = add_jobs()) return failed;
+        if (failure failed = add_jobs(device)) return failed;
     if (!of.ring.memory[0])
         if (failure failed = add_lot(of, true)) return failed;
     const failure refused = start_threads();
@@ -57,8 +74,7 @@ failure staged_engine::start_threads() noexcept {
 
 failure staged_engine::make_ring(int device) noexcept {
     if (rings_[device].load(std::memory_order_relaxed)) return {};
-    options_.slot_size = std::max(options_.slot_size / smallest_slot * smallest_slot, smallest_slot);
-    const std::uint32_t room = std::clamp(options_.slots, 1U, staged_ring::most_slots);
+    const std::uint32_t room = options_.slots;
     void *const place = memory_.allocate(sizeof(device_ring), alignof(device_ring));
     void *const slots = memory_.allocate(room * sizeof(staged_slot), alignof(staged_slot));
     if (!place || !slots) {
@@ -77,12 +93,11 @@ failure staged_engine::make_ring(int device) noexcept {
     return {};
 }
 
-// In the current context. Where less memory can be pinned there are fewer slots, down to one, and that one smaller.
+// In the device's context. Where less memory can be pinned there are fewer slots, down to one, and that one smaller.
 failure staged_engine::add_lot(device_ring &of, bool first) noexcept {
     staged_ring &ring = of.ring;
     const std::uint32_t begin = first ? 0 : ring.used[0], lot = first ? 0 : 1;
-    const std::uint32_t first_wanted = options_.submit ? ring.room : std::clamp(options_.first_slots, 1U, ring.room);
-    const std::uint32_t wanted = first ? first_wanted : ring.room - begin;
+    const std::uint32_t wanted = first ? options_.first_slots : ring.room - begin;
     if (wanted == 0) return {};
     if (first) ring.slot_size = options_.slot_size;
     const std::uint64_t least = room_of_slot(first ? smallest_slot : ring.slot_size);
@@ -116,9 +131,8 @@ void staged_engine::add_other_slots(device_ring &of) noexcept {
         device_ring &ring = *static_cast<device_ring *>(given);
         staged_engine &engine = *ring.engine;
         {
-            CUcontext context = nullptr;
             context_scope scope(engine.cu_);
-            if (!engine.contexts_.get(ring.device, context) && !scope.enter(context))
+            if (!engine.enter_device(ring.device, scope))
                 static_cast<void>(engine.add_lot(ring, false)); // copies are slower without, but they are
         }
         ring.is_adding.store(false, std::memory_order_release);
@@ -127,7 +141,9 @@ void staged_engine::add_other_slots(device_ring &of) noexcept {
     if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
 }
 
-failure staged_engine::add_jobs() noexcept {
+failure staged_engine::add_jobs(int device) noexcept {
+    context_scope scope(cu_);
+    if (failure failed = enter_device(device, scope)) return failed;
     job_page page = {};
     const std::uint64_t size = jobs_of_a_page * sizeof(staged_job);
     if (!pages_.reserve(pages_.size() + 1)) return no_memory;
@@ -158,7 +174,7 @@ failure staged_engine::hold_ring(const staged_copy &copy, device_ring *&of) noex
     const bool needs_threads = !copy.caller_helps;
     of = rings_[copy.device].load(std::memory_order_acquire);
     while (!of || (needs_threads && !has_threads()) || !board_.hold(of->ring)) {
-        if (failure failed = set_up(copy.device, needs_threads)) return failed;
+        if (failure failed = provide(copy.device, needs_threads)) return failed;
         of = rings_[copy.device].load(std::memory_order_acquire);
     }
     if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
@@ -168,10 +184,10 @@ failure staged_engine::hold_ring(const staged_copy &copy, device_ring *&of) noex
     return {};
 }
 
-failure staged_engine::take_job(bool is_captured, staged_job *&job) noexcept {
-    while (!(job = board_.take(is_captured))) {
+failure staged_engine::take_job(const staged_copy &copy, staged_job *&job) noexcept {
+    while (!(job = board_.take(copy.is_captured))) {
         const std::lock_guard lock(mutex_);
-        if (failure failed = add_jobs()) return failed;
+        if (failure failed = add_jobs(copy.device)) return failed;
     }
     return {};
 }
@@ -181,7 +197,7 @@ failure staged_engine::launch(const staged_copy &copy, const staging &cut, devic
     const bool by_function = options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     staged_job *job = nullptr;
-    if (failure failed = take_job(copy.is_captured, job)) return failed;
+    if (failure failed = take_job(copy, job)) return failed;
     const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
     job->cut.emplace(cut);
     job->ring = &of.ring;
@@ -291,10 +307,8 @@ void staged_engine::trim() noexcept {
     const std::lock_guard lock(mutex_);
     for (std::atomic<device_ring *> &one : rings_) {
         device_ring *const of = one.load(std::memory_order_relaxed);
-        CUcontext context = nullptr;
         context_scope scope(cu_);
-        if (!of || of->is_adding.load(std::memory_order_acquire)) continue;
-        if (contexts_.get(of->device, context) || scope.enter(context)) continue;
+        if (!of || of->is_adding.load(std::memory_order_acquire) || enter_device(of->device, scope)) continue;
         free_lot(*of, false);
         if (!of->ring.memory[1]) free_lot(*of, true);
         of->wants_more = true;
@@ -327,9 +341,8 @@ void staged_engine::close() noexcept {
 
     for (std::atomic<device_ring *> &one : rings_) {
         device_ring *const of = one.load(std::memory_order_relaxed);
-        CUcontext context = nullptr;
         context_scope scope(cu_);
-        if (!of || contexts_.get(of->device, context) || scope.enter(context)) continue;
+        if (!of || enter_device(of->device, scope)) continue;
         for (job_page &page : pages_)
             page.records.free(pinned_);
         for (staged_memory &lot : of->ring.memory)

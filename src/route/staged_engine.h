@@ -18,11 +18,12 @@ enum class staged_wake : std::uint8_t {
 };
 
 struct staged_options {
-    std::uint64_t slot_size = std::uint64_t{1} << 20;        // bytes: a multiple of 4096
-    std::uint32_t slots = 32;                                // of each device
-    std::uint32_t first_slots = 4;                           // of these, before the first copy
-    std::uint64_t largest_launch = std::uint64_t{128} << 20; // bytes: longer copies are several launches
-    std::uint32_t threads = 0;                               // 0: half the processors, 8 at most
+    std::uint64_t slot_size = std::uint64_t{1} << 20; // bytes: a multiple of 4096
+    std::uint32_t slots = 32;                         // of each device
+    std::uint32_t first_slots = 4;                    // of these, before the first copy
+    // Bytes: longer copies are several launches, between which some 0.2 ms of the bus are lost.
+    std::uint64_t largest_launch = std::uint64_t{512} << 20;
+    std::uint32_t threads = 0; // 0: half the processors, 8 at most
     thread_traits traits = {.name = "ferry-staging"};
     staged_wake wake = staged_wake::by_looking; // of those that are captured always by a host function
     // Another's threads instead of the engine's own: each call asks for one, to call work(argument) soon, also while all
@@ -52,11 +53,11 @@ public:
     staged_engine &operator=(const staged_engine &) = delete;
 
     // Before anything else.
-    void set_up(const staged_options &options) noexcept { options_ = options; }
+    void set_up(const staged_options &options) noexcept;
 
     // What a device needs for its first copy: threads, records, the first slots; others follow on their own. It may wait for
-    // the driver, and else the first copy does that. In any context of the device.
-    failure prepare(int device) noexcept { return set_up(device, true); }
+    // the driver; without this the first copy does.
+    failure prepare(int device) noexcept { return provide(device, true); }
 
     // With the stream's context current, in which the kernels are loaded. The memory must stay until the stream has passed
     // the copy, and `watch` until no launch is left. Where a launch fails, those before it are on their way all the same.
@@ -96,11 +97,12 @@ private:
     failure make_ring(int device) noexcept;
     failure add_lot(device_ring &of, bool first) noexcept;
     void add_other_slots(device_ring &of) noexcept;
-    failure add_jobs() noexcept;
-    failure set_up(int device, bool needs_threads) noexcept;
+    failure add_jobs(int device) noexcept;
+    failure provide(int device, bool needs_threads) noexcept;
+    failure enter_device(int device, context_scope &scope) noexcept;
     bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
     failure hold_ring(const staged_copy &copy, device_ring *&of) noexcept;
-    failure take_job(bool is_captured, staged_job *&job) noexcept;
+    failure take_job(const staged_copy &copy, staged_job *&job) noexcept;
     failure launch(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t first_chunk,
                    std::uint64_t end_chunk, CUstream stream, staged_watch *watch) noexcept;
     void announce(staged_job &job) noexcept;
