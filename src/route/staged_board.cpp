@@ -116,11 +116,11 @@ staged_job *staged_board::take(bool is_captured) noexcept {
     if (unused_.is_empty()) recycle();
     staged_job *const taken = unused_.pop();
     if (!taken) return nullptr;
-    taken->at = state::launched;
+    taken->at = state::taken;
     taken->is_captured = is_captured;
     taken->is_lost = false;
     taken->runs_expected = 0;
-    launched_.push_back(*taken);
+    ++taken->use;
     ++(is_captured ? captured_ : pending_);
     return taken;
 }
@@ -137,32 +137,49 @@ void staged_board::recycle() noexcept {
     }
 }
 
-void staged_board::give_back(staged_job &job, bool is_expected) noexcept {
+void staged_board::give_back(staged_job &job, bool will_be_expected) noexcept {
     const lock held(mutex_);
     --(job.is_captured ? captured_ : pending_);
-    launched_.remove(job);
     job.watch = nullptr;
-    job.at = is_expected ? state::given_back : state::unused;
-    if (!is_expected) unused_.push_front(job);
+    if (job.at == state::expected)
+        expected_.remove(job);
+    else if (will_be_expected) {
+        job.at = state::given_back;
+        return;
+    }
+    job.at = state::unused;
+    unused_.push_front(job);
+}
+
+void staged_board::keep(staged_job &job, std::uint64_t use) noexcept {
+    const lock held(mutex_);
+    if (job.use != use || job.at != state::taken) return; // it is expected already, or over
+    job.at = state::launched;
+    launched_.push_back(job);
 }
 
 void staged_board::expect(staged_job &job) noexcept {
-    const lock held(mutex_);
-    if (job.at == state::given_back) {
-        if (job.is_captured) return; // again and again, perhaps
-        job.at = state::unused;
-        unused_.push_front(job);
-        return;
+    bool wakes = false;
+    {
+        const lock held(mutex_);
+        if (job.at == state::given_back) {
+            if (job.is_captured) return; // again and again, perhaps
+            job.at = state::unused;
+            unused_.push_front(job);
+            return;
+        }
+        if (job.is_lost) return;
+        if (job.is_captured) ++pending_;
+        ++job.runs_expected;
+        ++announced_;
+        if (job.at == state::launched) launched_.remove(job);
+        if (job.at == state::taken || job.at == state::launched) {
+            job.at = state::expected;
+            expected_.push_back(job);
+        }
+        wakes = asleep_ && under_way_.is_empty();
     }
-    if (job.is_captured) ++pending_;
-    ++job.runs_expected;
-    ++announced_;
-    if (job.at == state::launched) {
-        launched_.remove(job);
-        job.at = state::expected;
-        expected_.push_back(job);
-    }
-    if (asleep_ && under_way_.is_empty()) wake_.notify_one();
+    if (wakes) wake_.notify_one();
 }
 
 void staged_board::begin_run(staged_job &job) noexcept {

@@ -43,9 +43,10 @@ struct staged_job {
     bool is_captured = false; // may run again and again, and several times at once
 
     // Of the run. `ready`: filled slots, on their way to the device or to the program's memory.
-    enum class state : std::uint8_t { unused, launched, expected, under_way, leaving, given_back };
+    enum class state : std::uint8_t { unused, taken, launched, expected, under_way, leaving, given_back };
     state at = state::unused;
     bool is_lost = false;
+    std::uint64_t use = 0; // how often it has been taken
     void *owner = nullptr; // for the host function that expects it
     std::uint32_t runs_expected = 0;
     std::uint64_t next_chunk = 0, chunks_left = 0;
@@ -63,9 +64,11 @@ public:
     // A job for one launch, or for the launches of a graph; null where none is left.
     staged_job *take(bool is_captured) noexcept;
     void add(staged_job &made) noexcept; // a new one
-    // It was not launched. `is_expected`: expect() will be called all the same.
-    void give_back(staged_job &job, bool is_expected) noexcept;
-    // Its launch has been enqueued, or, of a captured one, is about to run.
+    // It was not launched. `will_be_expected`: a function that expects it is on its way all the same, or has been.
+    void give_back(staged_job &job, bool will_be_expected) noexcept;
+    // It was launched, and a function expects it when it is about to run.
+    void keep(staged_job &job, std::uint64_t use) noexcept;
+    // It was launched, or is about to run.
     void expect(staged_job &job) noexcept;
     // Those of a context that has died. Waits for threads that are at them; what they hold is free then.
     void lose(CUcontext context, std::int32_t status) noexcept;

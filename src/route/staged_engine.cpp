@@ -198,6 +198,7 @@ failure staged_engine::launch(const staged_copy &copy, const staging &cut, devic
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     staged_job *job = nullptr;
     if (failure failed = take_job(copy, job)) return failed;
+    const std::uint64_t use = job->use;
     const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
     job->cut.emplace(cut);
     job->ring = &of.ring;
@@ -224,7 +225,10 @@ failure staged_engine::launch(const staged_copy &copy, const staging &cut, devic
         board_.give_back(*job, by_function);
         return failed;
     }
-    if (!by_function) board_.expect(*job);
+    if (by_function)
+        board_.keep(*job, use);
+    else
+        board_.expect(*job);
     return {};
 }
 

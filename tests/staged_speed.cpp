@@ -1,0 +1,303 @@
+// How fast staged copies are beside the driver's own, as tables to choose constants by: not a test. Run on a GPU:
+// FERRY_TEST_DRIVER=cuda tests/staged-speed [--gtest_filter=…]; bytes are right by staged_test.cpp.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "route/staged_engine.h"
+#include "support/raw_objects.h"
+#include "support/surface_array.h"
+
+namespace ferry::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+double since_us(steady_clock::time_point begin) {
+    return std::chrono::duration<double, std::micro>(steady_clock::now() - begin).count();
+}
+
+double processor_seconds() {
+    rusage used = {};
+    getrusage(RUSAGE_SELF, &used);
+    const auto seconds = [](const timeval &time) { return static_cast<double>(time.tv_sec) + 1e-6 * time.tv_usec; };
+    return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+struct measured {
+    double us, gigabytes_per_second, return_us, processor_seconds_per_gigabyte;
+};
+
+struct staged_speed : driver_test {
+    void SetUp() override {
+        driver_test::SetUp();
+        room = on_software_driver() ? std::uint64_t{4} << 20 : std::uint64_t{1} << 30; // enough to see that it runs
+        for (int i = 0; i < device_count(); ++i)
+            ASSERT_OK(query_device(raw(), i, on_software_driver(), facts[i]).status);
+        contexts.set_count(device_count());
+        pinned.set_up(facts, device_count(), 0);
+        ASSERT_OK(kernels.load_into(context).status);
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ASSERT_OK(raw().cuMemAlloc(&device, room));
+        host = fresh_pages();
+        std::memset(host, 1, room);
+    }
+    void TearDown() override {
+        close();
+        raw().cuStreamDestroy(stream);
+        raw().cuMemFree(device);
+        munmap(host, room);
+        driver_test::TearDown();
+    }
+    void *fresh_pages() const {
+        return mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    void open(const staged_options &options = {}) {
+        close();
+        engine.emplace(raw(), contexts, kernels, pinned, facts, memory);
+        engine->set_up(options);
+        ASSERT_OK(engine->prepare(0).status);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100)); // for the second lot of slots
+    }
+    void close() {
+        if (engine) engine->close();
+        engine.reset();
+    }
+
+    staged_copy linear(std::uint64_t size, bool to_device, std::uint32_t blocks = 0) const {
+        const std::uint64_t address = reinterpret_cast<std::uintptr_t>(host);
+        return {.box = {{device, 0, 0}, {address, 0, 0}, size, 1, 1, to_device}, .context = context, .blocks = blocks};
+    }
+    template <class Work> measured measure(double bytes, const Work &work, int rounds = 9) {
+        std::vector<double> times, returns;
+        double processor = 0;
+        for (int i = 0; i <= rounds; ++i) {
+            const double processor_before = processor_seconds();
+            const auto begin = steady_clock::now();
+            work();
+            const double returned = since_us(begin);
+            EXPECT_OK(raw().cuStreamSynchronize(stream));
+            const double took = since_us(begin);
+            if (i == 0) continue;
+            times.push_back(took);
+            returns.push_back(returned);
+            processor += processor_seconds() - processor_before;
+        }
+        std::sort(times.begin(), times.end());
+        std::sort(returns.begin(), returns.end());
+        const double us = times[times.size() / 2];
+        return {us, bytes * 1e-3 / us, returns[returns.size() / 2], processor / rounds / (bytes * 1e-9)};
+    }
+    measured staged(const staged_copy &copy) {
+        const double bytes = static_cast<double>(copy.box.width * copy.box.height * copy.box.depth);
+        return measure(bytes, [&] { EXPECT_OK(engine->enqueue(copy, stream, nullptr).status); });
+    }
+    measured by_helping(const staged_copy &copy) {
+        return measure(static_cast<double>(copy.box.width), [&] {
+            staged_watch watch;
+            EXPECT_OK(engine->enqueue(copy, stream, &watch).status);
+            EXPECT_OK(engine->help(watch, context).status);
+        });
+    }
+    measured by_driver(std::uint64_t size, bool to_device) {
+        return measure(
+            static_cast<double>(size),
+            [&] {
+                EXPECT_OK(to_device ? raw().cuMemcpyHtoDAsync(device, host, size, stream)
+                                    : raw().cuMemcpyDtoHAsync(host, device, size, stream));
+            },
+            3);
+    }
+    measured by_driver(const CUDA_MEMCPY3D &copy) {
+        return measure(
+            static_cast<double>(copy.WidthInBytes * copy.Height * copy.Depth),
+            [&] { EXPECT_OK(raw().cuMemcpy3DAsync(&copy, stream)); }, 3);
+    }
+
+    std::uint64_t room = 0;
+    device_facts facts[device_contexts::most_devices];
+    allocator memory;
+    device_contexts contexts{raw(), facts};
+    kernel_set kernels{raw()};
+    ferry::pinned_memory pinned{raw(), memory};
+    std::optional<staged_engine> engine;
+    CUstream stream = nullptr;
+    CUdeviceptr device = 0;
+    void *host = nullptr;
+};
+
+const char *name_of(bool to_device) { return to_device ? "H2D" : "D2H"; }
+
+TEST_F(staged_speed, sizes) {
+    open();
+    std::printf("          bytes  driver GB/s   staged  helped   returns after us   processor s/GB: driver staged\n");
+    for (const bool to_device : {true, false})
+        for (std::uint64_t size = 16 << 10; size <= room; size *= 4) {
+            const measured driver = by_driver(size, to_device), mine = staged(linear(size, to_device)),
+                           helped = by_helping(linear(size, to_device));
+            std::printf("%s %11llu  %11.2f %8.2f %7.2f   %16.1f   %22.2f %6.2f\n", name_of(to_device),
+                        static_cast<unsigned long long>(size), driver.gigabytes_per_second, mine.gigabytes_per_second,
+                        helped.gigabytes_per_second, mine.return_us, driver.processor_seconds_per_gigabyte,
+                        mine.processor_seconds_per_gigabyte);
+        }
+}
+
+TEST_F(staged_speed, threads) {
+    for (const std::uint32_t threads : {1, 2, 4, 6, 8, 12, 16}) {
+        staged_options options;
+        options.threads = threads;
+        open(options);
+        std::printf("%2u threads:", threads);
+        for (const bool to_device : {true, false})
+            for (const std::uint64_t size : {room / 16, room})
+                std::printf("  %s %4llu MiB %.1f", name_of(to_device), static_cast<unsigned long long>(size >> 20),
+                            staged(linear(size, to_device)).gigabytes_per_second);
+        std::printf("\n");
+    }
+}
+
+TEST_F(staged_speed, rings) {
+    for (const std::uint64_t slot_size : {256 << 10, 512 << 10, 1 << 20, 2 << 20})
+        for (const std::uint32_t slots : {16, 32}) {
+            staged_options options;
+            options.slot_size = slot_size;
+            options.slots = slots;
+            open(options);
+            std::printf("%u x %4llu KiB, by blocks:", slots, static_cast<unsigned long long>(slot_size >> 10));
+            for (const std::uint32_t blocks : {4, 8, 12, 16})
+                for (const bool to_device : {true, false})
+                    std::printf("  %u %s %.1f", blocks, name_of(to_device),
+                                staged(linear(room, to_device, blocks)).gigabytes_per_second);
+            std::printf("\n");
+        }
+}
+
+TEST_F(staged_speed, ways_to_wake) {
+    for (const staged_wake wake : {staged_wake::by_looking, staged_wake::by_host_function}) {
+        staged_options options;
+        options.wake = wake;
+        open(options);
+        std::printf("%s:", wake == staged_wake::by_looking ? "by looking" : "by a host function");
+        for (const std::uint64_t size : {4 << 10, 64 << 10, 1 << 20}) {
+            const measured mine = staged(linear(size, true));
+            std::printf("  %llu KiB %.1f us, returns after %.1f us", static_cast<unsigned long long>(size >> 10),
+                        mine.us, mine.return_us);
+        }
+        std::printf("\n");
+    }
+}
+
+TEST_F(staged_speed, rows) {
+    open();
+    const std::uint64_t size = room / 4;
+    for (const std::uint64_t width : {4, 16, 64, 256, 1024, 4096, 65536})
+        for (const bool to_device : {true, false})
+            for (const bool host_is_strided : {false, true}) {
+                const std::uint64_t height = std::min(size, width << 24) / width, wide = 2 * width;
+                staged_copy copy = linear(width, to_device);
+                copy.box.height = height;
+                copy.box.host.row_pitch = host_is_strided ? wide : width;
+                copy.box.device.row_pitch = host_is_strided ? width : wide;
+                CUDA_MEMCPY3D call = {};
+                call.srcMemoryType = to_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+                call.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+                call.srcHost = call.dstHost = host;
+                call.srcDevice = call.dstDevice = device;
+                call.srcPitch = to_device ? copy.box.host.row_pitch : copy.box.device.row_pitch;
+                call.dstPitch = to_device ? copy.box.device.row_pitch : copy.box.host.row_pitch;
+                call.WidthInBytes = width;
+                call.Height = call.srcHeight = call.dstHeight = height;
+                call.Depth = 1;
+                std::printf("%s rows of %5llu bytes, %s strided: driver %6.2f GB/s, staged %6.2f\n", name_of(to_device),
+                            static_cast<unsigned long long>(width), host_is_strided ? "host" : "device",
+                            by_driver(call).gigabytes_per_second, staged(copy).gigabytes_per_second);
+            }
+}
+
+TEST_F(staged_speed, arrays) {
+    open();
+    const std::uint64_t side = on_software_driver() ? 64 : 512;
+    CUDA_ARRAY3D_DESCRIPTOR descriptor = {side, side, side, CU_AD_FORMAT_FLOAT, 1, for_surfaces};
+    CUDA_RESOURCE_DESC resource = {};
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
+    ASSERT_OK(raw().cuArray3DCreate(&resource.res.array.hArray, &descriptor));
+    CUsurfObject surface = 0;
+    ASSERT_OK(raw().cuSurfObjectCreate(&surface, &resource));
+    for (const bool to_device : {true, false}) {
+        staged_copy copy = linear(4 * side, to_device);
+        copy.box.height = copy.box.depth = side;
+        copy.box.host.row_pitch = 4 * side;
+        copy.box.host.slice_pitch = 4 * side * side;
+        copy.box.array = {surface, kernels::array_form::three_d};
+        CUDA_MEMCPY3D call = {};
+        call.srcMemoryType = to_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_ARRAY;
+        call.dstMemoryType = to_device ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_HOST;
+        call.srcHost = call.dstHost = host;
+        call.srcArray = call.dstArray = resource.res.array.hArray;
+        call.srcPitch = call.dstPitch = call.WidthInBytes = 4 * side;
+        call.srcHeight = call.dstHeight = call.Height = call.Depth = side;
+        std::printf("%s array of %llu^3 floats: driver %.2f GB/s, staged %.2f\n", name_of(to_device),
+                    static_cast<unsigned long long>(side), by_driver(call).gigabytes_per_second,
+                    staged(copy).gigabytes_per_second);
+    }
+    EXPECT_OK(raw().cuSurfObjectDestroy(surface));
+    EXPECT_OK(raw().cuArrayDestroy(resource.res.array.hArray));
+}
+
+TEST_F(staged_speed, pages_never_touched) {
+    open();
+    for (const bool is_mine : {false, true, false, true}) {
+        void *const kept = std::exchange(host, fresh_pages());
+        const auto begin = steady_clock::now();
+        if (is_mine)
+            EXPECT_OK(engine->enqueue(linear(room, false), stream, nullptr).status);
+        else
+            EXPECT_OK(raw().cuMemcpyDtoHAsync(host, device, room, stream));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        std::printf("D2H into pages never touched, %s: %.2f GB/s\n", is_mine ? "staged" : "driver",
+                    static_cast<double>(room) * 1e-3 / since_us(begin));
+        munmap(host, room);
+        host = kept;
+    }
+}
+
+TEST_F(staged_speed, many_streams) {
+    open();
+    constexpr int count = 8;
+    std::vector<std::unique_ptr<test_stream>> streams;
+    for (int i = 0; i < count; ++i)
+        streams.push_back(std::make_unique<test_stream>());
+    const std::uint64_t size = room / count;
+    for (const bool to_device : {true, false}) {
+        std::vector<double> times;
+        for (int round = 0; round < 5; ++round) {
+            const auto begin = steady_clock::now();
+            std::vector<std::thread> callers;
+            for (int i = 0; i < count; ++i)
+                callers.emplace_back([&, i] {
+                    EXPECT_OK(raw().cuCtxSetCurrent(context));
+                    staged_copy copy = linear(size, to_device);
+                    copy.box.device.address += static_cast<std::uint64_t>(i) * size;
+                    copy.box.host.address += static_cast<std::uint64_t>(i) * size;
+                    EXPECT_OK(engine->enqueue(copy, *streams[static_cast<std::size_t>(i)], nullptr).status);
+                    EXPECT_OK(raw().cuStreamSynchronize(*streams[static_cast<std::size_t>(i)]));
+                });
+            for (std::thread &one : callers)
+                one.join();
+            times.push_back(since_us(begin));
+        }
+        std::sort(times.begin(), times.end());
+        std::printf("%s on %d streams of as many threads: %.2f GB/s in all\n", name_of(to_device), count,
+                    static_cast<double>(room) * 1e-3 / times[times.size() / 2]);
+    }
+}
+
+} // namespace
+} // namespace ferry::test
