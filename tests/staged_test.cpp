@@ -847,6 +847,34 @@ TEST_F(staged, a_driver_call_that_fails_anywhere_is_told_and_the_next_copy_works
             }
 }
 
+// As on systems where little memory can be pinned.
+constexpr std::size_t largest_pinned = 100'000;
+
+TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
+    driver_table cu = raw();
+    cu.cuMemHostRegister = [](void *address, std::size_t size, unsigned flags) {
+        return size > largest_pinned ? CUDA_ERROR_OUT_OF_MEMORY : raw().cuMemHostRegister(address, size, flags);
+    };
+    cu.cuMemHostAlloc = [](void **address, std::size_t size, unsigned flags) {
+        return size > largest_pinned ? CUDA_ERROR_OUT_OF_MEMORY : raw().cuMemHostAlloc(address, size, flags);
+    };
+    ferry::pinned_memory its_pinned(cu, memory);
+    its_pinned.set_up(facts, count, 0);
+    staged_engine its(cu, contexts, kernels, its_pinned, facts, memory);
+    its.set_up({});
+    const test_stream stream;
+    for (const bool to_device : both_ways) {
+        copied one(linear(1'000'000, 3), to_device, 3);
+        for (int i = 0; i < 100; ++i) // more than a page of records
+            ASSERT_OK(its.enqueue({.box = one.box(), .context = context}, stream, nullptr).status);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        one.expect_whole();
+    }
+    EXPECT_GT(its.ring_bytes(), 0u);
+    EXPECT_LE(its.ring_bytes(), 2 * largest_pinned);
+    its.close();
+}
+
 TEST_F(staged, the_child_of_a_fork_leaves_the_engine_alone) {
     open();
     copy_scenes({linear(100'000)});

@@ -14,11 +14,12 @@ namespace {
 
 // What fills the bus of an H200 (51 of 55 GB/s both ways, with rings of 16 and 32 MiB).
 constexpr std::uint32_t default_blocks = 8, default_threads = 8;
-constexpr std::uint32_t jobs_of_a_page = 256;
+constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
 constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
 
-// Without any progress, before the driver is asked whether a context still lives.
-constexpr std::uint64_t patience_ns = 100'000'000;
+// Without any progress, before the driver is asked whether a context still lives. A thread that is the only one may be
+// what the driver waits for, in a free of the program's.
+constexpr std::uint64_t patience_ns = 100'000'000, patience_of_the_only_one_ns = 10'000'000'000;
 
 std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
 
@@ -144,22 +145,23 @@ void staged_engine::add_other_slots(device_ring &of) noexcept {
 failure staged_engine::add_jobs(int device) noexcept {
     context_scope scope(cu_);
     if (failure failed = enter_device(device, scope)) return failed;
-    job_page page = {};
-    const std::uint64_t size = jobs_of_a_page * sizeof(staged_job);
     if (!pages_.reserve(pages_.size() + 1)) return no_memory;
-    void *const place = memory_.allocate(size, alignof(staged_job));
-    if (!place) return no_memory;
-    constexpr std::uint64_t records = jobs_of_a_page * sizeof(kernels::ring_record);
-    if (failure failed = page.records.allocate(cu_, pinned_, records, records, any_node)) {
-        memory_.deallocate(place, size);
+    job_page page = {};
+    constexpr std::uint64_t record = sizeof(kernels::ring_record);
+    if (failure failed =
+            page.records.allocate(cu_, pinned_, most_jobs_of_a_page * record, least_jobs_of_a_page * record, any_node))
         return failed;
+    page.count = static_cast<std::uint32_t>(page.records.block.size / record);
+    page.jobs = static_cast<staged_job *>(memory_.allocate(page.count * sizeof(staged_job), alignof(staged_job)));
+    if (!page.jobs) {
+        page.records.free(pinned_);
+        return no_memory;
     }
-    page.jobs = static_cast<staged_job *>(place);
-    std::uninitialized_default_construct_n(page.jobs, jobs_of_a_page);
-    for (std::uint32_t i = jobs_of_a_page; i-- != 0;) {
+    std::uninitialized_default_construct_n(page.jobs, page.count);
+    for (std::uint32_t i = page.count; i-- != 0;) {
         staged_job &job = page.jobs[i];
         job.record = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
-        job.device_record = page.records.device_address + i * sizeof(kernels::ring_record);
+        job.device_record = page.records.device_address + i * record;
         job.owner = this;
         board_.add(job);
     }
@@ -289,11 +291,11 @@ failure staged_engine::probe(CUcontext context) noexcept {
 
 failure staged_engine::help(staged_watch &watch, CUcontext context) noexcept {
     while (!watch.is_done()) {
-        const std::uint64_t landed = watch.landed, until = clock_ns() + patience_ns;
+        const std::uint64_t landed = watch.landed,
+                            until = clock_ns() + (has_threads() ? patience_ns : patience_of_the_only_one_ns);
         board_.serve_until(staged_board::worker::helper,
                            [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
-        // Where this thread is the only one, it may be what the driver waits for.
-        if (watch.is_done() || watch.landed != landed || thread_count_ == 0) continue;
+        if (watch.is_done() || watch.landed != landed) continue;
         if (const failure dead = probe(context)) board_.lose(context, dead.status);
     }
     return {.status = watch.status.load(std::memory_order_relaxed)};
@@ -358,7 +360,7 @@ staged_engine::~staged_engine() {
     // Threads that the child does not have may sleep there, and would be waited for.
     if (thread_count_ == 0) board_.~staged_board();
     for (const job_page &page : pages_)
-        memory_.deallocate(page.jobs, jobs_of_a_page * sizeof(staged_job));
+        memory_.deallocate(page.jobs, page.count * sizeof(staged_job));
     for (std::atomic<device_ring *> &one : rings_) {
         device_ring *const of = one.load(std::memory_order_relaxed);
         if (!of) continue;

@@ -90,6 +90,7 @@ private:
     struct job_page {
         staged_memory records;
         staged_job *jobs;
+        std::uint32_t count;
     };
 
     std::uint32_t wanted_threads() const noexcept;
