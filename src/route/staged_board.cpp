@@ -177,7 +177,7 @@ void staged_board::expect(staged_job &job) noexcept {
             job.at = state::expected;
             expected_.push_back(job);
         }
-        wakes = asleep_ && under_way_.is_empty();
+        wakes = asleep_ && awake_ <= 1; // who may be at a copy, or not look for a while
     }
     if (wakes) wake_.notify_one();
 }
@@ -303,6 +303,7 @@ void staged_board::hand_over(staged_job &job) noexcept {
 
 bool staged_board::end_if_done(staged_job &job) noexcept {
     if (job.chunks_left != 0) return false;
+    report_end(job); // first, as whoever waits for the stream may take that for the end
     tell_end(job);
     under_way_.remove(job);
     --job.ring->copies;
@@ -319,7 +320,6 @@ bool staged_board::end_if_done(staged_job &job) noexcept {
         job.at = state::launched;
         launched_.push_back(job);
     }
-    report_end(job);
     return true;
 }
 

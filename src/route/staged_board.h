@@ -12,7 +12,8 @@
 
 namespace ferry {
 
-// How far a copy is, for whoever asked for it. It stays until no launch is left; that is the last that is written.
+// How far a copy is, for whoever asked for it. It stays until no launch is left, which is the last that is written, and
+// comes before the stream passes the copy unless its context dies.
 struct staged_watch {
     std::atomic<std::uint64_t> landed = 0; // bytes
     std::atomic<std::int32_t> status = FERRY_SUCCESS;
