@@ -40,7 +40,7 @@ struct row {
     std::vector<std::string> labels; // one for each of the case's label columns
     std::size_t bytes;
     comparison times;
-    std::optional<double> target;                  // the least ratio that is acceptable
+    std::optional<double> target = {};             // the least ratio that is acceptable
     std::optional<double> most_ns = {};            // in its place: the most time that ferry may take
     std::optional<double> ceiling = {};            // bytes a nanosecond (GB/s); with it, bandwidths are shown
     std::optional<distribution> reference_ns = {}; // another raw call, for orientation

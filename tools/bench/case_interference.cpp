@@ -3,91 +3,15 @@
 #include <cmath>
 
 #include "case.h"
+#include "compute.h"
 #include "report.h"
 
 namespace bench {
 
 namespace {
 
-// compute(rounds, nowhere): 8 fused multiply-adds a round in four chains, which the compiler must keep as it cannot know
-// that none ends at the number that would be stored.
-constexpr const char *compute_ptx = R"(
-.version 6.4
-.target sm_75
-.address_size 64
-.visible .entry compute(.param .u32 rounds, .param .u64 nowhere)
-{
-    .reg .pred %p;
-    .reg .u32 %n, %t;
-    .reg .u64 %to;
-    .reg .f32 %x, %a, %b, %c, %d;
-    ld.param.u32 %n, [rounds];
-    ld.param.u64 %to, [nowhere];
-    mov.u32 %t, %tid.x;
-    cvt.rn.f32.u32 %x, %t;
-    mul.f32 %x, %x, 0f38800000;
-    mov.f32 %a, %x;
-    add.f32 %b, %x, 0f3F000000;
-    add.f32 %c, %x, 0f3F800000;
-    add.f32 %d, %x, 0f40000000;
-again:
-    fma.rn.f32 %a, %a, %x, %b;
-    fma.rn.f32 %b, %b, %x, %c;
-    fma.rn.f32 %c, %c, %x, %d;
-    fma.rn.f32 %d, %d, %x, %a;
-    fma.rn.f32 %a, %a, %x, %c;
-    fma.rn.f32 %b, %b, %x, %d;
-    fma.rn.f32 %c, %c, %x, %a;
-    fma.rn.f32 %d, %d, %x, %b;
-    sub.u32 %n, %n, 1;
-    setp.ne.u32 %p, %n, 0;
-    @%p bra again;
-    add.f32 %a, %a, %b;
-    add.f32 %c, %c, %d;
-    add.f32 %a, %a, %c;
-    setp.eq.f32 %p, %a, 0f12345678;
-    @%p st.global.f32 [%to], %a;
-    ret;
-}
-)";
-
-// Blocks of 256 threads, eight of which fill a multiprocessor of 2048 threads, one after the other: about 50 us each and
-// 3 ms in all on an H200. So there is always a block about to end, as in most programs.
-constexpr unsigned threads_of_block = 256, blocks_at_once = 8, waves = 60;
-constexpr std::uint32_t compute_rounds = 700;
-
 // The driver takes about a thousand launches in advance.
 constexpr int most_copies = 400;
-
-class compute_kernel {
-public:
-    explicit compute_kernel(const environment &environment)
-        : cu_(environment.cu), library_([&] {
-              CUlibrary library = nullptr;
-              check(cu_.cuLibraryLoadData(&library, compute_ptx, nullptr, nullptr, 0, nullptr, nullptr, 0),
-                    "cuLibraryLoadData");
-              return owned<CUlibrary>(library, cu_.cuLibraryUnload);
-          }()),
-          nowhere_(allocate_device(environment, sizeof(float))),
-          blocks_(static_cast<unsigned>(environment.device_info.multiprocessor_count) * blocks_at_once * waves) {
-        check(cu_.cuLibraryGetKernel(&kernel_, library_.get(), "compute"), "cuLibraryGetKernel");
-    }
-    void launch(CUstream stream) const {
-        std::uint32_t rounds = compute_rounds;
-        CUdeviceptr nowhere = nowhere_.get();
-        void *given[] = {&rounds, &nowhere};
-        check(cu_.cuLaunchKernel(reinterpret_cast<CUfunction>(kernel_), blocks_, 1, 1, threads_of_block, 1, 1, 0,
-                                 stream, given, nullptr),
-              "cuLaunchKernel");
-    }
-
-private:
-    const ferry::driver_table &cu_;
-    const owned<CUlibrary> library_;
-    const owned<CUdeviceptr> nowhere_;
-    const unsigned blocks_;
-    CUkernel kernel_ = nullptr;
-};
 
 // One way of copying, enqueued over and over.
 struct way_of_copying {
@@ -159,30 +83,6 @@ std::vector<way_of_copying> all_ways(const session &session) {
     }
     return ways;
 }
-
-class stopwatch {
-public:
-    explicit stopwatch(const environment &environment) : environment_(environment) {
-        for (int i = 0; i < most_copies + 2; ++i) {
-            CUevent event = nullptr;
-            check(environment.cu.cuEventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate");
-            events_.emplace_back(event, environment.cu.cuEventDestroy);
-        }
-    }
-    CUevent operator[](int i) const { return events_[static_cast<std::size_t>(i)].get(); }
-    void note(int i, CUstream stream) const {
-        check(environment_.cu.cuEventRecord((*this)[i], stream), "cuEventRecord");
-    }
-    double us_between(int first, int last) const {
-        float ms = 0;
-        check(environment_.cu.cuEventElapsedTime(&ms, (*this)[first], (*this)[last]), "cuEventElapsedTime");
-        return 1e3 * static_cast<double>(ms);
-    }
-
-private:
-    const environment &environment_;
-    std::vector<owned<CUevent>> events_;
-};
 
 struct streams {
     CUstream compute, copy;
@@ -265,12 +165,8 @@ owned<CUstream> make_stream_of_priority(const environment &environment, int prio
 
 case_result run_interference(session &session) {
     const environment &environment = session.environment;
-    if (environment.device_info.is_software) return skipped("the software driver runs ferry's kernels alone");
-    if (const char *const missing =
-            environment.missing({"cuLibraryLoadData", "cuLibraryGetKernel", "cuLibraryUnload", "cuLaunchKernel"}))
-        return skipped(std::string("this driver has no ") + missing);
-    environment.need({"cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority", "cuStreamDestroy",
-                      "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord", "cuEventElapsedTime", "cuEventDestroy"});
+    if (const std::string why = why_no_computing(environment); !why.empty()) return skipped(why);
+    environment.need({"cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority", "cuStreamDestroy"});
     case_result result = {
         .note =
             "the kernel computes in blocks of 256 threads, eight at a time on each multiprocessor, until it is done; "
@@ -286,7 +182,7 @@ case_result run_interference(session &session) {
                           same = make_stream_of_priority(environment, least),
                           first = make_stream_of_priority(environment, greatest);
     const compute_kernel kernel(environment);
-    const stopwatch watch(environment);
+    const stopwatch watch(environment, first_copied + most_copies);
     for (const way_of_copying &way : all_ways(session))
         for (const bool is_first : {false, true}) {
             session.progress.show("interference", way.name + ", " + way.limit, 0);

@@ -1,0 +1,42 @@
+// A kernel that computes on all multiprocessors, to see what copies take from it, and events to time it and them by.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "environment.h"
+#include "workspace.h"
+
+namespace bench {
+
+// Why this driver cannot run it; empty if it can.
+std::string why_no_computing(const environment &environment);
+
+// One launch takes 3 ms on an H200.
+class compute_kernel {
+public:
+    explicit compute_kernel(const environment &environment);
+    void launch(CUstream stream) const;
+
+private:
+    const ferry::driver_table &cu_;
+    const owned<CUlibrary> library_;
+    const owned<CUdeviceptr> nowhere_;
+    const unsigned blocks_;
+    CUkernel kernel_ = nullptr;
+};
+
+// Events that are recorded over and over.
+class stopwatch {
+public:
+    stopwatch(const environment &environment, int count);
+    CUevent operator[](int i) const { return events_[static_cast<std::size_t>(i)].get(); }
+    void note(int i, CUstream stream) const;
+    double us_between(int first, int last) const;
+
+private:
+    const environment &environment_;
+    std::vector<owned<CUevent>> events_;
+};
+
+} // namespace bench
