@@ -78,6 +78,49 @@ TEST(bench_arithmetic, the_most_time_or_the_best_route_is_enough) {
     }
 }
 
+TEST(bench_arithmetic, the_link_and_the_raw_call_both_have_to_be_kept_up_with) {
+    for (const auto &[raw_ns, share, expected] :
+         {std::tuple{120.0, 0.9, verdict::ok}, {120.0, 0.8, verdict::lost}, {80.0, 0.9, verdict::lost}}) {
+        row both = row_of(raw_ns, 100);
+        both.target = 1;
+        both.of_link = {exactly(share), 0.85};
+        EXPECT_EQ(both.judged(), expected) << raw_ns << ' ' << share;
+    }
+}
+
+TEST(bench_arithmetic, a_share_of_the_link_is_judged_where_it_has_a_target) {
+    row one = row_of(80, 100);
+    one.of_link = {exactly(0.9), std::nullopt};
+    EXPECT_FALSE(one.has_target());
+    EXPECT_EQ(one.judged(), verdict::lost) << "of the raw call";
+    one.of_link->target = 0.85;
+    EXPECT_TRUE(one.has_target());
+    EXPECT_EQ(one.judged(), verdict::ok) << "the raw call has no target";
+    one.of_link->target = 0.95;
+    EXPECT_EQ(one.judged(), verdict::lost);
+}
+
+TEST(bench_arithmetic, what_a_run_is_to_find_is_made_before_it_and_not_timed) {
+    int prepared = 0, ran = 0, unprepared = 0;
+    const contender one = {"one",
+                           [&] {
+                               unprepared += prepared != ran + 1;
+                               ++ran;
+                           },
+                           1,
+                           {},
+                           [&] {
+                               ++prepared;
+                               const double until = now_ns() + 2e6;
+                               while (now_ns() < until) {
+                               }
+                           }};
+    const std::vector<samples> taken = interleave({&one, 1}, {3, 3, 0});
+    EXPECT_EQ(unprepared, 0);
+    EXPECT_EQ(ran, 8) << "a round to warm up and three";
+    EXPECT_LT(summarise(taken[0]).least, 2e6);
+}
+
 TEST(bench_arithmetic, a_ratio_pairs_what_was_measured_at_the_same_time) {
     // The machine is four times as slow half of the time, for both.
     samples raw, ferry;

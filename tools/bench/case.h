@@ -35,6 +35,15 @@ struct route_choice {
     verdict judged() const { return judge(ratio, target); }
 };
 
+// How near ferry comes to what the link alone limits: the driver's copy of as many bytes of pinned memory, in the same
+// rounds.
+struct link_share {
+    distribution share; // that copy's time / ferry's
+    std::optional<double> target;
+
+    verdict judged() const { return judge(share, target); }
+};
+
 // One comparison: raw beside ferry.
 struct row {
     std::vector<std::string> labels; // one for each of the case's label columns
@@ -45,12 +54,22 @@ struct row {
     std::optional<double> ceiling = {};            // bytes a nanosecond (GB/s); with it, bandwidths are shown
     std::optional<distribution> reference_ns = {}; // another raw call, for orientation
     std::optional<route_choice> choice = {};       // judged too
+    std::optional<link_share> of_link = {};        // judged too, where it has a target
 
     // A row without a target is only shown.
-    bool has_target() const { return target || most_ns || choice; }
+    bool has_target() const { return is_judged_beside_calls() || is_judged_beside_link(); }
+    // The link and the calls are both to be kept up with.
+    verdict judged() const {
+        if (!is_judged_beside_link()) return judged_beside_calls();
+        return is_judged_beside_calls() ? worse_of(judged_beside_calls(), of_link->judged()) : of_link->judged();
+    }
+
+private:
+    bool is_judged_beside_calls() const { return target || most_ns || choice; }
+    bool is_judged_beside_link() const { return of_link && of_link->target; }
     // Both the raw call and the other routes are to be kept up with. Of a time and the other routes one is enough: no
     // route may reach that time on this machine.
-    verdict judged() const {
+    verdict judged_beside_calls() const {
         if (most_ns) {
             const verdict of_time = judge_at_most(times.ferry_ns, *most_ns);
             return choice ? better_of(of_time, choice->judged()) : of_time;
@@ -60,8 +79,9 @@ struct row {
     }
 };
 
-// Numbers that are no comparison, in a table of their own: of a case that has no rows.
+// Numbers that are no comparison, in a table of their own.
 struct number_table {
+    std::vector<std::string> label_columns = {};
     struct line {
         std::vector<std::string> labels;
         std::vector<double> numbers;
@@ -71,10 +91,10 @@ struct number_table {
 };
 
 struct case_result {
-    std::string note; // what raw and ferry are here, for the reader of the table
-    std::vector<std::string> label_columns;
-    std::string reference_column = {}; // what row::reference_ns is, if the rows have one
-    bool is_in_us = false;             // the times of rows without a ceiling: else in nanoseconds
+    std::string note;                       // what raw and ferry are here, for the reader of the table
+    std::vector<std::string> label_columns; // of the rows
+    std::string reference_column = {};      // what row::reference_ns is, if the rows have one
+    bool is_in_us = false;                  // the times of rows without a ceiling: else in nanoseconds
     std::vector<row> rows = {};
     number_table numbers = {};
 };

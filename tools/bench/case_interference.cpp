@@ -173,7 +173,8 @@ case_result run_interference(session &session) {
             "copies are enqueued\nover and over on another stream, of the same priority or of the greatest. A copy's "
             "time beside the kernel is that of those which\nended before it, or of the first one if none did. "
             "Host memory is pinned",
-        .label_columns = {"copy", "most multiprocessors", "priority"}};
+        .label_columns = {}};
+    result.numbers.label_columns = {"copy", "most multiprocessors", "priority"};
     result.numbers.number_columns = {"compute us",          "beside copies us", "compute slower by %", "copy us",
                                      "beside computing us", "copy slower by %", "copies in time"};
     int least = 0, greatest = 0;

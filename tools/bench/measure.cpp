@@ -9,6 +9,7 @@ namespace bench {
 namespace {
 
 double time_one_run(const contender &contender) {
+    if (contender.prepare) contender.prepare();
     const double start = now_ns();
     contender.run();
     const double spent = now_ns() - start;

@@ -17,8 +17,9 @@ double now_ns();
 struct contender {
     const char *name;
     std::function<void()> run;
-    int calls = 1;                  // how many calls one run makes: a sample is the time of one of them
-    std::function<void()> settle{}; // untimed, after each run: waits for what the run left in flight
+    int calls = 1;                   // how many calls one run makes: a sample is the time of one of them
+    std::function<void()> settle{};  // untimed, after each run: waits for what the run left in flight
+    std::function<void()> prepare{}; // untimed, before each run: makes what the run is to find
 };
 
 // A sample is the mean of `calls` calls in a row, without waiting in between. As callers do, a call may keep what it

@@ -41,13 +41,14 @@ std::string with_spread(const distribution &values, double unit, int digits) {
                 values.p75 / unit);
 }
 
-// Copies until arrival have a ceiling and are in microseconds; of calls it depends on how long they take.
-bool is_in_us(const case_result &result) { return result.is_in_us || result.rows.front().ceiling; }
-
-// The columns of a choice, of which a table may have rows without one.
-bool has_choices(const case_result &result) {
-    return std::any_of(result.rows.begin(), result.rows.end(), [](const row &row) { return row.choice.has_value(); });
+// A table has the columns of what any of its rows has.
+template <class Member> bool has(const case_result &result, Member member) {
+    return std::any_of(result.rows.begin(), result.rows.end(),
+                       [&](const row &row) { return (row.*member).has_value(); });
 }
+
+// Copies until arrival have a ceiling and are in microseconds; of calls it depends on how long they take.
+bool is_in_us(const case_result &result) { return result.is_in_us || has(result, &row::ceiling); }
 
 constexpr std::int32_t shown_routes[] = {FERRY_ROUTE_DRIVER, FERRY_ROUTE_KERNEL};
 
@@ -64,12 +65,13 @@ std::vector<std::string> column_names(const case_result &result) {
     const char *const unit = is_in_us(result) ? "us" : "ns";
     names.insert(names.end(), {"size", text("raw %s", unit), text("ferry %s", unit)});
     if (!result.reference_column.empty()) names.push_back(text("%s %s", result.reference_column.c_str(), unit));
-    if (result.rows.front().ceiling)
+    if (has(result, &row::ceiling))
         names.insert(names.end(), {"raw GB/s", "ferry GB/s", "ceiling"});
     else
         names.push_back("ferry - raw");
     names.insert(names.end(), {"raw/ferry", "target"});
-    if (has_choices(result)) {
+    if (has(result, &row::of_link)) names.insert(names.end(), {"of link", "target"});
+    if (has(result, &row::choice)) {
         names.push_back("route");
         for (const std::int32_t route : shown_routes)
             names.push_back(text("by %s us", name_of_route(route)));
@@ -79,9 +81,11 @@ std::vector<std::string> column_names(const case_result &result) {
     return names;
 }
 
+std::string target_text(const std::optional<double> &ratio) { return ratio ? text("%.3f", *ratio) : "none"; }
+
 std::string target_text(const row &row, double unit) {
     if (row.most_ns) return text("%.0f %s", *row.most_ns / unit, unit == 1 ? "ns" : "us");
-    return row.target ? text("%.3f", *row.target) : "none";
+    return target_text(row.target);
 }
 
 std::vector<std::string> cells(const case_result &result, const row &row) {
@@ -90,19 +94,26 @@ std::vector<std::string> cells(const case_result &result, const row &row) {
     const double unit = is_in_us(result) ? 1e3 : 1;
     const int digits = is_in_us(result) ? 2 : 0;
     cells.insert(cells.end(), {size_text(row.bytes), with_spread(raw, unit, digits), with_spread(ferry, unit, digits)});
-    if (row.reference_ns) cells.push_back(text("%.*f", digits, row.reference_ns->median / unit));
+    if (!result.reference_column.empty())
+        cells.push_back(row.reference_ns ? text("%.*f", digits, row.reference_ns->median / unit) : "-");
     if (row.ceiling)
         cells.insert(cells.end(), {text("%.2f", bandwidth(row, raw)), text("%.2f", bandwidth(row, ferry)),
                                    text("%.2f", *row.ceiling)});
+    else if (has(result, &row::ceiling))
+        cells.insert(cells.end(), 3, "-");
     else
         cells.push_back(text("%+.*f", digits, (ferry.median - raw.median) / unit));
     cells.insert(cells.end(), {with_spread(row.times.ratio, 1, 3), target_text(row, unit)});
+    if (row.of_link)
+        cells.insert(cells.end(), {with_spread(row.of_link->share, 1, 3), target_text(row.of_link->target)});
+    else if (has(result, &row::of_link))
+        cells.insert(cells.end(), 2, "-");
     if (row.choice) {
         cells.emplace_back(row.choice->chosen ? name_of_route(*row.choice->chosen) : "-");
         for (const std::int32_t route : shown_routes)
             cells.push_back(route_text(*row.choice, route));
         cells.insert(cells.end(), {with_spread(row.choice->ratio, 1, 3), text("%.3f", row.choice->target)});
-    } else if (has_choices(result)) {
+    } else if (has(result, &row::choice)) {
         cells.insert(cells.end(), 3 + std::size(shown_routes), "-");
     }
     cells.insert(cells.end(), {text("%zu", raw.count), name_of(row.judged())});
@@ -125,7 +136,7 @@ void print_table(std::ostream &out, const std::vector<std::vector<std::string>> 
 }
 
 void print_numbers(std::ostream &out, const case_result &result) {
-    std::vector<std::vector<std::string>> lines = {result.label_columns};
+    std::vector<std::vector<std::string>> lines = {result.numbers.label_columns};
     lines.front().insert(lines.front().end(), result.numbers.number_columns.begin(),
                          result.numbers.number_columns.end());
     for (const number_table::line &line : result.numbers.lines) {
@@ -133,7 +144,7 @@ void print_numbers(std::ostream &out, const case_result &result) {
         for (const double number : line.numbers)
             lines.back().push_back(text("%.1f", number));
     }
-    print_table(out, lines, result.label_columns.size());
+    print_table(out, lines, result.numbers.label_columns.size());
 }
 
 std::ptrdiff_t count_rows(const case_result &result, verdict verdict, bool has_target) {
@@ -141,9 +152,16 @@ std::ptrdiff_t count_rows(const case_result &result, verdict verdict, bool has_t
                          [&](const row &row) { return row.judged() == verdict && row.has_target() == has_target; });
 }
 
+template <typename Value> json or_null(const std::optional<Value> &value) { return value ? json(*value) : json(); }
+
 json to_json(const distribution &values) {
     return {{"median", values.median}, {"p25", values.p25}, {"p75", values.p75},     {"p10", values.p10},
             {"p90", values.p90},       {"p99", values.p99}, {"least", values.least}, {"samples", values.count}};
+}
+
+json to_json(const link_share &of_link) {
+    return {
+        {"share", to_json(of_link.share)}, {"target", or_null(of_link.target)}, {"verdict", name_of(of_link.judged())}};
 }
 
 json to_json(const route_choice &choice) {
@@ -156,8 +174,6 @@ json to_json(const route_choice &choice) {
             {"target", choice.target},
             {"verdict", name_of(choice.judged())}};
 }
-
-template <typename Value> json or_null(const std::optional<Value> &value) { return value ? json(*value) : json(); }
 
 } // namespace
 
@@ -260,13 +276,14 @@ json to_json(const bench_case &which, const case_result &result) {
                         {"ceiling_gb_per_s", or_null(row.ceiling)},
                         {"reference_ns", row.reference_ns ? to_json(*row.reference_ns) : json()},
                         {"choice", row.choice ? to_json(*row.choice) : json()},
+                        {"of_link", row.of_link ? to_json(*row.of_link) : json()},
                         {"verdict", name_of(row.judged())}});
     }
     json made = {{"name", which.name}, {"note", result.note}, {"rows", rows}};
     for (const number_table::line &line : result.numbers.lines) {
         json entry;
         for (std::size_t i = 0; i < line.labels.size(); ++i)
-            entry["labels"][result.label_columns[i]] = line.labels[i];
+            entry["labels"][result.numbers.label_columns[i]] = line.labels[i];
         for (std::size_t i = 0; i < line.numbers.size(); ++i)
             entry[result.numbers.number_columns[i]] = line.numbers[i];
         made["numbers"].push_back(entry);

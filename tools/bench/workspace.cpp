@@ -192,6 +192,7 @@ void verify_each(workspace &workspace, std::span<const box> boxes, std::span<con
     for (const contender &contender : contenders) {
         for (const box &box : boxes)
             workspace.clear(box.destination);
+        if (contender.prepare) contender.prepare();
         contender.run();
         if (contender.settle) contender.settle();
         for (const box &box : boxes)
