@@ -1,12 +1,11 @@
 // linear: one contiguous piece, from 4 B to 1 GiB, until it has arrived.
 #include "case.h"
+#include "lines.h"
 #include "report.h"
 
 namespace bench {
 
 namespace {
-
-enum class form { async, sync };
 
 struct linear_copy {
     bench::direction direction;
@@ -37,40 +36,21 @@ std::vector<std::size_t> all_sizes(const session &session) {
     return sizes;
 }
 
-std::vector<contender> raw_and_ferry(const environment &environment, const linear_copy &copy, std::size_t size) {
-    const direction &direction = copy.direction;
-    const ferry_copy_desc desc = describe(line(direction, size));
-    if (copy.form == form::async)
-        return {{"cuMemcpy*Async",
-                 [&, size] {
-                     raw_copy_async(environment, direction, size, environment.stream.get());
-                     drain(environment);
-                 }},
-                {"ferry_copy_async", [&, desc] {
-                     ferry_copy_async_checked(environment.basic.get(), desc, environment.stream.get());
-                     drain(environment);
-                 }}};
-    return {{"cuMemcpy*", [&, size] { raw_copy(environment, direction, size); }},
-            {"ferry_copy", [&, desc] {
-                 auto error = sized<ferry_error_info>();
-                 check(ferry_copy(environment.basic.get(), &desc, &error), "ferry_copy", error);
-             }}};
-}
-
 row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
-    const std::vector<contender> contenders = raw_and_ferry(session.environment, copy, size);
+    const environment &environment = session.environment;
+    const contender contenders[] = {raw_line(environment, copy.direction, copy.form, size),
+                                    ferry_line(environment, copy.direction, copy.form, size)};
     const box copied = line(copy.direction, size);
     verify_each(session.workspace, {&copied, 1}, contenders);
     // 7 rounds, 14 samples, of 1 GiB; 2000 rounds of what takes microseconds.
     const effort effort = session.is_quick ? bench::effort{4, 200, 0.1e9} : bench::effort{7, 2000, 0.8e9};
     const std::vector<samples> taken = interleave(contenders, effort);
     const bool has_target = copy.direction.kind() == memory::pinned && size >= 1 << 20;
-    return {
-        .labels = {copy.direction.name, name_of(copy.direction.kind()), copy.form == form::async ? "async" : "sync"},
-        .bytes = size,
-        .times = compare(taken[0], taken[1]),
-        .target = has_target ? std::optional(0.99) : std::nullopt,
-        .ceiling = ceiling_of(copy.direction.name, session.ceilings)};
+    return {.labels = {copy.direction.name, name_of(copy.direction.kind()), name_of(copy.form)},
+            .bytes = size,
+            .times = compare(taken[0], taken[1]),
+            .target = has_target ? std::optional(0.99) : std::nullopt,
+            .ceiling = ceiling_of(copy.direction.name, session.ceilings)};
 }
 
 case_result run_linear(session &session) {

@@ -29,7 +29,8 @@ void touch_by_all_processors(std::byte *begin, std::size_t size) {
         threads.emplace_back(touch, begin + first, std::min(part, size - first));
 }
 
-// 0 where the system does not tell.
+} // namespace
+
 std::size_t free_host_memory() {
 #if defined(__linux__)
     const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -39,8 +40,6 @@ std::size_t free_host_memory() {
 #endif
 }
 
-} // namespace
-
 owned<void *> allocate_touched(std::size_t size) {
     constexpr auto alignment = std::align_val_t{huge_page};
     void *const memory = ::operator new(size, alignment);
@@ -49,6 +48,27 @@ owned<void *> allocate_touched(std::size_t size) {
 #endif
     touch_by_all_processors(static_cast<std::byte *>(memory), size);
     return {memory, [](void *memory) { ::operator delete(memory, alignment); }};
+}
+
+owned<void *> map_untouched(std::size_t size) {
+#if defined(__linux__)
+    void *const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail("no " + std::to_string(size) + " bytes of host memory");
+    return {memory, [size](void *memory) { munmap(memory, size); }};
+#else
+    static_cast<void>(size);
+    return {nullptr, nullptr};
+#endif
+}
+
+void renew_untouched(void *memory, std::size_t size) {
+#if defined(__linux__)
+    if (mmap(memory, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        fail("no " + std::to_string(size) + " bytes of host memory");
+#else
+    static_cast<void>(memory);
+    static_cast<void>(size);
+#endif
 }
 
 void warm_host_memory(std::size_t size) {
