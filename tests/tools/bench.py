@@ -52,3 +52,49 @@ for row in cases["batch"]["rows"]:
     if row["choice"]:
         check_choice(row, is_told=False)
         assert "kernel" in row["choice"]["routes"], row["labels"]
+
+
+def verdict_of(values, target):
+    return "lost" if values["p75"] < target else "ok" if values["p25"] >= target else "noise"
+
+
+# Pageable memory: every kind of row in both directions, and each verdict by all of the row's targets.
+pageable = cases["pageable"]
+kinds = {}
+for row in pageable["rows"]:
+    labels = row["labels"]
+    kinds.setdefault(labels["what"].split(",")[0], []).append(row)
+    assert labels["route"] in ["driver", "kernel", "staged"], labels
+    of_link, called = row["of_link"], row["most_ns"] is not None
+    if of_link:
+        pinned_ns, ferry_ns = row["reference_ns"], row["ferry_ns"]
+        assert pinned_ns["median"] > 0
+        share = of_link["share"]["median"] # of medians, which lie between the least and the largest samples
+        assert pinned_ns["least"] / ferry_ns["p99"] / 2 < share < 2 * pinned_ns["p99"] / ferry_ns["least"], row
+    if called:
+        assert row["verdict"] == ("lost" if row["ferry_ns"]["p25"] > row["most_ns"] else
+                                  "ok" if row["ferry_ns"]["p75"] <= row["most_ns"] else "noise"), row
+    else:
+        targets = [(row["ratio"], row["target"])] if row["target"] else []
+        if of_link and of_link["target"]: targets.append((of_link["share"], of_link["target"]))
+        expected = [verdict_of(*each) for each in targets or [(row["ratio"], 1)]]
+        assert row["verdict"] == max(expected, key=worst.get), row
+for what, rows in kinds.items():
+    ways = {row["labels"]["copy"] for row in rows}
+    assert ways in [{"H2D", "D2H"}, {"H2A", "A2H"}] or what == "line into untouched pages", (what, ways)
+assert {"line", "8 threads", "line into untouched pages", "rows of 1 KiB", "returns"} <= set(kinds), set(kinds)
+assert {row["labels"]["ferry's call"] for row in kinds["line"]} == {"ferry_copy", "ferry_copy_async"}
+for row in kinds["line"]:
+    wanted = 0.98 if row["bytes"] < 1 << 20 else 2 if row["bytes"] < 64 << 20 else 4.5 if row["labels"]["copy"] == "H2D" else 2.7
+    assert row["target"] == wanted, row
+    assert row["of_link"]["target"] == (0.85 if row["bytes"] == 64 << 20 else None), row
+assert any(row["bytes"] == 64 << 20 for row in kinds["line"]), "which has both targets"
+assert {row["labels"]["what"] for row in kinds["returns"]} == {f"returns, {when}" for when in
+                                                               ["stream idle", "stream busy", "first call"]}
+assert all(row["most_ns"] == 20e3 for row in kinds["returns"])
+for way in ["H2D", "D2H"]:
+    calls = [line["labels"]["call"] for line in pageable["numbers"] if line["labels"]["copy"] == way]
+    assert calls[0] == "cuMemcpy*Async" and calls[1:] and set(calls[1:]) == {"ferry_copy_async"}, calls
+for line in pageable["numbers"]:
+    assert line["GB/s"] > 0 and line["CPU ms per GB"] > 0 and line["threads"] >= 1, line
+    assert "compute slower by %" not in line, "a kernel that the software driver cannot run"

@@ -282,7 +282,16 @@ std::optional<ferry_explanation> explain(const environment &environment, const f
 }
 
 const char *name_of_route(std::int32_t route) {
-    return route == FERRY_ROUTE_KERNEL ? "kernel" : route == FERRY_ROUTE_DRIVER ? "driver" : "none";
+    switch (route) {
+    case FERRY_ROUTE_NONE:
+        return "none";
+    case FERRY_ROUTE_DRIVER:
+        return "driver";
+    case FERRY_ROUTE_KERNEL:
+        return "kernel";
+    default:
+        return "another";
+    }
 }
 
 } // namespace bench

@@ -124,6 +124,7 @@ extern const bench_case ipc_open_case;
 extern const bench_case batch_case;
 extern const bench_case urgent_case;
 extern const bench_case interference_case;
+extern const bench_case pageable_case;
 
 // What the second process of ipc-open does, which speaks with the first one through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);

@@ -20,11 +20,10 @@ std::unique_ptr<std::byte[]> random_data(std::size_t size) {
 
 std::size_t watched_bytes(const place &of) { return of.frame.bytes() + (of.buffer.kind == memory::array ? 0 : guard); }
 
-// `size` bytes of a place from its frame's beginning, or all of an array, and as many in host memory.
-box to_or_from_host(const place &there, const void *host, std::size_t size) {
-    const extent whole = there.buffer.kind == memory::array ? there.frame : extent{size};
+// All of an array, and as many bytes in host memory.
+box to_array(const place &array, const void *host) {
     const buffer here = host_buffer(memory::pageable, const_cast<void *>(host));
-    return {{here, whole}, {there.buffer, whole}, whole};
+    return {{here, array.frame}, {array.buffer, array.frame}, array.frame};
 }
 
 bool is_clear(const std::byte *bytes, std::size_t size) {
@@ -81,20 +80,27 @@ workspace::workspace(const environment &environment, std::size_t largest)
 }
 
 void workspace::put(const place &to, const std::byte *bytes) {
-    const box whole = to_or_from_host(to, bytes, to.frame.bytes());
     const current_context current(environment_.cu, to.buffer.context);
-    const CUDA_MEMCPY3D copy = lower(whole);
-    check(environment_.cu.cuMemcpy3D(&copy), "cuMemcpy3D");
+    if (to.buffer.kind == memory::array) {
+        const CUDA_MEMCPY3D copy = lower(to_array(to, bytes));
+        check(environment_.cu.cuMemcpy3D(&copy), "cuMemcpy3D");
+    } else {
+        check(environment_.cu.cuMemcpyHtoD(to.buffer.address, bytes, to.frame.bytes()), "cuMemcpyHtoD");
+    }
     check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
 const std::byte *workspace::get(const place &from) {
     if (from.buffer.is_host()) return from.buffer.host();
-    box whole = to_or_from_host(from, image_.get(), watched_bytes(from));
-    std::swap(whole.source, whole.destination);
     const current_context current(environment_.cu, from.buffer.context);
-    const CUDA_MEMCPY3D copy = lower(whole);
-    check(environment_.cu.cuMemcpy3D(&copy), "cuMemcpy3D");
+    if (from.buffer.kind == memory::array) {
+        box whole = to_array(from, image_.get());
+        std::swap(whole.source, whole.destination);
+        const CUDA_MEMCPY3D copy = lower(whole);
+        check(environment_.cu.cuMemcpy3D(&copy), "cuMemcpy3D");
+    } else {
+        check(environment_.cu.cuMemcpyDtoH(image_.get(), from.buffer.address, watched_bytes(from)), "cuMemcpyDtoH");
+    }
     return image_.get();
 }
 

@@ -1,0 +1,269 @@
+// pageable: ordinary host memory to the device, to arrays and back: until it has arrived.
+#include <algorithm>
+#include <future>
+
+#include "contest.h"
+#include "host_memory.h"
+#include "pageable.h"
+#include "report.h"
+
+namespace bench {
+
+namespace {
+
+constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
+
+// 4 GiB, but of a machine with little memory no more than what its buffers, four of host memory and two of the device's,
+// take half of. In a quick run, and where the CPU makes the copies, the least that has a target of its own.
+std::size_t largest_line(const session &session) {
+    if (session.is_quick || session.environment.device_info.is_software) return 64 * MiB;
+    std::size_t size = 4 * GiB;
+    while (size > free_host_memory() / 8 || size > session.environment.device_info.total_memory / 8)
+        size /= 4;
+    return size;
+}
+
+// A workspace with room for the largest lines: the run's own, or another one beside it.
+class wide_session {
+public:
+    explicit wide_session(session &of) : session_(of), size_(largest_line(of)) {
+        if (size_ <= of.workspace.largest) return;
+        warm_host_memory(4 * size_);
+        workspace_ = std::make_unique<workspace>(of.environment, size_);
+    }
+    session made() const {
+        return {session_.environment, workspace_ ? *workspace_ : session_.workspace, session_.ceilings,
+                session_.is_quick, session_.progress};
+    }
+
+private:
+    session &session_;
+    const std::size_t size_;
+    std::unique_ptr<workspace> workspace_;
+};
+
+struct targets {
+    std::optional<double> ratio, of_link;
+};
+
+bool is_up(const direction &direction) { return direction.source.is_host(); }
+
+targets targets_of_line(const direction &direction, std::size_t size) {
+    if (size < MiB) return {0.98, {}};
+    if (size < 64 * MiB) return {2, {}};
+    return {is_up(direction) ? 4.5 : 2.7, size < 256 * MiB ? 0.85 : 0.90};
+}
+
+// At 4 GiB a round of the driver's takes 1.5 s to the device (H200).
+effort effort_of(const session &session, std::size_t size) {
+    if (session.is_quick) return {2, 40, 0.02e9};
+    return {size > GiB ? 2 : 3, 400, 0.35e9};
+}
+
+// The same direction with pinned memory, which only the link limits.
+const direction &pinned_like(const std::vector<direction> &pinned, const direction &direction) {
+    return pinned[is_up(direction) ? 0 : 1];
+}
+
+struct task_of_line {
+    std::string what;
+    bench::direction direction;
+    bench::form form;
+    std::size_t size;
+    bench::targets targets;
+};
+
+// The driver's way of copying a line, ferry's, and the link's.
+row measure_beside_link(session &session, const task_of_line &task, const contender &raw, const contender &ferry) {
+    const auto &[what, direction, form, size, targets] = task;
+    const environment &environment = session.environment;
+    const std::vector<bench::direction> pinned = pinned_directions(session.workspace);
+    const contender all[] = {raw, ferry, raw_line(environment, pinned_like(pinned, direction), form::async, size)};
+    const box copied = line(direction, size);
+    verify_each(session.workspace, {&copied, 1}, {all, 2});
+    const std::vector<samples> taken = interleave(all, effort_of(session, size));
+    return {
+        .labels = {what, direction.name, ferry_call_of(form), route_of(environment, describe(copied), form), raw.name},
+        .bytes = size,
+        .times = compare(taken[0], taken[1]),
+        .target = targets.ratio,
+        .ceiling = ceiling_of(direction.name, session.ceilings),
+        .reference_ns = summarise(taken[2]),
+        .of_link = link_share{compare(taken[2], taken[1]).ratio, targets.of_link}};
+}
+
+std::vector<std::size_t> sizes_of_lines(const session &session) {
+    if (session.is_quick) return {64 * KiB, 512 * KiB, 4 * MiB, 64 * MiB};
+    return {64 * KiB, 128 * KiB, 256 * KiB, 512 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB, GiB, 4 * GiB};
+}
+
+void add_lines(session &session, std::vector<row> &rows) {
+    const environment &environment = session.environment;
+    for (const direction &direction : pageable_directions(session.workspace))
+        for (const form form : {form::sync, form::async})
+            for (const std::size_t size : sizes_of_lines(session)) {
+                if (size > session.workspace.largest) break;
+                session.progress.show("pageable", direction.name, size);
+                rows.push_back(measure_beside_link(
+                    session, {"line", direction, form, size, targets_of_line(direction, size)},
+                    raw_line(environment, direction, form, size), ferry_line(environment, direction, form, size)));
+            }
+}
+
+// A contender whose destination is made anew before each run.
+contender into_untouched(contender copy, void *memory, std::size_t size) {
+    copy.prepare = [memory, size] { renew_untouched(memory, size); };
+    return copy;
+}
+
+void add_untouched(session &session, std::vector<row> &rows) {
+    const environment &environment = session.environment;
+    const std::size_t size = session.workspace.largest, mapped = size + guard;
+    const owned<void *> memory = map_untouched(mapped);
+    if (!memory.get()) return;
+    session.progress.show("pageable", "D2H into untouched pages", size);
+    warm_host_memory(mapped);
+    const direction direction = {"D2H", session.workspace.device_source, host_buffer(memory::pageable, memory.get())};
+    const targets targets = {size == GiB ? std::optional(4.0) : std::nullopt, {}};
+    rows.push_back(measure_beside_link(
+        session, {"line into untouched pages", direction, form::async, size, targets},
+        into_untouched(raw_line(environment, direction, form::async, size), memory.get(), mapped),
+        into_untouched(ferry_line(environment, direction, form::async, size), memory.get(), mapped)));
+}
+
+// Beside the fastest of the driver's calls.
+row measure_pageable_box(session &session, std::string what, const char *name, const box &box, const char *ceiling) {
+    return measure_box(
+        session,
+        {std::move(what), name, ferry_call_of(form::async), route_of(session.environment, describe(box), form::async)},
+        box, ceiling_of(ceiling, session.ceilings));
+}
+
+// Rows of 1 KiB, 2 KiB apart in host memory.
+void add_rows_apart(session &session, std::vector<row> &rows) {
+    constexpr std::size_t row_bytes = KiB, full_size = 256 * MiB;
+    const extent size = {row_bytes, std::min(full_size, session.workspace.largest / 2) / row_bytes};
+    for (const direction &direction : pageable_directions(session.workspace))
+        for (const bool is_tight : {true, false}) {
+            session.progress.show("pageable", std::string(direction.name) + " rows of 1 KiB", size.bytes());
+            const auto end = [&](const buffer &buffer) {
+                return padded(buffer, size, buffer.is_host() || !is_tight ? row_bytes : 0, 0);
+            };
+            rows.push_back(measure_pageable_box(
+                session, std::string("rows of 1 KiB, ") + (is_tight ? "device tight" : "both 2 KiB apart"),
+                direction.name, {end(direction.source), end(direction.destination), size}, direction.name));
+            rows.back().target = size.bytes() == full_size ? std::optional(3.0) : std::nullopt;
+        }
+}
+
+// Whole arrays of 4 bytes a texel, as many to each side, made by ferry for its kernels and made by the driver.
+void add_volumes(session &session, std::vector<row> &rows) {
+    constexpr std::size_t texel = 4, full_side = 512;
+    std::size_t side = full_side;
+    while (side * side * side * texel > session.workspace.largest)
+        side /= 2;
+    const extent size = {side * texel, side, side};
+    const buffer &device = session.workspace.device_source;
+    const place host = padded(session.workspace.pageable, size, 0, 0);
+    for (const bool is_ferrys : {true, false}) {
+        const array array = is_ferrys ? make_ferry_array(session.environment, device, size, texel)
+                                      : make_array(session.environment, device, size, texel);
+        const std::string what = dimensions_text(std::to_string(side), size) + (is_ferrys ? ", ferry's" : ", driver's");
+        for (const auto &[name, box, ceiling] : {std::tuple{"H2A", bench::box{host, array.place, size}, "H2D"},
+                                                 std::tuple{"A2H", bench::box{array.place, host, size}, "D2H"}}) {
+            session.progress.show("pageable", name, size.bytes());
+            rows.push_back(measure_pageable_box(session, what, name, box, ceiling));
+            rows.back().target = side == full_side ? std::optional(3.0) : std::nullopt;
+        }
+    }
+}
+
+// A line cut into equal pieces, each copied by a thread of its own on a stream of its own. `copy` enqueues one piece.
+template <class Copy>
+contender by_threads(const char *name, const environment &environment, const std::vector<owned<CUstream>> &streams,
+                     Copy copy) {
+    return {name, [&environment, &streams, copy] {
+                std::vector<std::future<void>> threads;
+                for (std::size_t i = 0; i < streams.size(); ++i)
+                    threads.push_back(std::async(std::launch::async, [&, i, stream = streams[i].get()] {
+                        const current_context current(environment.cu, environment.context.handle);
+                        copy(i, stream);
+                        check(environment.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+                    }));
+                for (std::future<void> &thread : threads)
+                    thread.get();
+            }};
+}
+
+void add_threads(session &session, std::vector<row> &rows) {
+    constexpr std::size_t count = 8, full_size = 256 * MiB;
+    const environment &environment = session.environment;
+    const std::size_t size = std::min(full_size, session.workspace.largest / count);
+    std::vector<owned<CUstream>> streams;
+    for (std::size_t i = 0; i < count; ++i)
+        streams.push_back(make_stream(environment));
+    for (const direction &direction : pageable_directions(session.workspace)) {
+        session.progress.show("pageable", std::string(direction.name) + " by 8 threads", count * size);
+        const auto piece = [&](std::size_t i) {
+            bench::direction of = direction;
+            of.source.address += i * size;
+            of.destination.address += i * size;
+            return of;
+        };
+        const contender raw = by_threads("cuMemcpy*Async", environment, streams, [&](std::size_t i, CUstream stream) {
+            raw_copy_async(environment, piece(i), size, stream);
+        });
+        const contender ferry =
+            by_threads("ferry_copy_async", environment, streams, [&](std::size_t i, CUstream stream) {
+                ferry_copy_async_checked(environment.basic.get(), describe(line(piece(i), size)), stream);
+            });
+        const targets targets = {{}, size == full_size ? std::optional(0.80) : std::nullopt};
+        rows.push_back(measure_beside_link(
+            session, {"8 threads, 8 streams", direction, form::async, count * size, targets}, raw, ferry));
+    }
+}
+
+case_result run_pageable(session &session) {
+    case_result result = {
+        .note =
+            "host memory is pageable, and touched before but for 'untouched', which is mapped anew before each "
+            "sample. Until the\nbytes are there, cuMemcpy*Async and ferry_copy_async with a wait for the stream; raw "
+            "of boxes is the fastest of the driver's\ncalls. pinned: the driver's copy of as many bytes of pinned "
+            "memory, in the same rounds; of link: its time / ferry's. Both\ntargets have to be kept to. 'returns': "
+            "only until the call returns, on an idle stream, behind a pinned copy that has just\nbegun, and as the "
+            "first call of an instance. Of the threads the sizes are of all together\n" +
+            note_on_costs(session),
+        .label_columns = {"what", "copy", "ferry's call", "route", raw_call_column},
+        .reference_column = "pinned"};
+    {
+        const wide_session wide(session);
+        bench::session made = wide.made();
+        add_lines(made, result.rows);
+        add_threads(made, result.rows);
+    }
+    add_untouched(session, result.rows);
+    add_rows_apart(session, result.rows);
+    add_volumes(session, result.rows);
+    add_calls(session, result.rows);
+    result.numbers = measure_costs(session);
+    return result;
+}
+
+} // namespace
+
+const char *ferry_call_of(form form) { return form == form::async ? "ferry_copy_async" : "ferry_copy"; }
+
+const char *route_of(const environment &environment, const ferry_copy_desc &copy, form form) {
+    auto told = sized<ferry_explanation>();
+    auto error = sized<ferry_error_info>();
+    ferry_instance *const ferry = environment.basic.get();
+    check(form == form::async ? ferry_explain_async(ferry, &copy, environment.stream.get(), &told, &error)
+                              : ferry_explain(ferry, &copy, &told, &error),
+          "ferry_explain", error);
+    return name_of_route(told.route);
+}
+
+const bench_case pageable_case = {"pageable", "ordinary host memory: lines, boxes, arrays, many threads, and its costs",
+                                  run_pageable};
+
+} // namespace bench
