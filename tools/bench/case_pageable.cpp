@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
 
-// 4 GiB, but of a machine with little memory no more than what its buffers, four of host memory and two of the device's,
-// take half of. In a quick run, and where the CPU makes the copies, the least that has a target of its own.
+// 4 GiB, but no more than an eighth of the free host memory and of the device's, for four buffers and two of that size
+// are made. In a quick run, and where the CPU makes the copies, the least that has a target beside the link.
 std::size_t largest_line(const session &session) {
     if (session.is_quick || session.environment.device_info.is_software) return 64 * MiB;
     std::size_t size = 4 * GiB;
