@@ -30,6 +30,7 @@ public:
         if (size_ <= of.workspace.largest) return;
         warm_host_memory(4 * size_);
         workspace_ = std::make_unique<workspace>(of.environment, size_);
+        workspace_->load({workspace_->pinned, {size_}}); // as the run's own is: pages never written may all be one
     }
     session made() const {
         return {session_.environment, workspace_ ? *workspace_ : session_.workspace, session_.ceilings,
