@@ -81,7 +81,8 @@ constexpr waiting_row rows[] = {
      "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block; no kernel: "
      "array"},
     {place_kind::device, place_kind::managed, FERRY_BLOCKS_NO,
-     "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed memory, which may be anywhere"},
+     "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed "
+     "memory, which may be anywhere"},
     {place_kind::pageable, place_kind::device, FERRY_BLOCKS_NO,
      "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, pageable to device 0, 48 B x 3 rows x 1 slices; "
      "does "

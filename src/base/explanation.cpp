@@ -61,7 +61,8 @@ std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, st
         told.route == FERRY_ROUTE_NONE
             ? std::snprintf(buffer, size, "nothing to copy")
             : std::snprintf(buffer, size,
-                            "%s route: %s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s",
+                            "%s route: %s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64
+                            " slices; %s%s%s%s",
                             route, told.driver_call, how, calls, told.synchronises ? " and cuStreamSynchronize" : "",
                             name_of(told.source_memory, told.source_device).text,
                             name_of(told.destination_memory, told.destination_device).text, told.width, told.height,

@@ -289,6 +289,8 @@ const char *name_of_route(std::int32_t route) {
         return "driver";
     case FERRY_ROUTE_KERNEL:
         return "kernel";
+    case FERRY_ROUTE_STAGED:
+        return "staged";
     default:
         return "another";
     }
