@@ -94,9 +94,10 @@ constexpr waiting_row rows[] = {
     {place_kind::pageable, place_kind::array_2d, FERRY_BLOCKS_UNTIL_STAGED,
      "driver route: cuMemcpy3DAsync, pageable to array on device 0, 48 B x 3 rows x 1 slices; blocks until the source "
      "has "
-     "been read"},
+     "been read; not staged: array"},
     {place_kind::array_2d, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, array on device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done"},
+     "driver route: cuMemcpy3DAsync, array on device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done; not "
+     "staged: array"},
     {place_kind::pinned, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
      "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
      "memory alone"},
