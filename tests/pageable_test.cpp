@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <thread>
 
 #include <pthread.h>
-#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/captured_graph.h"
@@ -577,6 +579,308 @@ TEST_F(pageable, options_choose_the_threads_and_the_ring) {
     }
     counted.reset();
     EXPECT_GT(own.asked, 0);
+}
+
+// ---- Batches -----------------------------------------------------------------------------------------------------
+
+TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
+    constexpr std::uint64_t pieces = 12, size = 40'000;
+    const device_memory device(pieces * size);
+    bytes from = random_bytes(pieces * size, 1), to(from.size());
+    std::vector<std::uint64_t> there, here, back, sizes;
+    for (std::uint64_t i = 0; i < pieces; ++i) {
+        there.push_back(device + i * size);
+        here.push_back(at(from) + i * size);
+        back.push_back(at(to) + i * size);
+        sizes.push_back(size - i);
+    }
+    std::vector<ferry_copy_desc> boxes;
+    for (std::uint64_t i = 0; i < pieces; ++i) {
+        ferry_copy_desc box = line(back[i], there[i], 100, i % 3 ? 0 : FERRY_COPY_BY_STAGING);
+        box.destination.row_pitch = box.source.row_pitch = 200;
+        box.height = 100;
+        boxes.push_back(box);
+    }
+    const auto expect_all = [&] {
+        EXPECT_TRUE(read_back(device, 1000) == bytes(from.begin(), from.begin() + 1000));
+        for (std::uint64_t i = 0; i < pieces; ++i)
+            for (std::uint64_t y = 0; y < 100; ++y)
+                ASSERT_EQ(std::memcmp(&to[i * size + y * 200], &from[i * size + y * 200], 100), 0) << i << ", " << y;
+    };
+    ASSERT_OK(copy_async(at(to), device, 1)); // what is made on first need is there
+    for (const bool is_synchronous : {false, true}) {
+        ASSERT_OK(raw().cuMemsetD8Async(device, 0, pieces * size, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        std::fill(to.begin(), to.end(), std::byte{0});
+        if (is_synchronous) {
+            ASSERT_OK(ferry_copy_pieces(counted.get(), there.data(), here.data(), sizes.data(), pieces, 0, nullptr));
+            ASSERT_OK(ferry_copy_batch(counted.get(), boxes.data(), boxes.size(), 0, nullptr));
+        } else {
+            gate held(stream);
+            ASSERT_OK(ferry_copy_pieces_async(counted.get(), there.data(), here.data(), sizes.data(), pieces, 0, stream,
+                                              nullptr));
+            ASSERT_OK(ferry_copy_batch_async(counted.get(), boxes.data(), boxes.size(), 0, stream, nullptr));
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        expect_all();
+    }
+    // Prepared, on streams and in graphs.
+    ferry_prepared *prepared = nullptr, *prepared_boxes = nullptr;
+    ASSERT_OK(ferry_prepared_create_pieces(counted.get(), there.data(), here.data(), sizes.data(), pieces, 0, stream,
+                                           &prepared, nullptr));
+    ASSERT_OK(ferry_prepared_create(counted.get(), boxes.data(), boxes.size(), 0, stream, &prepared_boxes, nullptr));
+    {
+        captured_graph graph(stream);
+        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        ASSERT_OK(ferry_prepared_launch(prepared_boxes, stream, nullptr));
+        graph.end();
+        for (std::uint64_t round = 0; round < 3; ++round) {
+            const bytes drawn = random_bytes(from.size(), round + 9);
+            std::copy(drawn.begin(), drawn.end(), from.begin());
+            graph.run();
+            expect_all();
+        }
+    }
+    ASSERT_OK(ferry_prepared_launch(prepared_boxes, stream, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(ferry_prepared_destroy(prepared));
+    EXPECT_OK(ferry_prepared_destroy(prepared_boxes));
+}
+
+// ---- Tickets -----------------------------------------------------------------------------------------------------
+
+ferry_ticket_info look_at(ferry_ticket *ticket) {
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_query(ticket, &info));
+    return info;
+}
+
+TEST_F(pageable, tickets_tell_how_far_a_copy_is_whatever_its_route) {
+    const std::uint64_t size = 500'000;
+    bytes host = random_bytes(size, 1);
+    const pinned_memory pinned(size);
+    const device_memory device(size), other(size);
+    const struct {
+        std::uint64_t to, from;
+        std::uint32_t flags;
+        std::int32_t route;
+    } rows[] = {{device, at(host), 0, FERRY_ROUTE_STAGED},
+                {at(host), device, 0, FERRY_ROUTE_STAGED},
+                {device, reinterpret_cast<std::uintptr_t>(pinned.data()), 0, FERRY_ROUTE_DRIVER},
+                {device, other, FERRY_COPY_BY_KERNEL, FERRY_ROUTE_KERNEL}};
+    ASSERT_OK(copy_async(device, other, size, FERRY_COPY_BY_KERNEL)); // what is made on first need is there
+    ASSERT_OK(copy_async(at(host), device, 1));
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.route);
+        const ferry_copy_desc copy = line(row.to, row.from, size, row.flags);
+        ferry_ticket *ticket = nullptr, *early = nullptr;
+        {
+            gate held(stream);
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &early, nullptr));
+            const ferry_ticket_info info = look_at(ticket);
+            EXPECT_EQ(info.done, 0);
+            EXPECT_EQ(info.landed, 0u);
+            EXPECT_EQ(info.total, size);
+            EXPECT_EQ(info.route, row.route);
+            EXPECT_OK(ferry_ticket_release(early)); // the copy goes on
+        }
+        EXPECT_OK(ferry_ticket_wait(ticket));
+        const ferry_ticket_info info = look_at(ticket);
+        EXPECT_EQ(info.done, 1);
+        EXPECT_OK(info.status);
+        EXPECT_EQ(info.landed, size);
+        EXPECT_OK(ferry_ticket_release(ticket));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+}
+
+TEST_F(pageable, tickets_of_nothing_are_done_and_those_that_cannot_be_are_refused) {
+    bytes host(4096);
+    const device_memory device(4096);
+    ferry_copy_desc copy = line(device, at(host), 0);
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    EXPECT_EQ(look_at(ticket).done, 1);
+    EXPECT_EQ(look_at(ticket).total, 0u);
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket));
+    EXPECT_OK(ferry_ticket_release(nullptr));
+    copy.width = 4096;
+    {
+        captured_graph graph(stream);
+        EXPECT_EQ(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr), FERRY_ERROR_CAPTURE);
+        EXPECT_EQ(ticket, nullptr);
+        ASSERT_OK(copy_async(device, at(host), 4096));
+        graph.end();
+        graph.run();
+    }
+    copy.source.kind = 99;
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, &error), error, FERRY_ERROR_KIND,
+                   FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
+    EXPECT_EQ(ferry_copy_async_ticket(counted.get(), &copy, stream, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ticket_query(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ticket_wait(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_ticket_info cut = {};
+    cut.struct_size = 4;
+    copy.source.kind = 0;
+    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    EXPECT_EQ(ferry_ticket_query(ticket, &cut), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket));
+}
+
+// ---- Memory ------------------------------------------------------------------------------------------------------
+
+ferry_staging_info staging_of(const instance_owner &instance) {
+    ferry_staging_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_staging_get_info(instance.get(), &info));
+    return info;
+}
+
+TEST_F(pageable, the_ring_is_made_on_first_need_and_given_back_on_request) {
+    const bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    EXPECT_EQ(staging_of(counted).threads, 0u);
+    EXPECT_EQ(staging_of(counted).ring_bytes, 0u);
+    for (int round = 0; round < 3; ++round) {
+        ASSERT_OK(copy_async(device, at(host), host.size()));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(device, host.size()) == host);
+        EXPECT_EQ(staging_of(counted).threads, 3u);
+        EXPECT_GT(staging_of(counted).ring_bytes, 0u);
+        EXPECT_LE(staging_of(counted).ring_bytes, std::uint64_t{300} << 10);
+        // Of the last copy the kernel may be about to leave, and slots about to be added.
+        for (int i = 0; i < 1000 && staging_of(counted).ring_bytes; ++i) {
+            EXPECT_OK(ferry_staging_trim(counted.get()));
+            std::this_thread::yield();
+        }
+        EXPECT_EQ(staging_of(counted).ring_bytes, 0u);
+    }
+    ferry_options options = small();
+    options.staging = FERRY_STAGING_AT_OPEN;
+    open(options);
+    EXPECT_EQ(staging_of(counted).threads, 3u);
+    EXPECT_GT(staging_of(counted).ring_bytes, 0u);
+    EXPECT_EQ(ferry_staging_trim(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+// ---- Ends --------------------------------------------------------------------------------------------------------
+
+TEST_F(pageable, closing_waits_for_copies_on_their_way) {
+    const bytes host = random_bytes(2'000'000, 1);
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    counted.reset();
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+}
+
+TEST_F(pageable, a_context_that_is_destroyed_or_dies_leaves_no_copy_waiting) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    const bytes host = random_bytes(300'000, 1);
+    CUcontext doomed = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &doomed));
+    ferry_ticket *ticket = nullptr;
+    {
+        const made_current scope(doomed);
+        const test_stream held_stream, other;
+        const device_memory device(host.size());
+        const ferry_copy_desc copy = line(device, at(host), host.size());
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, other, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(other));
+        {
+            gate held(held_stream);
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &ticket, nullptr));
+            driver.fail("cuStreamSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS);
+            EXPECT_EQ(ferry_stream_synchronize(counted.get(), other), -1000 - CUDA_ERROR_ILLEGAL_ADDRESS);
+            driver.heal();
+            const ferry_ticket_info info = look_at(ticket);
+            EXPECT_EQ(info.done, 1);
+            EXPECT_EQ(info.status, -1000 - CUDA_ERROR_ILLEGAL_ADDRESS);
+        }
+        EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - CUDA_ERROR_ILLEGAL_ADDRESS);
+        EXPECT_OK(ferry_ticket_release(ticket));
+        ASSERT_OK(raw().cuCtxSynchronize());
+    }
+    EXPECT_OK(ferry_context_destroy(counted.get(), doomed));
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+}
+
+TEST_F(pageable, the_child_of_a_fork_is_refused_and_closes_without_harm) {
+    bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    const ferry_copy_desc copy = line(device, at(host), host.size());
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    const pid_t child = fork();
+    if (child == 0) {
+        constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
+        ferry_ticket_info info = {};
+        info.struct_size = sizeof info;
+        bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_query(ticket, &info) == none;
+        is_refused = is_refused && ferry_staging_trim(counted.get()) == none && ferry_ticket_release(ticket) == none;
+        ferry_close(counted.release());
+        _exit(is_refused ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_OK(ferry_ticket_release(ticket));
+    ASSERT_OK(copy_async(at(host), device, host.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(pageable, a_driver_call_that_fails_anywhere_hangs_nothing_and_the_next_copy_works) {
+    const char *const entries[] = {"cuLaunchKernel",     "cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode",
+                                   "cuMemHostRegister",  "cuMemHostAlloc",         "cuCtxGetCurrent",
+                                   "cuStreamGetCtx",     "cuStreamIsCapturing",    "cuLibraryLoadData",
+                                   "cuEventCreate",      "cuEventRecord",          "cuCtxPushCurrent",
+                                   "cuLibraryGetKernel", "cuStreamSynchronize",    "cuDevicePrimaryCtxRetain"};
+    const bytes host = random_bytes(400'000, 1);
+    const device_memory device(host.size());
+    for (const char *const entry : entries)
+        for (const bool is_synchronous : {false, true})
+            for (int nth = 1; nth <= 3; ++nth) {
+                SCOPED_TRACE(testing::Message() << entry << ", call " << nth << (is_synchronous ? ", at once" : ""));
+                open(small());
+                const ferry_copy_desc copy =
+                    line(device, at(host), host.size(), is_synchronous ? FERRY_COPY_BY_STAGING : 0);
+                driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
+                ferry_ticket *ticket = nullptr;
+                const std::int32_t status =
+                    is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
+                                   : ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr);
+                driver.heal();
+                EXPECT_TRUE(status == FERRY_SUCCESS || status == -1000 - CUDA_ERROR_UNKNOWN ||
+                            (is_synchronous && status == FERRY_ERROR_ROUTE))
+                    << status;
+                EXPECT_EQ(ticket != nullptr, status == FERRY_SUCCESS && !is_synchronous);
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+                if (ticket) {
+                    EXPECT_OK(ferry_ticket_wait(ticket));
+                    EXPECT_OK(ferry_ticket_release(ticket));
+                }
+                if (status == FERRY_SUCCESS) {
+                    EXPECT_TRUE(read_back(device, host.size()) == host);
+                }
+                CUcontext current = nullptr;
+                EXPECT_OK(raw().cuCtxGetCurrent(&current));
+                EXPECT_EQ(current, context);
+                ASSERT_OK(copy_async(device, at(host) + 1000, host.size() - 1000));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_TRUE(std::equal(host.begin() + 1000, host.end(), read_back(device, host.size() - 1000).begin()));
+                if (HasFailure()) return;
+            }
 }
 
 } // namespace

@@ -61,8 +61,8 @@ struct CUarray_st;
 struct CUmipmappedArray_st;
 struct CUmemPoolHandle_st;
 
-/* One opened library. Opaque, as are ferry_pinned_pool, ferry_prepared and the bytes of ferry_ipc_handle; no other type of
- * ferry is. */
+/* One opened library. Opaque, as are ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of ferry_ipc_handle; no
+ * other type of ferry is. */
 typedef struct ferry_instance ferry_instance;
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -2028,6 +2028,107 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
  */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                          struct CUstream_st *stream, ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Tickets and staging
+ *
+ * Copies between pageable memory and a device, FERRY_ROUTE_STAGED, go by a kernel in their stream that meets threads at a
+ * ring of pinned memory: see staging in ferry_options, and docs/staging.md. A ticket tells how far a copy is, whatever its
+ * route.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* One copy on its way. Opaque. */
+typedef struct ferry_ticket ferry_ticket;
+
+/* How far it is. */
+typedef struct ferry_ticket_info {
+    uint32_t struct_size;
+    int32_t done;    /* 1: it has ended, well or not */
+    int32_t status;  /* of the copy: 0 until it is done, and then if it went well; else what ended it */
+    int32_t route;   /* FERRY_ROUTE_* that it took */
+    uint64_t landed; /* bytes that have arrived: of a staged copy as they do, of others all at the end */
+    uint64_t total;  /* bytes */
+} ferry_ticket_info;
+
+/*
+ * ferry_copy_async that hands out a ticket.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_async.
+ * Ownership:     as ferry_copy_async; *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
+ * Errors:        as ferry_copy_async, and FERRY_ERROR_OUT_OF_MEMORY, _UNSUPPORTED; _CAPTURE on a stream that is being captured,
+ *                where the copy may run any number of times. Where the driver refuses only the event behind it, the copy is
+ *                on its way all the same.
+ * Driver:        as ferry_copy_async, cuEventCreate before and cuEventRecord behind it.
+ */
+FERRY_API int32_t ferry_copy_async_ticket(ferry_instance *instance, const ferry_copy_desc *copy,
+                                          struct CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *error);
+
+/*
+ * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment before
+ * its stream goes on. Where the context has died, this finds out.
+ *
+ * Thread-safety: safe; not beside ferry_ticket_release of the same one.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is in
+ *                info->status.
+ * Driver:        cuEventQuery.
+ */
+FERRY_API int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *info);
+
+/*
+ * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
+ *
+ * Thread-safety: as ferry_ticket_query.
+ * Blocking:      until the copy is done, or its context has died.
+ * Ownership:     the ticket stays the caller's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the child
+ *                of a fork.
+ * Driver:        cuEventSynchronize, of staged copies none but, where nothing goes on, cuMemGetInfo.
+ */
+FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
+
+/*
+ * Ends a ticket, at any time: the copy goes on. NULL is allowed.
+ *
+ * Thread-safety: not beside another call on the same one.
+ * Blocking:      never.
+ * Ownership:     the ticket is gone.
+ * Errors:        -1003 in the child of a fork, where it does nothing.
+ * Driver:        cuEventDestroy.
+ */
+FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
+
+/* What there is for staged copies. */
+typedef struct ferry_staging_info {
+    uint32_t struct_size;
+    uint32_t threads;    /* of ferry's own that run; 0 before the first copy, and where the program's do the work */
+    uint64_t ring_bytes; /* pinned for the rings of all devices */
+} ferry_staging_info;
+
+/*
+ * Fills `info` up to info->struct_size.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info);
+
+/*
+ * Gives the rings' pinned memory back: all of it where no copy is on its way and no graph holds one, else what none of them
+ * needs. The next copy pins it again. Threads stay.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the devices has ended, as ferry_host_free.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; -1003 in the child of a fork.
+ * Driver:        cuMemHostUnregister or cuMemFreeHost.
+ */
+FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Batches

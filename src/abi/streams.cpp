@@ -1,5 +1,5 @@
 // The calls on streams and events.
-#include "call/instance.h"
+#include "call/staging.h"
 #include "driver/result.h"
 
 using namespace ferry;
@@ -15,9 +15,14 @@ int32_t answer(int32_t status, int32_t *done) noexcept {
 // Calls `entry` with the context of `stream` current.
 template <class Function, class... Arguments>
 int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, Arguments... arguments) noexcept {
+    context_choice choice;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, stream, scope)) return failed.status;
-    return call_optional(entry, arguments...);
+    failure failed = choose_context(instance->cu, instance->contexts, stream, -1, -1, choice);
+    if (!failed) failed = scope.enter(choice.wanted, choice.current);
+    if (failed) return failed.status;
+    const int32_t status = call_optional(entry, arguments...);
+    if (status) note_failure(*instance, choice.wanted, {.status = status});
+    return status;
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 #include "call/batch.h"
 
 #include "call/batch_job.h"
-#include "call/instance.h"
+#include "call/staging.h"
 #include "device/capture_mode.h"
 #include "route/driver_route.h"
 
@@ -18,7 +18,8 @@ failure run(ferry_instance &instance, const batch_input &input, copy_form form, 
     if (job.is_empty()) return {};
     const bool is_captured = is_being_captured(instance.cu, stream);
     if (failure failed = plan_job(instance, takes_batch_calls(stream, is_captured), nullptr, job)) return failed;
-    const launch_site site = {job.context.wanted, stream, is_captured};
+    launch_site site = {job.context.wanted, stream, is_captured};
+    site.is_waited_for = form == copy_form::synchronous;
     if (form == copy_form::asynchronous || is_single_call(job)) return enqueue_job(instance, job, form, site);
     const failure failed = enqueue_job(instance, job, copy_form::asynchronous, site);
     const failure passed = wait_for_legacy_stream(instance.cu); // also for what came before a failure
@@ -32,8 +33,11 @@ failure run_batch(ferry_instance &instance, const batch_input &input, copy_form 
     bad_index = 0;
     const borrowed_job job(instance.jobs);
     if (!job) return no_memory;
+    (*job).context = {};
     const failure failed = run(instance, input, form, stream, *job);
-    if (failed) bad_index = (*job).bad_index;
+    if (!failed) return {};
+    bad_index = (*job).bad_index;
+    if ((*job).context.wanted) note_failure(instance, (*job).context.wanted, failed);
     return failed;
 }
 

@@ -111,6 +111,7 @@ struct launch_site {
     CUstream stream;
     bool is_captured;
     const piece_table *tables = nullptr; // one for each group
+    bool is_waited_for = false;          // at once, by the call itself
 };
 
 // What the driver refuses here leaves what was enqueued before it. The synchronous form is for jobs of a single call.

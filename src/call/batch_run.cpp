@@ -95,10 +95,18 @@ private:
     bool is_called(const batch_box &box) const noexcept {
         if (box.way == box_way::call) return true;
         if (box.way == box_way::batch_call) return !takes_batches_;
-        const bool is_planned_so = box.way == box_way::own && box.plan.route != route_kind::kernel;
+        const bool is_planned_so = box.way == box_way::own && box.plan.route == route_kind::driver;
         return is_planned_so || !is_at_home_;
     }
     bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_way::own && !is_called(box); }
+
+    // With the views that were looked up when it was planned.
+    failure run_own(const batch_box &box) noexcept {
+        plan_facts facts = this->facts();
+        facts.is_captured = site_.is_captured;
+        const copy_site site = {site_.context, stream_, {site_.context, site_.context}};
+        return run_planned(instance_, box.shape, facts, box.plan, job_.own_views[box.to], site);
+    }
 
     // What goes by a driver call of its own.
     template <class Action> failure for_each_call(const Action &action) noexcept {
@@ -132,6 +140,9 @@ private:
     failure call(const shape &shape) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan = plan_for_driver(shape, facts);
+        kernel_views views;
+        if (is_pageable(shape))
+            if (failure failed = choose_for_pageable(shape, facts, views, plan)) return failed;
         context_scope graph_scope(instance_.cu);
         if (plan.names_contexts && site_.is_captured)
             if (failure failed = enter_for_graph(instance_, shape, stream_, site_.context, facts, plan, graph_scope))
@@ -139,7 +150,16 @@ private:
         copy_site site = {site_.context, stream_, {site_.context, site_.context}};
         if (plan.names_contexts)
             if (failure failed = find_contexts(instance_, shape, job_.context_device, site.contexts)) return failed;
-        return run_planned(instance_, shape, facts, plan, {}, site);
+        return run_planned(instance_, shape, facts, plan, views, site);
+    }
+
+    // As a copy by itself would be. What the whole batch is waited for need not be staged, but where that is faster.
+    failure choose_for_pageable(const shape &shape, plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept {
+        if (site_.is_waited_for) facts.form = copy_form::synchronous;
+        const failure failed = choose(instance_, shape, site_.context, stream_, facts, views, plan);
+        facts.form = form_;
+        plan.synchronise_after &= form_ == copy_form::synchronous;
+        return failed;
     }
 
     // What the driver refuses to take in a batch it may take one by one, and then says what is wrong.
@@ -150,9 +170,7 @@ private:
     failure run_boxes() noexcept {
         for (const batch_box &box : job_.boxes)
             if (is_own_kernel(box))
-                if (failure failed = run_kernel_copy(instance_.cu, instance_.kernels, box.shape, box.plan,
-                                                     job_.own_views[box.to], stream_))
-                    return failed;
+                if (failure failed = run_own(box)) return failed;
         if (failure failed = run_box_calls()) return failed;
         for (int group = 0; group < piece_groups; ++group) {
             if (failure failed = run_box_kernels<linear_boxes>(from_memory, group)) return failed;

@@ -151,7 +151,13 @@ failure run_planned(ferry_instance &instance, const shape &shape, const plan_fac
         if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
         const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
         const staged_site staged = {site.context, facts.context_device, facts.is_captured};
-        return run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, watch);
+        const failure failed =
+            run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, watch);
+        const bool is_without_means =
+            failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY);
+        if (!is_without_means || watch || facts.wishes.forced == route_kind::staged) return failed;
+        // All of it again, what has been staged too.
+        return run_planned(instance, shape, facts, plan_for_driver(shape, facts), views, site);
     }
     const failure result = run_driver_route(instance.cu, shape, plan, facts.form, site.contexts, site.stream);
     // The driver refuses a copy whose host memory is registered in pieces.

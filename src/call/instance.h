@@ -4,6 +4,7 @@
 #include "base/fork_mark.h"
 #include "base/host.h"
 #include "call/batch_job.h"
+#include "call/tickets.h"
 #include "copy/shape.h"
 #include "device/contexts.h"
 #include "device/kernels.h"
@@ -53,6 +54,7 @@ struct ferry_instance {
     ferry::growing<std::int32_t> staging_processors{allocator}; // that they may run on; empty: any
     ferry::staged_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     std::atomic<bool> is_staging_ready[ferry::device_contexts::most_devices] = {};
+    ferry::ticket_pool tickets{allocator};
     ferry::fork_mark fork_mark;
 };
 

@@ -62,6 +62,21 @@ bool prepare_staging(ferry_instance &instance, int device) noexcept {
     return true;
 }
 
+failure trim_staging(ferry_instance &instance) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    for (std::atomic<bool> &is_ready : instance.is_staging_ready)
+        is_ready.store(false, std::memory_order_release);
+    instance.staging.trim();
+    return {};
+}
+
+failure tell_of_staging(const ferry_instance &instance, ferry_staging_info &info) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    info.threads = instance.staging.thread_count();
+    info.ring_bytes = instance.staging.ring_bytes();
+    return {};
+}
+
 void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept {
     if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) instance.staging.lose(context, failed.status);
 }

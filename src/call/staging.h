@@ -17,6 +17,10 @@ inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexc
 // device must be current.
 bool prepare_staging(ferry_instance &instance, int device) noexcept;
 
+// Gives back what no copy needs.
+failure trim_staging(ferry_instance &instance) noexcept;
+failure tell_of_staging(const ferry_instance &instance, ferry_staging_info &info) noexcept;
+
 // A call on the context has failed: where that was the context's end, staged copies there end too.
 void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept;
 

@@ -90,6 +90,19 @@ NEXT(ferry_options, staging_bytes, submit, 144);
 NEXT(ferry_options, submit, submit_user, 152);
 LAST(ferry_options, submit_user, 160);
 
+FIRST(ferry_ticket_info, struct_size);
+NEXT(ferry_ticket_info, struct_size, done, 4);
+NEXT(ferry_ticket_info, done, status, 8);
+NEXT(ferry_ticket_info, status, route, 12);
+NEXT(ferry_ticket_info, route, landed, 16);
+NEXT(ferry_ticket_info, landed, total, 24);
+LAST(ferry_ticket_info, total, 32);
+
+FIRST(ferry_staging_info, struct_size);
+NEXT(ferry_staging_info, struct_size, threads, 4);
+NEXT(ferry_staging_info, threads, ring_bytes, 8);
+LAST(ferry_staging_info, ring_bytes, 16);
+
 FIRST(ferry_report, struct_size);
 NEXT(ferry_report, struct_size, driver, 4);
 NEXT(ferry_report, driver, driver_version, 8);
