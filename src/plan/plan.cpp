@@ -172,8 +172,11 @@ bool is_staged(const shape &shape, const plan_facts &facts) noexcept {
 bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_serve) noexcept {
     if (!facts.profile || is_found(prediction_obstacle(shape, facts))) return false;
     // Out of rows that lie apart on the device, or of odd widths, the ring's kernel is slower than is predicted: 64 Ki rows
-    // of 3 B took 117 us to the driver's 88, of 4 B at a pitch of 8 on both sides 201 us (H200).
+    // of 3 B took 117 us to the driver's 88, of 4 B at a pitch of 8 on both sides 201 us; so are the threads at rows far
+    // apart, at a pitch of 512 B 190 us (H200).
+    constexpr std::uint64_t cache_line = 64;
     const shape_end &device = is_host(shape.source.kind) ? shape.destination : shape.source;
+    if (shape.destination.row_pitch > cache_line) return false;
     const bool has_gaps = device.row_pitch != shape.width || (shape.depth > 1 && device.slice_height != shape.height);
     if (has_gaps || shape.width % 4 != 0) return false;
     const prediction predicted = predict(shape, facts);
