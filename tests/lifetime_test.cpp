@@ -121,6 +121,7 @@ TEST_F(lifetimes, tables_of_a_context_that_is_gone_are_not_written) {
             driver.reset_counts();
             ASSERT_OK(pieces.copy(ferry.get(), stream));
             EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "by a new table";
+            EXPECT_EQ(driver.calls("cuEventQuery"), 0) << "of an event that has ended with its context";
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(pieces.have_arrived());
             ferry.reset();

@@ -1,5 +1,7 @@
 #include "device/contexts.h"
 
+#include <algorithm>
+
 #include "driver/result.h"
 
 namespace ferry {
@@ -44,6 +46,11 @@ void device_contexts::forget(CUcontext context) noexcept {
         slots_[device].in_use.store(slots_[device].primary, std::memory_order_release);
         changes_.fetch_add(1, std::memory_order_acq_rel);
     }
+}
+
+bool device_contexts::retains(CUcontext context) noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(slots_, slots_ + count_, [&](const slot &one) { return one.primary == context; });
 }
 
 bool device_contexts::keeps(CUcontext context) noexcept {

@@ -37,6 +37,8 @@ public:
     // Another number each time that a device's context becomes another one: the program may end what was made before with
     // the context that it was made in.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
+    // Whether it is a primary context that is retained here, and so lives.
+    bool retains(CUcontext context) noexcept;
     // Whether it is one of ours that lives: adopted, or retained.
     bool keeps(CUcontext context) noexcept;
     // The device of a context; the context must be current.

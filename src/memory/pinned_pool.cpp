@@ -413,6 +413,18 @@ void pinned_pool::release_before(const wait &done, stream_queue &queue) noexcept
     }
 }
 
+template <class Question>
+std::int32_t pinned_pool::ask_driver(wait &about, lock &held, const Question &question) noexcept {
+    about.is_asked = true; // so it stays, and its queue too
+    held.unlock();
+    const context_name &context = about.on.context;
+    const bool lives = contexts_.retains(context.handle) || may_live(context);
+    const std::int32_t status = lives ? question(about.event) : invalid_handle;
+    held.lock();
+    about.is_asked = false;
+    return status;
+}
+
 pinned_pool::block *pinned_pool::ask(class_state &of, unsigned &turns, lock &held) noexcept {
     stream_queue *queue = of.queues.first();
     while (queue && !first_unasked(*queue))
@@ -420,11 +432,8 @@ pinned_pool::block *pinned_pool::ask(class_state &of, unsigned &turns, lock &hel
     if (!queue) return turns = 0, nullptr;
     for (std::size_t count = count_unasked(*queue); count > 0; count = std::min(count / 2, count_unasked(*queue))) {
         wait &asked = *unasked_at(*queue, count - 1);
-        asked.is_asked = true; // so the queue stays, too
-        held.unlock();
-        const std::int32_t status = call_optional(cu_.cuEventQuery, asked.event);
-        held.lock();
-        asked.is_asked = false;
+        const std::int32_t status =
+            ask_driver(asked, held, [&](CUevent event) noexcept { return call_optional(cu_.cuEventQuery, event); });
         if (!is_over(status)) continue;
         block &done = *asked.held;
         if (status == FERRY_SUCCESS && asked.on.number) release_before(asked, *queue);
@@ -478,11 +487,8 @@ pinned_pool::wait *pinned_pool::oldest(const class_state &of) noexcept {
 }
 
 failure pinned_pool::take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept {
-    chosen.is_asked = true;
-    held.unlock();
-    const std::int32_t status = call_optional(cu_.cuStreamWaitEvent, stream, chosen.event, 0u);
-    held.lock();
-    chosen.is_asked = false;
+    const std::int32_t status = ask_driver(
+        chosen, held, [&](CUevent event) noexcept { return call_optional(cu_.cuStreamWaitEvent, stream, event, 0u); });
     if (status) return {.status = status};
     dequeue(chosen);
     found = chosen.held; // and is still behind it: the stream has work to wait for, and so has the host

@@ -155,6 +155,9 @@ private:
     // False only where the driver tells.
     bool may_live(const context_name &context) const noexcept;
     void drop(wait &dead) noexcept;
+    // Calls `question` for the event, without the mutex; not where it has ended with its context, of which drivers crash
+    // (CUDA 13.0): it is an invalid handle then.
+    template <class Question> std::int32_t ask_driver(wait &about, lock &held, const Question &question) noexcept;
     // A spare wait with an event of `context`, else a new one.
     failure take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept;
     failure make_event(CUcontext context, CUevent &event) noexcept;
