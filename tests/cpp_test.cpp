@@ -1236,6 +1236,26 @@ TEST_F(cpp, pieces_of_unequal_numbers_are_refused_naming_the_side_that_is_wrong)
     EXPECT_OK(copy_pieces(gpu, {none, none, none}));
 }
 
+TEST_F(cpp, a_ticket_tells_of_its_copy_and_is_released_with_its_owner) {
+    auto device = device_memory<std::uint32_t>::create(gpu, 0, 100'000).or_throw();
+    const std::vector<std::uint32_t> numbers = volume::numbers(100'000);
+    std::vector<std::uint32_t> back(numbers.size());
+    ASSERT_OK(copy_async(gpu, numbers, device, nullptr));
+    ticket of_copy = copy_async_ticket(gpu, device, back, nullptr).or_throw();
+    ASSERT_OK(of_copy.wait());
+    EXPECT_EQ(back, numbers);
+    const ferry_ticket_info info = of_copy.query().or_throw();
+    EXPECT_EQ(info.done, 1);
+    EXPECT_EQ(info.landed, numbers.size() * sizeof(std::uint32_t));
+    const ticket moved = std::move(of_copy);
+    EXPECT_FALSE(of_copy);
+    EXPECT_TRUE(moved);
+    instance view(gpu);
+    EXPECT_GT(view.staging().or_throw().ring_bytes, 0u);
+    EXPECT_OK(view.trim_staging());
+    EXPECT_EQ(view.release(), gpu);
+}
+
 TEST_F(cpp, a_prepared_batch_is_launched_changed_and_ends_with_its_owner) {
     auto host = pinned_memory<std::uint32_t>::create(gpu, 256).or_throw();
     auto device = device_memory<std::uint32_t>::create(gpu, 0, 256).or_throw();

@@ -295,9 +295,9 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             calling thread, and what it returns must stay valid until ferry_close. With it, no library is loaded.
  *             Not used with FERRY_DRIVER_SOFTWARE.
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
- *             the size back. Both or neither. Never called by a copy, and by batches only for more room than those
- *             before took, or where several threads need some at once. The software driver, being a driver, does not
- *             use them.
+ *             the size back. Both or neither. Never called by a copy, but by staged ones for what they make on first
+ *             need, also on a thread of ferry's, and by batches only for more room than those before took, or where
+ *             several threads need some at once. The software driver, being a driver, does not use them.
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
  * copy_flags  for every copy and fill whose own flags are 0, and for the short forms and pieces, which have none.
@@ -306,24 +306,25 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             one pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
  *             enqueued more should say AT_OPEN.
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
- * staging     when threads are started and rings pinned, through which copies between pageable memory and devices go. That
- *             takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never wait says
- *             AT_OPEN. Without kernels there is no staging.
- * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8. They
+ * staging     when threads are started and rings pinned, through which copies between pageable memory and devices go.
+ *             That takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never
+ *             wait says AT_OPEN. Without kernels there is no staging.
+ * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8.
+ *                  They
  *             sleep while there is nothing to copy. They end in ferry_close.
  * staging_cpus  the processors that they may run on, staging_cpu_count numbers, read before ferry_open returns; or all
  *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else wherever the program may.
  *             A ring always lies near its device.
  * staging_priority  their niceness, -20 to 19. Where the system does not grant it they run with the program's.
  * staging_bytes  of the ring of each device: 4096 to 1 GiB. Less is used where less can be pinned.
- * submit      the program's own threads instead, and ferry starts none. Each call asks for work(argument) to be called once, soon,
- *             on any thread, also while all that the program does is wait for a stream: until it has been, the copy and
- *             what is behind it on its stream stand still. It is called from a host function of the driver, so neither it nor
- *             work may call the driver or wait for one that does; work itself calls no driver and returns when there is
- *             nothing left to do. staging_threads is how many are asked for a copy, at most.
+ * submit      the program's own threads instead, and ferry starts none. Each call asks for work(argument) to be called
+ *             once, soon, on any thread, also while all that the program does is wait for a stream: until it has been,
+ *             the copy and what is behind it on its stream stand still. It is called from a host function of the
+ *             driver, so neither it nor work may call the driver or wait for one that does; work itself calls no driver
+ *             and returns when there is nothing left to do. staging_threads is how many are asked for a copy, at most.
  *
- * All callbacks but submit are called from within calls of this instance (ferry_open and ferry_close too), on the calling
- * thread, so possibly on several threads at once. They must not call ferry and must not throw.
+ * All callbacks but submit are called from within calls of this instance (ferry_open and ferry_close too), on the
+ * calling thread, so possibly on several threads at once. They must not call ferry and must not throw.
  */
 typedef struct ferry_options {
     uint32_t struct_size;
@@ -384,14 +385,15 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
- * Blocking:      until the streams have passed the batches whose tables are the instance's (ferry_copy_batch_async).
+ * Blocking:      until staged copies that are on their way have ended, unless their context is dead, and until the
+ *                streams have passed the batches whose tables are the instance's (ferry_copy_batch_async).
  *                Where the instance holds the last reference to a primary context, the driver waits for that context's
  *                work and then destroys it, with what lives in it. The last instance on the software driver also ends
  *                that driver: what runs ends first, then every address, array and context from it is gone.
  * Ownership:     *instance is gone.
  * Errors:        none.
  * Driver:        cuDevicePrimaryCtxRelease; where kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
- *                cuEventSynchronize and what gives pinned memory back.
+ *                cuEventSynchronize and what gives pinned memory and rings back.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -1899,8 +1901,8 @@ typedef struct ferry_place {
  *                  goes by a kernel where one can take it, and is still ordered on its stream.
  * NO_KERNELS       leaves all multiprocessors to others.
  * BY_DRIVER, BY_KERNEL, BY_STAGING  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out, and
- *                  BY_STAGING says nothing. Two of them, or NO_KERNELS with one of the latter two, are FERRY_ERROR_FLAGS;
- *                  beside NO_KERNELS and BY_DRIVER URGENT says nothing.
+ *                  BY_STAGING says nothing. Two of them, or NO_KERNELS with one of the latter two, are
+ *                  FERRY_ERROR_FLAGS; beside NO_KERNELS and BY_DRIVER URGENT says nothing.
  * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
  * pay, which are few where a host link is the limit.
  */
@@ -1979,7 +1981,8 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
  *                the driver refuses because its host memory was registered in pieces is split, with one call for each
  *                part; should one fail, those before it have been made. By a kernel: cuPointerGetAttributes for both
- *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels.
+ *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels. Staged
+ *                likewise, and the calling thread helps.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
@@ -1990,16 +1993,21 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  * those three it is found as for ferry_copy.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except in the driver's own copies with pageable memory, and from host
- *                memory to host memory: they wait for earlier work on the stream, and until a pageable source has been
- *                read or, to a host destination, until the copy is complete. ferry_explain_async tells. The first copy
- *                in a context that goes by a kernel may wait while that is loaded, see ferry_options.kernels.
- * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy.
+ * Blocking:      does not wait for the GPU, except from host memory to host memory, and with pageable memory that
+ *                cannot be staged (managed memory, arrays without a surface, another device's; see docs/staging.md):
+ *                these are the driver's own copies, which wait for earlier work on the stream, and until a pageable
+ *                source has been read or, to a host destination, until the copy is complete. ferry_explain_async tells.
+ *                The first copy in a context that goes by a kernel may wait while that is loaded, and the first that is
+ *                staged while threads and memory are made, see ferry_options.kernels and staging.
+ * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy, and
+ *                its source stay unchanged. Memory that is unmapped while a copy runs cannot be made safe.
  * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
  *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, between memory from pools of
  *                two devices neither of which has access to the other's pool. What goes wrong later comes back from a
  *                later call that synchronises.
- * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel.
+ * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
+ *                too, with cuStreamIsCapturing before and, under capture and with ferry_options.submit,
+ *                cuLaunchHostFunc. For a small pageable source cuStreamQuery.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_error_info *error);
@@ -2032,9 +2040,9 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
 /* ---------------------------------------------------------------------------------------------------------------
  * Tickets and staging
  *
- * Copies between pageable memory and a device, FERRY_ROUTE_STAGED, go by a kernel in their stream that meets threads at a
- * ring of pinned memory: see staging in ferry_options, and docs/staging.md. A ticket tells how far a copy is, whatever its
- * route.
+ * Copies between pageable memory and a device, FERRY_ROUTE_STAGED, go by a kernel in their stream that meets threads at
+ * a ring of pinned memory: see staging in ferry_options, and docs/staging.md. A ticket tells how far a copy is,
+ * whatever its route.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* One copy on its way. Opaque. */
@@ -2055,24 +2063,25 @@ typedef struct ferry_ticket_info {
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_copy_async.
- * Ownership:     as ferry_copy_async; *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
- * Errors:        as ferry_copy_async, and FERRY_ERROR_OUT_OF_MEMORY, _UNSUPPORTED; _CAPTURE on a stream that is being captured,
- *                where the copy may run any number of times. Where the driver refuses only the event behind it, the copy is
- *                on its way all the same.
+ * Ownership:     as ferry_copy_async; *ticket is the caller's until ferry_ticket_release, which must come before
+ *                ferry_close.
+ * Errors:        as ferry_copy_async, and FERRY_ERROR_OUT_OF_MEMORY, _UNSUPPORTED; _CAPTURE on a stream that is being
+ *                captured, where the copy may run any number of times. Where the driver refuses only the event behind
+ *                it, the copy is on its way all the same.
  * Driver:        as ferry_copy_async, cuEventCreate before and cuEventRecord behind it.
  */
 FERRY_API int32_t ferry_copy_async_ticket(ferry_instance *instance, const ferry_copy_desc *copy,
                                           struct CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *error);
 
 /*
- * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment before
- * its stream goes on. Where the context has died, this finds out.
+ * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment
+ * before its stream goes on. Where the context has died, this finds out.
  *
  * Thread-safety: safe; not beside ferry_ticket_release of the same one.
  * Blocking:      never.
  * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is in
- *                info->status.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is
+ *                in info->status.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *info);
@@ -2083,8 +2092,8 @@ FERRY_API int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *in
  * Thread-safety: as ferry_ticket_query.
  * Blocking:      until the copy is done, or its context has died.
  * Ownership:     the ticket stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the child
- *                of a fork.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the
+ *                child of a fork.
  * Driver:        cuEventSynchronize, of staged copies none but, where nothing goes on, cuMemGetInfo.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
@@ -2119,8 +2128,8 @@ typedef struct ferry_staging_info {
 FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info);
 
 /*
- * Gives the rings' pinned memory back: all of it where no copy is on its way and no graph holds one, else what none of them
- * needs. The next copy pins it again. Threads stay.
+ * Gives the rings' pinned memory back: all of it where no copy is on its way and no graph holds one, else what none of
+ * them needs. The next copy pins it again. Threads stay.
  *
  * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended, as ferry_host_free.
@@ -2219,8 +2228,8 @@ typedef struct ferry_prepared ferry_prepared;
  * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
  *                for the device.
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
- *                read before return. The memory that it names and the context must live, and stay what they are, for every
- *                launch.
+ *                read before return. The memory that it names and the context must live, and stay what they are, for
+ *                every launch.
  * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
  * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
  *                made, waited for and destroyed.
@@ -2273,8 +2282,8 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * Blocking:      does not wait for the GPU.
  * Ownership:     the arrays are read before return.
  * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND, and
- *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not changeable;
- *                _CAPTURE on a stream that is being captured. The addresses are the old ones then.
+ *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not
+ *                changeable; _CAPTURE on a stream that is being captured. The addresses are the old ones then.
  * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
  */
 FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,

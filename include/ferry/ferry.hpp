@@ -679,6 +679,10 @@ public:
         return status(ferry_peer_disable(handle_, device, peer));
     }
     // Measures the device; plans are made from what was found.
+    result<ferry_staging_info> staging() const noexcept {
+        return detail::fetch(detail::sized<ferry_staging_info>(), ferry_staging_get_info, handle_);
+    }
+    status trim_staging() const noexcept { return status(ferry_staging_trim(handle_)); }
     status calibrate(std::int32_t device) const noexcept { return detail::told_by(ferry_calibrate, handle_, device); }
     // The size of the profile as text, with its ending zero.
     result<std::uint64_t> profile_size(std::int32_t device) const noexcept {
@@ -1409,6 +1413,38 @@ status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *s
     ferry_copy_desc desc = {};
     const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
     return done.ok() ? ferry::copy_async(instance, desc, stream) : done;
+}
+
+namespace detail {
+
+inline std::int32_t release_ticket(ferry_instance *, ferry_ticket *ticket) noexcept {
+    return ferry_ticket_release(ticket);
+}
+
+} // namespace detail
+
+// How far a copy is. It may end before the copy does.
+class ticket : public detail::owner<ferry_ticket *, detail::release_ticket> {
+public:
+    using owner::owner;
+    operator ferry_ticket *() const noexcept { return handle_; }
+
+    result<ferry_ticket_info> query() const noexcept {
+        return detail::fetch(detail::sized<ferry_ticket_info>(), ferry_ticket_query, handle_);
+    }
+    // Until the copy is done: its status.
+    status wait() const noexcept { return status(ferry_ticket_wait(handle_)); }
+};
+
+// ferry_copy_async_ticket: copy_async() that hands out a ticket.
+template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
+result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
+                                 std::uint32_t flags = 0) noexcept {
+    ferry_copy_desc desc = {};
+    const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
+    if (!done.ok()) return done;
+    ferry_ticket *const none = nullptr;
+    return detail::own<ticket>(instance, detail::fetch_told(none, ferry_copy_async_ticket, instance, &desc, stream));
 }
 
 // ferry_explain: what copy() would do, without doing it.
