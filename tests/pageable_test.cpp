@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -453,7 +454,10 @@ TEST_F(pageable, what_is_registered_of_a_range_is_not_staged) {
             ASSERT_OK(raw().cuCtxSynchronize());
             const ferry_copy_desc there = line(device, base, size), back = line(base, device, size);
             const std::uint32_t parts = first ? 3 : 2;
-            EXPECT_EQ(explain(there, is_synchronous).calls, is_synchronous && first ? 1 : parts);
+            const ferry_explanation told = explain(there, is_synchronous);
+            const bool is_one_call = first && told.route == FERRY_ROUTE_DRIVER; // which may run into what is registered
+            EXPECT_EQ(told.calls, is_one_call ? 1 : parts);
+            EXPECT_TRUE(is_synchronous || told.route == FERRY_ROUTE_STAGED);
             driver.reset_counts();
             ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &there, nullptr)
                                      : ferry_copy_async(counted.get(), &there, stream, nullptr));
@@ -754,7 +758,8 @@ TEST_F(pageable, the_ring_is_made_on_first_need_and_given_back_on_request) {
         EXPECT_GT(staging_of(counted).ring_bytes, 0u);
         EXPECT_LE(staging_of(counted).ring_bytes, std::uint64_t{300} << 10);
         // Of the last copy the kernel may be about to leave, and slots about to be added.
-        for (int i = 0; i < 1000 && staging_of(counted).ring_bytes; ++i) {
+        const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (staging_of(counted).ring_bytes && std::chrono::steady_clock::now() < patience) {
             EXPECT_OK(ferry_staging_trim(counted.get()));
             std::this_thread::yield();
         }
