@@ -157,6 +157,15 @@ struct staged : driver_test {
             }
     }
 
+    // A context that has died, and whatever is current above the test's own.
+    void leave_dead(CUcontext doomed) {
+        kernels.forget(doomed);
+        raw().cuCtxDestroy(doomed);
+        CUcontext left = nullptr;
+        while (raw().cuCtxGetCurrent(&left) == CUDA_SUCCESS && left != context)
+            ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    }
+
     int count = 0;
     device_facts facts[device_contexts::most_devices];
     allocator memory;
@@ -767,11 +776,7 @@ TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
         EXPECT_EQ(waiting.host, waiting.expected_host);
         close();
     }
-    kernels.forget(doomed);
-    raw().cuCtxDestroy(doomed);
-    CUcontext left = nullptr;
-    while (raw().cuCtxGetCurrent(&left) == CUDA_SUCCESS && left != context)
-        ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    leave_dead(doomed);
 }
 
 TEST_F(staged, closing_does_not_wait_for_a_context_that_has_died) {
@@ -794,11 +799,7 @@ TEST_F(staged, closing_does_not_wait_for_a_context_that_has_died) {
         touch_nothing(kernels);
     }
     close();
-    kernels.forget(doomed);
-    raw().cuCtxDestroy(doomed);
-    CUcontext left = nullptr;
-    while (raw().cuCtxGetCurrent(&left) == CUDA_SUCCESS && left != context)
-        ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    leave_dead(doomed);
 }
 
 // ---- Failures -------------------------------------------------------------------------------------------------

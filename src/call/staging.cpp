@@ -9,7 +9,6 @@ namespace ferry {
 namespace {
 
 constexpr std::uint64_t largest_slot = std::uint64_t{1} << 20, default_ring = std::uint64_t{32} << 20;
-constexpr std::uint32_t default_threads = 8;      // as of staged_options
 constexpr std::uint32_t slots_of_small_rings = 8; // beyond which larger slots gain more than more of them
 
 // Of the bytes of a ring.
@@ -47,8 +46,7 @@ failure set_up_staging(ferry_instance &instance, const ferry_options &options) n
     given.submit = options.submit;
     given.submit_user = options.submit_user;
     instance.staging.set_up(given);
-    const std::uint32_t by_default = std::clamp(available_processors() / 2, 1U, default_threads);
-    instance.staging_threads = static_cast<std::uint16_t>(given.threads ? given.threads : by_default);
+    instance.staging_threads = static_cast<std::uint16_t>(instance.staging.wanted_threads());
     instance.stages =
         options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
     return {};

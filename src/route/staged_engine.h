@@ -75,6 +75,7 @@ public:
     // that has captured a copy.
     void close() noexcept;
 
+    std::uint32_t wanted_threads() const noexcept; // once it is set up
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     std::uint64_t ring_bytes() const noexcept { return ring_bytes_.load(std::memory_order_relaxed); } // of all devices
 
@@ -93,7 +94,6 @@ private:
         std::uint32_t count;
     };
 
-    std::uint32_t wanted_threads() const noexcept;
     failure start_threads() noexcept;
     failure make_ring(int device) noexcept;
     failure add_lot(device_ring &of, bool first) noexcept;
