@@ -214,6 +214,7 @@ TEST_F(array_routes, an_array_that_could_not_be_destroyed_is_read_as_before) {
         EXPECT_EQ(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN,
                   from.mipmapped() ? ferry_mipmapped_array_destroy(counted.get(), from.mipmapped())
                                    : ferry_array_destroy(counted.get(), from.array()));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
         reset_counts();
         write_for_all_streams(to, bytes(from.picture.size()));
         ASSERT_OK(copy_async(whole(from, to)));

@@ -642,12 +642,11 @@ TEST_F(loading, waits_for_what_runs_in_the_context_and_is_done_once) {
     std::thread opener([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30)); // to let a wrong driver be through before
         is_open = true;
-        held.opened.set_value();
+        held.let_go();
     });
     EXPECT_OK(kernels.load_into(current).status);
     EXPECT_TRUE(is_open);
     opener.join();
-    held.is_open = true;
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     gate again(stream);
     EXPECT_OK(kernels.load_into(current).status);

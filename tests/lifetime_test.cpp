@@ -336,11 +336,10 @@ TEST_F(lifetimes, copies_by_kernels_are_on_their_way_when_the_instance_closes) {
     copy_all();
     std::thread opener([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30)); // to let it close too early
-        held.opened.set_value();
+        held.let_go();
     });
     ferry.reset();
     opener.join();
-    held.is_open = true;
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(few.have_arrived());
     EXPECT_TRUE(read_back(to, from.picture.size()) == from.picture);

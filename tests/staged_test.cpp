@@ -728,10 +728,9 @@ TEST_F(staged, closing_waits_for_copies_under_way) {
         std::optional<gate> held;
         held.emplace(stream);
         ASSERT_OK(enqueue(one, stream));
-        std::thread opener([&] { held->opened.set_value(); });
+        std::thread opener([&] { held->let_go(); });
         close();
         opener.join();
-        held->is_open = true;
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         held.reset();
         one.expect_whole();
