@@ -271,8 +271,8 @@ TEST_F(pieces, of_all_sizes_arrive_whole_and_touch_nothing_else) {
     const piece_case cases[] = {
         {"one byte", [](auto &) { return 1; }, 3000},
         {"one piece", [](auto &) { return 100003; }, 1},
-        {"equal and small", [](auto &) { return 256; }, 4096},
-        {"equal and a unit", [](auto &) { return 2048; }, 300},
+        {"equal and small", [](auto &) { return 256; }, 1024},
+        {"equal and a unit", [](auto &) { return 2048; }, 100},
         {"up to 40 bytes", [](auto &random) { return 1 + random() % 40; }, 2000},
         {"a large one among small ones", [](auto &random) { return random() % 100 ? 5 : 400000; }, 300},
         {"of all magnitudes", [](auto &random) { return 1 + (random() & ((1u << random() % 17) - 1)); }, 500},

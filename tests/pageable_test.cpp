@@ -87,7 +87,7 @@ struct scene {
 const scene scenes[] = {
     {{.width = 1}, {.width = 1}, {}, {}, 1},
     {{.width = 100'003, .lead = 5}, {.width = 100'100, .lead = 3}, {.x = 1}, {.x = 70}, 100'001},
-    {{.width = 3'000'001}, {.width = 3'000'001}, {}, {}, 3'000'001},
+    {{.width = 700'001}, {.width = 700'001}, {}, {}, 700'001},
     {{.width = 64, .height = 900, .row_pitch = 80},
      {.width = 60, .height = 900, .row_pitch = 64},
      {.x = 3},

@@ -12,15 +12,15 @@ namespace ferry {
 
 namespace {
 
-std::size_t page_size() noexcept { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+std::size_t mark_size() noexcept { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
 } // namespace
 
 fork_mark::fork_mark() noexcept {
-    void *const page = mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *const page = mmap(nullptr, mark_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return;
-    if (madvise(page, page_size(), MADV_WIPEONFORK) != 0) { // before Linux 4.14
-        munmap(page, page_size());
+    if (madvise(page, mark_size(), MADV_WIPEONFORK) != 0) { // before Linux 4.14
+        munmap(page, mark_size());
         return;
     }
     *static_cast<volatile char *>(page) = 1;
@@ -28,7 +28,7 @@ fork_mark::fork_mark() noexcept {
 }
 
 fork_mark::~fork_mark() {
-    if (page_) munmap(const_cast<char *>(page_), page_size());
+    if (page_) munmap(const_cast<char *>(page_), mark_size());
 }
 
 #else

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/rounding.h"
+
 namespace ferry {
 
 allocator::allocator(void *(*allocate)(void *, std::uint64_t, std::uint64_t),
@@ -12,7 +14,7 @@ allocator::allocator(void *(*allocate)(void *, std::uint64_t, std::uint64_t),
 
 void *allocator::allocate(std::uint64_t size, std::uint64_t alignment) const noexcept {
     if (allocate_) return allocate_(user_, size, alignment);
-    const std::uint64_t rounded = (size + alignment - 1) / alignment * alignment; // aligned_alloc wants whole multiples
+    const std::uint64_t rounded = round_up(size, alignment); // aligned_alloc wants whole multiples
 #if defined(_WIN32)
     return _aligned_malloc(rounded, alignment);
 #else

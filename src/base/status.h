@@ -18,6 +18,8 @@ struct failure {
     explicit operator bool() const noexcept { return __builtin_expect(status != FERRY_SUCCESS, false); }
 };
 
+inline constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
+
 // Errors of the memory layer know the field; which side it is about its caller knows.
 inline failure on_side(failure failed, std::int32_t side) noexcept {
     if (failed.field != FERRY_FIELD_NONE) failed.side = side;

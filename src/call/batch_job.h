@@ -16,8 +16,6 @@
 
 namespace ferry {
 
-inline constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
-
 struct batch_job {
     explicit batch_job(const allocator &memory) noexcept
         : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),

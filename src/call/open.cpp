@@ -79,7 +79,7 @@ failure start_software([[maybe_unused]] ferry_instance &instance,
     case softdriver::open_result::refused_config:
         return refuse_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
     case softdriver::open_result::out_of_memory:
-        return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        return no_memory;
     case softdriver::open_result::opened:
         break;
     }
@@ -142,7 +142,7 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
     const allocator memory =
         options.allocate ? allocator(options.allocate, options.deallocate, options.allocate_user) : allocator();
     void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
-    if (!place) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!place) return no_memory;
     instance = new (place) ferry_instance;
     instance->allocator = memory;
     instance->log = log_sink(options.log, options.log_user);

@@ -23,7 +23,7 @@ failure measure_profile(ferry_instance &instance, std::int32_t device) noexcept 
                                          .multiprocessors = instance.devices[device].info.multiprocessor_count};
     if (failure failed = calibrate(instance.cu, options, profile)) return failed;
     const device_profile *const kept = instance.profiles.keep(profile);
-    if (!kept) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!kept) return no_memory;
     instance.profiles.use(device, kept);
     return {};
 }
@@ -37,7 +37,7 @@ failure load_profile(ferry_instance &instance, const char *text, std::uint64_t s
         const profile_problem problem = read_profile(text, size, owner_of(instance, device), profile);
         if (problem.fault == profile_fault::none) {
             if (!kept) kept = instance.profiles.keep(profile);
-            if (!kept) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+            if (!kept) return no_memory;
             instance.profiles.use(device, kept);
         } else if (problem.fault != profile_fault::other_device) {
             nearest = problem;

@@ -20,7 +20,6 @@ void cut_ring(std::uint64_t bytes, staged_options &options) noexcept {
 
 // The processors that its threads may run on: the program's list, or those of a node.
 failure choose_processors(const ferry_options &options, growing<std::int32_t> &chosen) noexcept {
-    constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
     if (options.staging_numa == FERRY_NUMA_NODE) {
         std::int32_t found[most_processors];
         const std::uint32_t count = processors_of_node(options.staging_numa_node, found);

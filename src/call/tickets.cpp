@@ -88,7 +88,7 @@ void ticket_pool::give_back(ferry_ticket &ticket) noexcept {
 failure run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
                              ferry_ticket *&ticket) noexcept {
     ferry_ticket *const made = instance.tickets.take(instance);
-    if (!made) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!made) return no_memory;
     const failure failed =
         prepare_copy(instance, copy, copy_form::asynchronous, stream,
                      [&](const prepared_copy &prepared) noexcept { return run(*made, prepared, stream); });

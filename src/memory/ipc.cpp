@@ -216,7 +216,7 @@ failure sharing::import_own(const handle_contents &contents, std::uint64_t &addr
         ++known->count;
     else if (!imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, contents.original,
                                        contents.allocation_size, facts.device, nullptr, nullptr, 1, false}))
-        return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        return no_memory;
     address = contents.original;
     return {};
 }
@@ -240,7 +240,7 @@ failure sharing::open_memory(const handle_contents &contents, int device, std::u
         address = known->address;
         return {};
     }
-    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return no_memory;
     CUipcMemHandle payload;
     std::memcpy(&payload, contents.payload, sizeof payload);
     CUdeviceptr opened = 0;
@@ -275,7 +275,7 @@ failure sharing::import_from_pool(const handle_contents &contents, int device, s
         address = known->address;
         return {};
     }
-    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return no_memory;
     CUmemPoolPtrExportData payload;
     std::memcpy(&payload, contents.payload, sizeof payload);
     CUdeviceptr opened = 0;
@@ -406,7 +406,7 @@ failure sharing::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry
             exported = known;
             is_new = false;
         }
-    if (is_new && !exported_pools_.reserve(exported_pools_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (is_new && !exported_pools_.reserve(exported_pools_.size() + 1)) return no_memory;
     if (is_new && !fill_with_random_bytes(exported.name.bytes, sizeof exported.name.bytes))
         return {.status = FERRY_ERROR_UNSUPPORTED};
     alignas(void *) std::uint8_t driver_handle[sizeof contents.payload] = {}; // int, HANDLE or CUmemFabricHandle
@@ -453,7 +453,7 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
             pool = known.pool;
             return {};
         }
-    if (!imported_pools_.reserve(imported_pools_.size() + 1)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!imported_pools_.reserve(imported_pools_.size() + 1)) return no_memory;
     for (const exported_pool &exported : exported_pools_)
         if (exported.name == imported.name) {
             imported.pool = exported.pool;
@@ -612,7 +612,7 @@ failure sharing::export_event(CUevent event, ferry_ipc_handle &handle) noexcept 
     if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcGetEventHandle, &payload, event))
         return export_failure(status, FERRY_FIELD_EVENT);
     if (!known) {
-        if (!events_.append({event, nullptr, -1, {}})) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        if (!events_.append({event, nullptr, -1, {}})) return no_memory;
         known = events_.end() - 1;
     }
     if (known->name == key{} && !fill_with_random_bytes(known->name.bytes, sizeof known->name.bytes))
@@ -644,7 +644,7 @@ failure sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) no
                 ++known.count;
                 imported.count = 0;
             }
-        if (imported.count && !imported_events_.append(imported)) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        if (imported.count && !imported_events_.append(imported)) return no_memory;
     } else {
         context_scope scope(cu_);
         if (failure failed = enter(device, scope, imported.context)) return failed;
@@ -655,7 +655,7 @@ failure sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) no
         const lock_guard lock(event_mutex_);
         if (!imported_events_.append(imported)) {
             (void)call_optional(cu_.cuEventDestroy, imported.event);
-            return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+            return no_memory;
         }
     }
     event = imported.event;

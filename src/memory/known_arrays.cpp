@@ -25,8 +25,7 @@ void known_arrays::begin(const driver_table &cu) noexcept {
     if (failure failed = look_up_array(*cu_, place, added.facts)) return failed;
     const auto position = static_cast<std::size_t>(at - sorted_.begin());
     const std::uint32_t index = size();
-    if (!arrays_.append(added) || !sorted_.insert(position, {place.array, index}))
-        return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!arrays_.append(added) || !sorted_.insert(position, {place.array, index})) return no_memory;
     last_ = index;
     return {};
 }

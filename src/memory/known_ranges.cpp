@@ -100,7 +100,7 @@ failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int state
                                          [](std::uint64_t first, const place &one) { return first < one.first; });
         if (!sorted_.insert(static_cast<std::size_t>(at - sorted_.begin()), {range.first, index}) ||
             !ranges_.append(range))
-            return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+            return no_memory;
         remember_all(range, index);
     }
     remember(address, index);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/rounding.h"
 #include "base/threads.h"
 #endif
 
@@ -39,10 +40,6 @@ constexpr unsigned threads_that_help = 16;
 constexpr std::uint64_t worth_a_thread = std::uint64_t{512} << 10;
 // Below this it takes longer to read how much memory is left than to get it.
 constexpr std::uint64_t worth_asking = std::uint64_t{16} << 20;
-
-constexpr std::uint64_t round_up(std::uint64_t size, std::uint64_t unit) noexcept {
-    return (size + unit - 1) / unit * unit;
-}
 
 // libc has no names for these two; a sandbox may forbid them.
 void prefer_node(void *pages, std::uint64_t size, int node) noexcept {
@@ -138,13 +135,13 @@ void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
         threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, available_processors()),
                                                                 size / std::max(worth_a_thread, unit)));
     threads = std::clamp(threads, 1U, most_threads);
-    const std::uint64_t share = round_up((size + threads - 1) / threads, unit);
+    const std::uint64_t share = round_up(divide_up(size, threads), unit);
     auto touch = [=](unsigned index) noexcept {
         const std::uint64_t end = std::min(size, (index + 1) * share);
         for (std::uint64_t at = index * share; at < end; at += page)
             static_cast<volatile char *>(pages)[at] = 0;
     };
-    run_on_threads(static_cast<unsigned>((size + share - 1) / share), touch);
+    run_on_threads(static_cast<unsigned>(divide_up(size, share)), touch);
 }
 
 void fault_in(void *memory, std::uint64_t size) noexcept {

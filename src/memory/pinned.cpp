@@ -73,7 +73,7 @@ failure pinned_memory::allocate(const host_request &request, host_block &block) 
     }
     if (ranges_.add(block)) return {};
     release(block);
-    return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    return no_memory;
 }
 
 // What the driver said to the whole size comes back, unless it is lost altogether.
@@ -106,10 +106,10 @@ failure pinned_memory::allocate_pinned(const host_request &request, std::uint64_
 }
 
 failure pinned_memory::map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept {
-    constexpr failure no_memory = to_failure(CUDA_ERROR_OUT_OF_MEMORY);
-    if (!is_memory_left(size)) return no_memory;
+    constexpr failure not_enough = to_failure(CUDA_ERROR_OUT_OF_MEMORY);
+    if (!is_memory_left(size)) return not_enough;
     void *const pages = map_pages(size, request.node);
-    if (!pages) return no_memory;
+    if (!pages) return not_enough;
     touch_pages(pages, size, request.threads);
     if (CUresult result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
         unmap_pages(pages, size);
@@ -188,7 +188,7 @@ failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size,
     }
     if (ranges_.add(wanted)) return {};
     unregister_pieces(wanted, end);
-    return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    return no_memory;
 }
 
 failure pinned_memory::unregister_range(std::uint64_t address) noexcept {

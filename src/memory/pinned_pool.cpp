@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "device/capture_mode.h"
 #include "driver/result.h"
 
@@ -24,7 +25,7 @@ constexpr failure not_a_block = {.status = FERRY_ERROR_ADDRESS};
 constexpr failure at_limit = {.status = FERRY_ERROR_LIMIT};
 constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
-constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return (size + unit - 1) / unit * unit; }
+constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return round_up(size, unit); }
 
 // Whether work is over by what an event says of it. An event that is lost with its context has nothing to wait for; any
 // other failure tells nothing, and the block stays where it is.

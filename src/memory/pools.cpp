@@ -77,7 +77,7 @@ failure memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) no
     }
     call_optional(cu_.cuMemPoolDestroy, pool);
     pool = nullptr;
-    return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    return no_memory;
 }
 
 bool memory_pools::is_any_default(CUmemoryPool pool) const noexcept {

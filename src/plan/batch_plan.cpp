@@ -20,12 +20,12 @@ obstacle batch_call_obstacle(const batch_facts &facts) noexcept {
     return facts.is_captured ? obstacle::captured : facts.batch_call;
 }
 
-struct prediction {
+struct batch_prediction {
     double ns[batch_ways]; // only of the ways that serve
     std::uint16_t blocks;
 };
 
-prediction predict(const batch_facts &facts) noexcept {
+batch_prediction predict(const batch_facts &facts) noexcept {
     const device_profile &profile = *facts.profile;
     const direction_profile &of_direction = profile[facts.direction];
     const auto count = static_cast<double>(facts.count), bytes = static_cast<double>(facts.bytes);
@@ -53,7 +53,7 @@ prediction predict(const batch_facts &facts) noexcept {
     // Measured within the device; over a link a call need not cost more than one for other memory.
     const bool is_array_call = facts.are_of_arrays && facts.direction == copy_direction::within_device;
 
-    prediction predicted = {};
+    batch_prediction predicted = {};
     predicted.ns[static_cast<int>(batch_way::calls)] =
         of_direction.driver_fixed_ns + (count - 1) * (is_array_call ? profile.array_call_ns : of_direction.call_ns) +
         driver_ns;
@@ -85,7 +85,7 @@ batch_plan plan_batch(const batch_facts &facts) noexcept {
         if (is_kernel_wanted) return {.way = batch_way::kernel, .blocks = blocks};
         return {.way = batch_call_serves && facts.count > 1 ? batch_way::batch_call : batch_way::calls};
     }
-    const prediction predicted = predict(facts);
+    const batch_prediction predicted = predict(facts);
     const auto ns = [&](batch_way way) noexcept { return predicted.ns[static_cast<int>(way)]; };
     const batch_way by_driver = batch_call_serves && ns(batch_way::batch_call) < ns(batch_way::calls)
                                     ? batch_way::batch_call
@@ -97,7 +97,7 @@ batch_plan plan_batch(const batch_facts &facts) noexcept {
 
 batch_forecasts predict_batch(const batch_facts &facts) noexcept {
     batch_forecasts forecasts = {};
-    const prediction predicted = facts.profile ? predict(facts) : prediction{};
+    const batch_prediction predicted = facts.profile ? predict(facts) : batch_prediction{};
     const obstacle why_not[batch_ways] = {obstacle::none, batch_call_obstacle(facts), kernel_obstacle(facts)};
     for (int way = 0; way < batch_ways; ++way) {
         forecasts.ways[way].why_not = why_not[way];

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
+
 namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t fewest_threads = 2, most_threads = 5; // of a team, as logarithms: a warp has 32
+constexpr std::uint32_t smallest_team = 2, largest_team = 5; // in threads, as logarithms: a warp has 32
 // So many units occupy every team of a large GPU several times over (132 multiprocessors of 32 warps).
 constexpr std::uint64_t enough_units = std::uint64_t{1} << 16;
 
@@ -16,8 +18,8 @@ team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t p
                  std::uint32_t largest_unit_shift) noexcept {
     const std::uint64_t average = count ? size_of_all / count : 0;
     // The smallest team that does an average job at once.
-    std::uint32_t team = fewest_threads;
-    while (team < most_threads && std::uint64_t{1} << (team + per_thread_shift) < average)
+    std::uint32_t team = smallest_team;
+    while (team < largest_team && std::uint64_t{1} << (team + per_thread_shift) < average)
         ++team;
     // Larger units where there are many, so that large jobs do not cost many of them.
     std::uint32_t unit = team + per_thread_shift;
@@ -30,7 +32,7 @@ team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t p
 
 std::uint32_t job_counter::blocks_with_work(std::uint32_t blocks) const noexcept {
     const std::uint64_t threads = units_ << cut_.team_shift;
-    const std::uint64_t needed = (threads + kernels::threads_per_block - 1) / kernels::threads_per_block;
+    const std::uint64_t needed = divide_up(threads, kernels::threads_per_block);
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, std::max<std::uint64_t>(needed, 1)));
 }
 

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/rounding.h"
+
 namespace ferry {
 
 namespace {
-
-constexpr std::uint64_t divide_up(std::uint64_t number, std::uint64_t by) noexcept { return (number + by - 1) / by; }
-constexpr std::uint64_t round_up(std::uint64_t number, std::uint64_t unit) noexcept {
-    return divide_up(number, unit) * unit;
-}
 
 // The smallest number from `least` on that agrees with another modulo 16.
 constexpr std::uint64_t agree(std::uint64_t least, std::uint64_t with) noexcept {

@@ -145,7 +145,7 @@ private:
         pinned_on_device_ = pinned.device_address;
         has_kernels_ = has_kernels_ && pinned_on_device_;
         pageable_ = options_.memory.allocate(pageable_bytes, alignof(std::max_align_t));
-        if (!pageable_) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+        if (!pageable_) return no_memory;
         std::memset(pageable_, 1, pageable_bytes);
         CUDA_ARRAY3D_DESCRIPTOR array = {};
         array.Width = array.Height = array_side;

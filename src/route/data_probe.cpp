@@ -61,7 +61,7 @@ CUresult move_in_current_context(const driver_table &cu, const probe_end &from, 
 failure probe_both_ways(const driver_table &cu, probe_move move, const probe_end &near, const probe_end &far,
                         CUstream stream, const allocator &memory, bool &passed) noexcept {
     auto *const host = static_cast<std::byte *>(memory.allocate(2 * probe_size, alignof(std::max_align_t)));
-    if (!host) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+    if (!host) return no_memory;
     failure failed = comes_through(cu, move, far, near, stream, 1, host, passed);
     if (!failed && passed) failed = comes_through(cu, move, near, far, stream, 2, host, passed);
     // A copy that was enqueued before the failure may still be reading or writing here.

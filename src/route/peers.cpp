@@ -8,7 +8,6 @@ namespace ferry {
 
 namespace {
 
-constexpr failure no_access = {.status = FERRY_ERROR_PEER_ACCESS};
 // What a probe holds, given back in whatever state it ends.
 class probe_run {
 public:

@@ -10,6 +10,8 @@
 
 namespace ferry {
 
+inline constexpr failure no_access = {.status = FERRY_ERROR_PEER_ACCESS};
+
 class peer_access {
 public:
     peer_access(const driver_table &cu, const device_facts *devices, device_contexts &contexts) noexcept

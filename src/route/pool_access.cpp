@@ -7,8 +7,6 @@ namespace ferry {
 
 namespace {
 
-constexpr failure no_access = {.status = FERRY_ERROR_PEER_ACCESS};
-
 // What the proof holds, given back in whatever state it ends.
 class access_proof {
 public:

@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "base/rounding.h"
 #include "device/capture_mode.h"
 #include "driver/result.h"
 #include "route/kernel_route.h"
@@ -15,7 +16,6 @@ namespace {
 // What fills the bus of an H200 (51 of 55 GB/s both ways, with rings of 16 and 32 MiB).
 constexpr std::uint32_t default_blocks = 8, default_threads = 8;
 constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
-constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
 
 // Without any progress, before the driver is asked whether a context still lives. A thread that is the only one may be
 // what the driver waits for, in a free of the program's.
@@ -240,7 +240,7 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
     const staging cut(copy.box, of->ring.slot_size);
     const std::uint64_t chunks = cut.chunk_count();
     const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);
-    const std::uint64_t launches = (chunks + per_launch - 1) / per_launch;
+    const std::uint64_t launches = divide_up(chunks, per_launch);
     if (copy.is_captured) watch = nullptr; // it may run any number of times
     if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
     failure failed;

@@ -92,8 +92,8 @@ place place_of(const CUmemcpy3DOperand &operand, std::size_t element) {
     return at;
 }
 
-CUresult copy_boxes(std::size_t count, const CUDA_MEMCPY3D_BATCH_OP *operations_of_call, unsigned long long flags,
-                    std::size_t *fail_index, CUstream stream) noexcept {
+CUresult enqueue_boxes(std::size_t count, const CUDA_MEMCPY3D_BATCH_OP *operations_of_call, unsigned long long flags,
+                       std::size_t *fail_index, CUstream stream) noexcept {
     std::size_t at_fault = no_copy;
     const CUresult result = enter([&](driver &cu) {
         find_stream_of_batch(cu, stream);
@@ -131,11 +131,11 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, s
 
 CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *operations_of_call, unsigned long long flags,
                               CUstream stream) {
-    return copy_boxes(count, operations_of_call, flags, nullptr, stream);
+    return enqueue_boxes(count, operations_of_call, flags, nullptr, stream);
 }
 CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *operations_of_call, size_t *fail_index,
                               unsigned long long flags, CUstream stream) {
-    return copy_boxes(count, operations_of_call, flags, fail_index, stream);
+    return enqueue_boxes(count, operations_of_call, flags, fail_index, stream);
 }
 
 } // namespace ferry::softdriver

@@ -14,7 +14,7 @@ namespace {
 // Never destroyed at exit: threads may still be running work then. Only the last close() frees the driver.
 std::mutex lifecycle;
 unsigned openers = 0;
-std::atomic<driver *> running = nullptr;
+std::atomic<driver *> current_driver = nullptr;
 std::atomic<bool> forked = false;
 
 constexpr std::size_t placement = std::size_t{2} << 20; // device ranges begin on a large page, as on GPUs
@@ -22,7 +22,7 @@ constexpr unsigned most_devices = 64;                   // operation::devices is
 
 // A forked child has the memory but none of the threads: as with the real driver, it has no driver at all.
 void after_fork_in_child() {
-    if (running.load() || !lifecycle.try_lock())
+    if (current_driver.load() || !lifecycle.try_lock())
         forked = true;
     else
         lifecycle.unlock();
@@ -54,7 +54,7 @@ pthread_key_t thread_end_key;
 void thread_ends(void *serial) noexcept {
     if (forked) return;
     const std::lock_guard alive(lifecycle);
-    driver *const cu = running.load();
+    driver *const cu = current_driver.load();
     if (!cu) return;
     try {
         const std::lock_guard lock(cu->submission);
@@ -160,7 +160,7 @@ void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {
 open_result open(const config &asked) noexcept {
     if (forked) return open_result::opened; // cuInit is what fails, as with the real driver's library
     const std::lock_guard lock(lifecycle);
-    if (driver *const cu = running.load()) {
+    if (driver *const cu = current_driver.load()) {
         if (!agrees(asked, cu->settings)) return open_result::refused_config;
         ++openers;
         return open_result::opened;
@@ -173,7 +173,7 @@ open_result open(const config &asked) noexcept {
     if (pthread_key_create(&thread_end_key, thread_ends) != 0) return open_result::out_of_memory;
     try {
         watch_forks();
-        running = new driver(asked);
+        current_driver = new driver(asked);
     } catch (...) {
         pthread_key_delete(thread_end_key);
         return open_result::out_of_memory;
@@ -186,12 +186,12 @@ void close() noexcept {
     if (forked) return;
     const std::lock_guard lock(lifecycle);
     if (openers == 0 || --openers != 0) return;
-    delete running.exchange(nullptr);
+    delete current_driver.exchange(nullptr);
     pthread_key_delete(thread_end_key);
 }
 
 driver *running_driver(bool initialised) noexcept {
-    driver *const cu = forked ? nullptr : running.load();
+    driver *const cu = forked ? nullptr : current_driver.load();
     return cu && (!initialised || cu->initialised) ? cu : nullptr;
 }
 

@@ -29,12 +29,12 @@ std::uint32_t wanted_queues() {
     return wanted ? static_cast<std::uint32_t>(std::atoi(wanted)) : 0;
 }
 
-void *get_proc(void *, const char *name, int version) { return ferry_get_proc(environment.instance, name, version); }
+void *get_real(void *, const char *name, int version) { return ferry_get_proc(environment.instance, name, version); }
 
 } // namespace
 
 const driver_table &raw() { return environment.table; }
-resolver raw_entry_points() { return {get_proc, nullptr}; }
+resolver raw_entry_points() { return {get_real, nullptr}; }
 bool on_software_driver() { return environment.report.driver == FERRY_DRIVER_SOFTWARE; }
 int device_count() { return environment.report.device_count; }
 bool streams_share_a_queue() { return wanted_queues() == 1; }

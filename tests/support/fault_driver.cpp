@@ -71,7 +71,7 @@ template <class Action> void for_each_row(const char *name, Action action) {
     std::abort();
 }
 
-void *get_proc(void *, const char *name, int version) {
+void *get_wrapped(void *, const char *name, int version) {
     for (int row = 0; row < driver_symbol_count; ++row) {
         if (std::strcmp(driver_symbols[row].name, name) != 0 || driver_symbols[row].version != version) continue;
         return entries[row].hidden || !entries[row].real ? nullptr : thunks[row];
@@ -95,7 +95,7 @@ ferry_options fault_driver::options() const {
     ferry_options options = {};
     options.struct_size = sizeof options;
     options.driver = FERRY_DRIVER_CUDA;
-    options.get_proc = get_proc;
+    options.get_proc = get_wrapped;
     return options;
 }
 
