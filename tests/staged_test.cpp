@@ -453,7 +453,9 @@ TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
 }
 
 TEST_F(staged, copies_on_many_streams_run_beside_allocations_and_frees) {
-    open();
+    staged_options options = small();
+    options.largest_launch = 64 << 10; // a free may wait for one launch of a copy, and the next launch for the free
+    open(options);
     constexpr int streams = 64;
     ASSERT_OK(engine->prepare(0).status);
     std::atomic<bool> is_over = false;
@@ -826,7 +828,7 @@ TEST_F(staged, a_driver_call_that_fails_anywhere_is_told_and_the_next_copy_works
                 ferry::pinned_memory its_pinned(cu, memory);
                 its_pinned.set_up(facts, count, 0);
                 staged_options options = small();
-                options.wake = nth % 2 ? staged_wake::by_host_function : staged_wake::by_looking;
+                options.wake = (nth + is_for_ever) % 2 ? staged_wake::by_host_function : staged_wake::by_looking;
                 staged_engine its(cu, its_contexts, kernels, its_pinned, facts, memory);
                 its.set_up(options);
                 faults.reset_counts();

@@ -108,20 +108,31 @@ void report_end(staged_job &job) noexcept {
 
 void staged_board::add(staged_job &made) noexcept {
     const lock held(mutex_);
-    unused_.push_front(made);
+    rest(made);
 }
 
-staged_job *staged_board::take(bool is_captured) noexcept {
+void staged_board::rest(staged_job &job) noexcept {
+    job.at = state::unused;
+    unused_.push_front(job);
+    ++unused_count_;
+}
+
+staged_job *staged_board::take(std::uint64_t count, bool is_captured) noexcept {
     const lock held(mutex_);
-    if (unused_.is_empty()) recycle();
-    staged_job *const taken = unused_.pop();
-    if (!taken) return nullptr;
-    taken->at = state::taken;
-    taken->is_captured = is_captured;
-    taken->is_lost = false;
-    taken->runs_expected = 0;
-    ++taken->use;
-    ++(is_captured ? captured_ : pending_);
+    if (unused_count_ < count) recycle();
+    if (unused_count_ < count) return nullptr;
+    staged_job *taken = nullptr;
+    unused_count_ -= count;
+    (is_captured ? captured_ : pending_) += count;
+    for (; count != 0; --count) {
+        staged_job &job = *unused_.pop();
+        job.at = state::taken;
+        job.is_captured = is_captured;
+        job.is_lost = false;
+        job.runs_expected = 0;
+        ++job.use;
+        job.next_launch = std::exchange(taken, &job);
+    }
     return taken;
 }
 
@@ -132,23 +143,22 @@ void staged_board::recycle() noexcept {
         if (!has_left(job)) continue;
         leaving_.remove(job);
         --leaving_count_;
-        job.at = state::unused;
-        unused_.push_back(job);
+        rest(job);
     }
 }
 
 void staged_board::give_back(staged_job &job, bool will_be_expected) noexcept {
     const lock held(mutex_);
+    if (job.is_lost) return;
     --(job.is_captured ? captured_ : pending_);
-    job.watch = nullptr;
+    report_end(job);
     if (job.at == state::expected)
         expected_.remove(job);
     else if (will_be_expected) {
         job.at = state::given_back;
         return;
     }
-    job.at = state::unused;
-    unused_.push_front(job);
+    rest(job);
 }
 
 void staged_board::keep(staged_job &job, std::uint64_t use) noexcept {
@@ -158,28 +168,39 @@ void staged_board::keep(staged_job &job, std::uint64_t use) noexcept {
     launched_.push_back(job);
 }
 
-void staged_board::expect(staged_job &job) noexcept {
-    bool wakes = false;
-    {
-        const lock held(mutex_);
-        if (job.at == state::given_back) {
-            if (job.is_captured) return; // again and again, perhaps
-            job.at = state::unused;
-            unused_.push_front(job);
-            return;
-        }
-        if (job.is_lost) return;
-        if (job.is_captured) ++pending_;
-        ++job.runs_expected;
-        ++announced_;
-        if (job.at == state::launched) launched_.remove(job);
-        if (job.at == state::taken || job.at == state::launched) {
-            job.at = state::expected;
-            expected_.push_back(job);
-        }
-        wakes = asleep_ && awake_ <= 1; // who may be at a copy, or not look for a while
+void staged_board::expect_one(staged_job &job) noexcept {
+    if (job.at == state::given_back) {
+        if (!job.is_captured) rest(job); // those may be expected again and again
+        return;
     }
+    if (job.is_lost) return;
+    if (job.is_captured) ++pending_;
+    ++job.runs_expected;
+    ++announced_;
+    if (job.at == state::launched) launched_.remove(job);
+    if (job.at == state::taken || job.at == state::launched) {
+        job.at = state::expected;
+        expected_.push_back(job);
+    }
+}
+
+void staged_board::wake_watcher(lock &held) noexcept {
+    const bool wakes = asleep_ && awake_ <= 1; // who may be at a copy, or not look for a while
+    held.unlock();
     if (wakes) wake_.notify_one();
+}
+
+void staged_board::expect(staged_job &job) noexcept {
+    lock held(mutex_);
+    expect_one(job);
+    wake_watcher(held);
+}
+
+void staged_board::expect_all(staged_job &first) noexcept {
+    lock held(mutex_);
+    for (staged_job *job = &first; job; job = job->next_launch)
+        expect_one(*job);
+    wake_watcher(held);
 }
 
 void staged_board::begin_run(staged_job &job) noexcept {

@@ -38,6 +38,7 @@ struct staged_job {
     std::optional<staging> cut;
     staged_ring *ring = nullptr;
     staged_watch *watch = nullptr;
+    staged_job *next_launch = nullptr; // of the same copy
     CUcontext context = nullptr;
     std::uint64_t first_chunk = 0, end_chunk = 0;
     std::uint32_t blocks = 0;
@@ -62,15 +63,16 @@ public:
     staged_board(const staged_board &) = delete;
     staged_board &operator=(const staged_board &) = delete;
 
-    // A job for one launch, or for the launches of a graph; null where none is left.
-    staged_job *take(bool is_captured) noexcept;
+    // Jobs for as many launches, or for those of a graph; null where fewer are left.
+    staged_job *take(std::uint64_t count, bool is_captured) noexcept;
     void add(staged_job &made) noexcept; // a new one
-    // It was not launched. `will_be_expected`: a function that expects it is on its way all the same, or has been.
+    // It is not launched. `will_be_expected`: a function that expects it is on its way all the same, or has been.
     void give_back(staged_job &job, bool will_be_expected) noexcept;
     // It was launched, and a function expects it when it is about to run.
     void keep(staged_job &job, std::uint64_t use) noexcept;
-    // It was launched, or is about to run.
+    // It is about to run, or will be launched.
     void expect(staged_job &job) noexcept;
+    void expect_all(staged_job &first) noexcept; // of a copy
     // Those of a context that has died. Waits for threads that are at them; what they hold is free then.
     void lose(CUcontext context, std::int32_t status) noexcept;
 
@@ -113,6 +115,9 @@ private:
         staged_slot *slot = nullptr;
     };
     bool has_work() const noexcept { return !expected_.is_empty() || !under_way_.is_empty(); }
+    void rest(staged_job &job) noexcept;
+    void expect_one(staged_job &job) noexcept;
+    void wake_watcher(lock &held) noexcept;
     void begin_run(staged_job &job) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
     void collect(staged_job &job) noexcept;
@@ -132,6 +137,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_, calm_;
     chain<staged_job> unused_, launched_, expected_, under_way_, leaving_;
+    std::uint64_t unused_count_ = 0;
     std::uint32_t awake_ = 0, asleep_ = 0; // residents and visitors
     std::uint64_t pending_ = 0, leaving_count_ = 0, captured_ = 0;
     std::uint64_t holds_ = 0;

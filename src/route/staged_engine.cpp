@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "base/rounding.h"
 #include "device/capture_mode.h"
@@ -186,70 +187,78 @@ failure staged_engine::hold_ring(const staged_copy &copy, device_ring *&of) noex
     return {};
 }
 
-failure staged_engine::take_job(const staged_copy &copy, staged_job *&job) noexcept {
-    while (!(job = board_.take(copy.is_captured))) {
+failure staged_engine::take_jobs(const staged_copy &copy, std::uint64_t count, staged_job *&taken) noexcept {
+    while (!(taken = board_.take(count, copy.is_captured))) {
         const std::lock_guard lock(mutex_);
         if (failure failed = add_jobs(copy.device)) return failed;
     }
     return {};
 }
 
-failure staged_engine::launch(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t first_chunk,
-                              std::uint64_t end_chunk, CUstream stream, staged_watch *watch) noexcept {
-    const bool by_function = options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
-    if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
-    staged_job *job = nullptr;
-    if (failure failed = take_job(copy, job)) return failed;
-    const std::uint64_t use = job->use;
-    const std::uint32_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
-    job->cut.emplace(cut);
-    job->ring = &of.ring;
-    job->watch = watch;
-    job->context = copy.context;
-    job->first_chunk = first_chunk;
-    job->end_chunk = end_chunk;
-    job->blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, end_chunk - first_chunk));
-
-    kernels::ring_parameters given = cut.parameters();
-    given.record = job->device_record;
+// A job that is not launched has been given back.
+failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream stream) noexcept {
+    kernels::ring_parameters given = job.cut->parameters();
+    given.record = job.device_record;
     given.is_shared = copy.is_captured;
+    const bool by_function = is_announced(copy);
     if (by_function) {
         const CUhostFn expect = [](void *given) {
             auto &expected = *static_cast<staged_job *>(given);
             static_cast<staged_engine *>(expected.owner)->announce(expected);
         };
-        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, job)) {
-            board_.give_back(*job, false);
+        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &job)) {
+            board_.give_back(job, false);
             return to_failure(result);
         }
     }
-    if (failure failed = launch_ring(cu_, kernels_, cut.kernel(), given, job->blocks, stream)) {
-        board_.give_back(*job, by_function);
-        return failed;
-    }
-    if (by_function)
-        board_.keep(*job, use);
-    else
-        board_.expect(*job);
-    return {};
+    const failure failed = launch_ring(cu_, kernels_, job.cut->kernel(), given, job.blocks, stream);
+    if (failed) board_.give_back(job, by_function);
+    return failed;
 }
 
+void staged_engine::share_out(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t per_launch,
+                              staged_watch *watch, staged_job *taken) const noexcept {
+    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
+    std::uint64_t first = 0;
+    for (staged_job *job = taken; job; job = job->next_launch) {
+        const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
+        job->cut.emplace(cut);
+        job->ring = &of.ring;
+        job->watch = watch;
+        job->context = copy.context;
+        job->first_chunk = first;
+        job->end_chunk = end;
+        job->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
+        first = end;
+    }
+}
+
+// Jobs are taken and expected before the first is launched: threads that run copies want the board's mutex all the time,
+// and a launch may wait for what waits for the one before it.
 failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept {
+    const bool by_function = is_announced(copy);
+    if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     device_ring *of = nullptr;
     if (failure failed = hold_ring(copy, of)) return failed;
     const staging cut(copy.box, of->ring.slot_size);
-    const std::uint64_t chunks = cut.chunk_count();
     const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);
-    const std::uint64_t launches = divide_up(chunks, per_launch);
+    const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
     if (copy.is_captured) watch = nullptr; // it may run any number of times
-    if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
-    failure failed;
-    for (std::uint64_t i = 0; i < launches && !failed; ++i) {
-        const std::uint64_t first = i * per_launch, end = std::min(first + per_launch, chunks);
-        failed = launch(copy, cut, *of, first, end, stream, watch);
-        if (failed && watch)
-            watch->launches_left.fetch_sub(static_cast<std::uint32_t>(launches - i), std::memory_order_release);
+    staged_job *next = nullptr;
+    failure failed = take_jobs(copy, launches, next);
+    if (next) {
+        share_out(copy, cut, *of, per_launch, watch, next);
+        if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
+        if (!by_function) board_.expect_all(*next);
     }
+    while (next && !failed) {
+        staged_job &job = *std::exchange(next, next->next_launch);
+        const std::uint64_t use = job.use; // it may be another's before it is kept
+        failed = launch(copy, job, stream);
+        if (by_function && !failed) board_.keep(job, use);
+    }
+    while (next)
+        board_.give_back(*std::exchange(next, next->next_launch), false);
     board_.let_go();
     return failed;
 }

@@ -22,7 +22,7 @@ struct staged_options {
     std::uint32_t slots = 32;                         // of each device
     std::uint32_t first_slots = 4;                    // of these, before the first copy
     // Bytes: longer copies are several launches, between which some 0.2 ms of the bus are lost.
-    std::uint64_t largest_launch = std::uint64_t{512} << 20;
+    std::uint64_t largest_launch = std::uint64_t{1} << 30;
     std::uint32_t threads = 0; // 0: half the processors, 8 at most
     thread_traits traits = {.name = "ferry-staging"};
     staged_wake wake = staged_wake::by_looking; // of those that are captured always by a host function
@@ -103,9 +103,14 @@ private:
     failure enter_device(int device, context_scope &scope) noexcept;
     bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
     failure hold_ring(const staged_copy &copy, device_ring *&of) noexcept;
-    failure take_job(const staged_copy &copy, staged_job *&job) noexcept;
-    failure launch(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t first_chunk,
-                   std::uint64_t end_chunk, CUstream stream, staged_watch *watch) noexcept;
+    failure take_jobs(const staged_copy &copy, std::uint64_t count, staged_job *&taken) noexcept;
+    // By a host function before it runs; otherwise by the caller, at once.
+    bool is_announced(const staged_copy &copy) const noexcept {
+        return options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
+    }
+    void share_out(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t per_launch,
+                   staged_watch *watch, staged_job *taken) const noexcept;
+    failure launch(const staged_copy &copy, staged_job &job, CUstream stream) noexcept;
     void announce(staged_job &job) noexcept;
     failure probe(CUcontext context) noexcept;
     void free_lot(device_ring &of, bool first) noexcept;
