@@ -1252,6 +1252,7 @@ TEST_F(cpp, a_ticket_tells_of_its_copy_and_is_released_with_its_owner) {
     EXPECT_TRUE(moved);
     instance view(gpu);
     EXPECT_GT(view.staging().or_throw().ring_bytes, 0u);
+    EXPECT_OK(view.prepare_staging(0));
     EXPECT_OK(view.trim_staging());
     EXPECT_EQ(view.release(), gpu);
 }

@@ -774,6 +774,41 @@ TEST_F(pageable, the_ring_is_made_on_first_need_and_given_back_on_request) {
     EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_F(pageable, what_the_first_copy_needs_can_be_made_before) {
+    const bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    EXPECT_EQ(staging_of(counted).threads, 3u);
+    EXPECT_GT(staging_of(counted).ring_bytes, 0u);
+    {
+        const test_stream other;
+        gate held(other); // which loading kernels would wait for
+        ASSERT_OK(copy_async(device, at(host), host.size()));
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0)) << "nothing is left to do";
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+    EXPECT_EQ(ferry_staging_prepare(counted.get(), device_count()), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_staging_prepare(counted.get(), -1), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_staging_prepare(nullptr, 0), FERRY_ERROR_INVALID_ARGUMENT);
+
+    gives_threads = false;
+    open(small());
+    EXPECT_EQ(ferry_staging_prepare(counted.get(), 0), FERRY_ERROR_OUT_OF_MEMORY);
+    gives_threads = true;
+    EXPECT_OK(ferry_staging_prepare(counted.get(), 0));
+    for (const bool leaves_out_kernels : {true, false}) {
+        ferry_options options = small();
+        if (leaves_out_kernels)
+            options.kernels = FERRY_KERNELS_NONE;
+        else
+            options.staging = FERRY_STAGING_NONE;
+        open(options);
+        EXPECT_EQ(ferry_staging_prepare(counted.get(), 0), FERRY_ERROR_UNSUPPORTED);
+        EXPECT_EQ(staging_of(counted).threads, 0u);
+    }
+}
+
 // ---- Ends --------------------------------------------------------------------------------------------------------
 
 TEST_F(pageable, closing_waits_for_copies_on_their_way) {
@@ -833,7 +868,8 @@ TEST_F(pageable, the_child_of_a_fork_is_refused_and_closes_without_harm) {
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
         bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_query(ticket, &info) == none;
-        is_refused = is_refused && ferry_staging_trim(counted.get()) == none && ferry_ticket_release(ticket) == none;
+        is_refused = is_refused && ferry_staging_trim(counted.get()) == none &&
+                     ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none;
         ferry_close(counted.release());
         _exit(is_refused ? 0 : 1);
     }

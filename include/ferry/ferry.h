@@ -308,7 +308,7 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
  * staging     when threads are started and rings pinned, through which copies between pageable memory and devices go.
  *             That takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never
- *             wait says AT_OPEN. Without kernels there is no staging.
+ *             wait says AT_OPEN, or calls ferry_staging_prepare. Without kernels there is no staging.
  * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8.
  *                  They
  *             sleep while there is nothing to copy. They end in ferry_close.
@@ -2126,6 +2126,20 @@ typedef struct ferry_staging_info {
  * Driver:        none.
  */
 FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info);
+
+/*
+ * Makes what the first staged copy of `device` would otherwise make and wait for: ferry's kernels in the device's
+ * context, the current one if it is of the device, threads, and pinned memory for the ring. What is there already stays.
+ * No call for such a copy has to wait after this, which may be called on any thread, beside copies too.
+ *
+ * Thread-safety: safe.
+ * Blocking:      some milliseconds, and until running work in the context has ended.
+ * Ownership:     the instance's; ferry_staging_trim gives the memory back.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY; _UNSUPPORTED where the options keep kernels or
+ *                staging out, or the driver takes no kernels; the driver's; -1003 in the child of a fork.
+ * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc.
+ */
+FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device);
 
 /*
  * Gives the rings' pinned memory back: all of it where no copy is on its way and no graph holds one, else what none of

@@ -678,11 +678,15 @@ public:
     status disable_peer(std::int32_t device, std::int32_t peer) const noexcept {
         return status(ferry_peer_disable(handle_, device, peer));
     }
-    // Measures the device; plans are made from what was found.
     result<ferry_staging_info> staging() const noexcept {
         return detail::fetch(detail::sized<ferry_staging_info>(), ferry_staging_get_info, handle_);
     }
+    // What the first copy of pageable memory would otherwise wait for.
+    status prepare_staging(std::int32_t device) const noexcept {
+        return status(ferry_staging_prepare(handle_, device));
+    }
     status trim_staging() const noexcept { return status(ferry_staging_trim(handle_)); }
+    // Measures the device; plans are made from what was found.
     status calibrate(std::int32_t device) const noexcept { return detail::told_by(ferry_calibrate, handle_, device); }
     // The size of the profile as text, with its ending zero.
     result<std::uint64_t> profile_size(std::int32_t device) const noexcept {

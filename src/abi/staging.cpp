@@ -27,6 +27,10 @@ int32_t ferry_ticket_wait(ferry_ticket *ticket) {
 
 int32_t ferry_ticket_release(ferry_ticket *ticket) { return ticket ? release_ticket(*ticket).status : FERRY_SUCCESS; }
 
+int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device) {
+    return instance ? prepare_staging(*instance, device).status : FERRY_ERROR_INVALID_ARGUMENT;
+}
+
 int32_t ferry_staging_trim(ferry_instance *instance) {
     return instance ? trim_staging(*instance).status : FERRY_ERROR_INVALID_ARGUMENT;
 }

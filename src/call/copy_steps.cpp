@@ -109,7 +109,7 @@ void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &
     // Memory that there is not is the driver's to refuse: a thread that met it would end the process.
     if (is_pageable(shape) && !host_range_is_readable(host.span.first, host.span.last))
         facts.staging = obstacle::no_staging;
-    if (facts.form == copy_form::asynchronous && !prepare_staging(instance, facts.context_device))
+    if (facts.form == copy_form::asynchronous && !is_ready_to_stage(instance, facts.context_device))
         facts.staging = obstacle::no_staging;
 }
 

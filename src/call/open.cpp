@@ -131,7 +131,7 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
         if (failed)
             instance.log.write(FERRY_LOG_WARNING, "no GPU kernels on device %d: %s (%s)", device,
                                status_text(failed.status), status_name(failed.status));
-        else if (stages && !prepare_staging(instance, device))
+        else if (stages && !is_ready_to_stage(instance, device))
             instance.log.write(FERRY_LOG_WARNING, "no threads or no pinned memory for staging on device %d", device);
     }
 }

@@ -51,12 +51,30 @@ failure set_up_staging(ferry_instance &instance, const ferry_options &options) n
     return {};
 }
 
-bool prepare_staging(ferry_instance &instance, int device) noexcept {
+namespace {
+
+failure make_ready(ferry_instance &instance, int device) noexcept {
     std::atomic<bool> &is_ready = instance.is_staging_ready[device];
-    if (is_ready.load(std::memory_order_acquire)) return true;
-    if (instance.staging.prepare(device)) return false;
+    if (is_ready.load(std::memory_order_acquire)) return {};
+    if (failure failed = instance.staging.prepare(device)) return failed;
     is_ready.store(true, std::memory_order_release);
-    return true;
+    return {};
+}
+
+} // namespace
+
+bool is_ready_to_stage(ferry_instance &instance, int device) noexcept { return !make_ready(instance, device); }
+
+failure prepare_staging(ferry_instance &instance, int device) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    if (failure failed = check_device(instance, device)) return failed;
+    if (!instance.stages) return {.status = FERRY_ERROR_UNSUPPORTED};
+    context_choice choice;
+    if (failure failed = choose_context_on(instance.cu, instance.contexts, nullptr, device, choice)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (failure failed = instance.kernels.load_into(choice.wanted)) return failed;
+    return make_ready(instance, device);
 }
 
 failure trim_staging(ferry_instance &instance) noexcept {

@@ -15,7 +15,10 @@ inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexc
 
 // Makes sure that there is what an asynchronous copy on the device needs; false where there is none. Any context of the
 // device must be current.
-bool prepare_staging(ferry_instance &instance, int device) noexcept;
+bool is_ready_to_stage(ferry_instance &instance, int device) noexcept;
+
+// The same, and the kernels, in the current context if it is of the device.
+failure prepare_staging(ferry_instance &instance, int device) noexcept;
 
 // Gives back what no copy needs.
 failure trim_staging(ferry_instance &instance) noexcept;
