@@ -321,7 +321,7 @@ TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the
             end->slice_pitch = end->row_pitch * box.height + up_to(100);
         }
         const std::uint64_t slot_size = smallest_slot << up_to(8);
-        const staging cut(box, slot_size);
+        const staging cut(box, {slot_size});
         std::uint64_t row = 0, x = 0;
         for (std::uint64_t i = 0; i < cut.chunk_count(); ++i) {
             const staged_chunk chunk = cut.chunk(i);
@@ -349,11 +349,13 @@ TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the
 
 TEST(kernel_layout, large_copies_fill_their_slots_and_small_ones_are_cut_finer) {
     constexpr std::uint64_t slot = 1 << 20;
-    const auto cut = [&](std::uint64_t size) { return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, slot); };
+    const auto cut = [&](std::uint64_t size) {
+        return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, {slot});
+    };
     EXPECT_EQ(cut(std::uint64_t{1} << 30).chunk_count(), 1024u);
     EXPECT_EQ(cut(std::uint64_t{1} << 25).chunk_size(), 1u << 18);
     EXPECT_EQ(cut(1 << 16).chunk_count(), 1u);
-    const staging rows({{base, 1024, 0}, {base, 2048, 0}, 1024, 1 << 18, 1, true}, slot);
+    const staging rows({{base, 1024, 0}, {base, 2048, 0}, 1024, 1 << 18, 1, true}, {slot});
     EXPECT_EQ(rows.kernel(), kernel::ring_rows);
     EXPECT_GE(rows.chunk(0).bytes(), slot - 2048);
 }

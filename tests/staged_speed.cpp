@@ -79,6 +79,7 @@ struct staged_speed : driver_test {
         std::vector<double> times, returns;
         double processor = 0;
         for (int i = 0; i <= rounds; ++i) {
+            if (pause.count() != 0) std::this_thread::sleep_for(pause);
             const double processor_before = processor_seconds();
             const auto begin = steady_clock::now();
             work();
@@ -122,6 +123,7 @@ struct staged_speed : driver_test {
     }
 
     std::uint64_t room = 0;
+    std::chrono::microseconds pause{0}; // between copies: then threads sleep when one comes
     device_facts facts[device_contexts::most_devices];
     allocator memory;
     device_contexts contexts{raw(), facts};
@@ -147,6 +149,64 @@ TEST_F(staged_speed, sizes) {
                         helped.gigabytes_per_second, mine.return_us, driver.processor_seconds_per_gigabyte,
                         mine.processor_seconds_per_gigabyte);
         }
+}
+
+// What a copy loses before the bus is busy: of copies that find all threads asleep.
+TEST_F(staged_speed, starts) {
+    struct variant {
+        const char *name;
+        staged_options options;
+        std::uint32_t blocks = 0;
+    };
+    const variant variants[] = {
+        {"as it is", {}},
+        {"256 chunks", {.overlapping_chunks = 256}},
+        {"512 chunks", {.overlapping_chunks = 512}},
+        {"1024 chunks", {.overlapping_chunks = 1024}},
+        {"32 KiB at least", {.least_chunk = 32 << 10}},
+        {"512 chunks of 32 KiB at least", {.least_chunk = 32 << 10, .overlapping_chunks = 512}},
+        {"all woken", {.wakes_all = true}},
+        {"all woken, 512 chunks of 32 KiB", {.wakes_all = true, .least_chunk = 32 << 10, .overlapping_chunks = 512}},
+        {"patience of 300 us", {.patience_ns = 300'000}},
+        {"patience of 3 ms", {.patience_ns = 3'000'000}},
+        {"patience of 3 ms, 512 chunks", {.patience_ns = 3'000'000, .overlapping_chunks = 512}},
+        {"12 blocks", {}, 12},
+        {"12 threads", {.threads = 12}},
+        {"6 threads", {.threads = 6}},
+        {"8 slots at first", {.first_slots = 8}},
+        {"all woken, 12 blocks, 512 chunks", {.wakes_all = true, .overlapping_chunks = 512}, 12},
+    };
+    pause = std::chrono::milliseconds(1);
+    for (const variant &one : variants) {
+        open(one.options);
+        std::printf("%s: MiB, GB/s by threads alone, with the caller, returns after us\n", one.name);
+        for (const bool to_device : {true, false}) {
+            std::printf("  %s", name_of(to_device));
+            for (const std::uint64_t mebibytes : {1, 4, 16, 64, 256}) {
+                if (mebibytes << 20 > room) continue;
+                const staged_copy copy = linear(mebibytes << 20, to_device, one.blocks);
+                const measured mine = staged(copy), helped = by_helping(copy);
+                std::printf("  | %llu %.1f %.1f %.0f", static_cast<unsigned long long>(mebibytes),
+                            mine.gigabytes_per_second, helped.gigabytes_per_second, mine.return_us);
+            }
+            std::printf("\n");
+        }
+    }
+}
+
+// What is left of the bus by the rings, in the long run: of 1 GiB.
+TEST_F(staged_speed, threads_by_blocks) {
+    for (const std::uint32_t threads : {4, 6, 8, 10, 12, 15}) {
+        staged_options options;
+        options.threads = threads;
+        open(options);
+        std::printf("%2u threads, by blocks:", threads);
+        for (const std::uint32_t blocks : {6, 8, 10, 12, 16})
+            for (const bool to_device : {true, false})
+                std::printf("  %u %s %.1f", blocks, name_of(to_device),
+                            staged(linear(room, to_device, blocks)).gigabytes_per_second);
+        std::printf("\n");
+    }
 }
 
 TEST_F(staged_speed, threads) {

@@ -200,6 +200,7 @@ void staged_board::expect_all(staged_job &first) noexcept {
     lock held(mutex_);
     for (staged_job *job = &first; job; job = job->next_launch)
         expect_one(*job);
+    if (wakes_all_ && first.end_chunk - first.first_chunk > 1) wake_.notify_all();
     wake_watcher(held);
 }
 
@@ -406,7 +407,7 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             announced = announced_;
         }
         const std::uint64_t idle_ns = now - idle_since;
-        if (as != worker::helper && (!has_work() || (awake_ > 1 && idle_ns > patience_ns))) {
+        if (as != worker::helper && (!has_work() || (awake_ > 1 && idle_ns > patience_ns_))) {
             if (as == worker::visitor) break;
             --awake_;
             ++asleep_;
@@ -419,7 +420,7 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
         held.unlock();
         // The longer nothing has come, the less it matters when it is seen.
         constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
-        if (idle_ns < patience_ns)
+        if (idle_ns < patience_ns_)
             for (int i = 0; i < 32; ++i)
                 relax_processor();
         else

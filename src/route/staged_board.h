@@ -63,6 +63,12 @@ public:
     staged_board(const staged_board &) = delete;
     staged_board &operator=(const staged_board &) = delete;
 
+    // As in staged_options.
+    void set_up(std::uint64_t patience_ns, bool wakes_all) noexcept {
+        patience_ns_ = patience_ns;
+        wakes_all_ = wakes_all;
+    }
+
     // Jobs for as many launches, or for those of a graph; null where fewer are left.
     staged_job *take(std::uint64_t count, bool is_captured) noexcept;
     void add(staged_job &made) noexcept; // a new one
@@ -131,9 +137,8 @@ private:
     void lose(staged_job &job, std::int32_t status, lock &held) noexcept;
     void recycle() noexcept;
 
-    // A thread that finds nothing looks again and again for so long before it sleeps: about what waking one takes.
-    static constexpr std::uint64_t patience_ns = 50'000;
-
+    std::uint64_t patience_ns_ = 0;
+    bool wakes_all_ = false;
     std::mutex mutex_;
     std::condition_variable wake_, calm_;
     chain<staged_job> unused_, launched_, expected_, under_way_, leaving_;

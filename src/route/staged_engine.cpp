@@ -35,6 +35,7 @@ std::uint32_t staged_engine::wanted_threads() const noexcept {
 
 void staged_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
+    board_.set_up(options.patience_ns, options.wakes_all);
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staged_ring::most_slots);
     // Where the program's threads do the work none of the engine's own adds the others.
@@ -240,7 +241,7 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     device_ring *of = nullptr;
     if (failure failed = hold_ring(copy, of)) return failed;
-    const staging cut(copy.box, of->ring.slot_size);
+    const staging cut(copy.box, {of->ring.slot_size, options_.least_chunk, options_.overlapping_chunks});
     const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);
     const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
     if (copy.is_captured) watch = nullptr; // it may run any number of times
