@@ -88,6 +88,18 @@ TEST_F(profiles, calibration_measures_within_its_time_and_what_it_finds_is_sane)
         EXPECT_GT(narrow.back(), narrow.front());
         EXPECT_LT(numbers(found, name + ".kernel_piece_ns").at(0), 100'000u);
     }
+    for (const std::string name : {"host_to_device", "device_to_host"}) {
+        SCOPED_TRACE(name);
+        if (!has_kernels) continue;
+        for (const std::string fact : {".staged_fixed_ns", ".staged_rate", ".staged_thread_rate"})
+            EXPECT_NE(numbers(found, name + fact), numbers(before, name + fact)) << fact;
+        EXPECT_GT(numbers(found, name + ".staged_rate").at(0), 10u) << "10 MB/s";
+        EXPECT_GT(numbers(found, name + ".staged_thread_rate").at(0), 100u) << "100 MB/s";
+        EXPECT_LT(numbers(found, name + ".staged_row_ns").at(0), 100'000u);
+        if (on_software_driver()) continue;
+        EXPECT_LT(numbers(found, name + ".staged_fixed_ns").at(0), 1'000'000u);
+        EXPECT_GT(numbers(found, name + ".staged_rate").at(0), 5'000u);
+    }
     EXPECT_NE(numbers(found, "array_driver_rate"), numbers(before, "array_driver_rate"));
     if (has_kernels && raw().cuSurfObjectCreate) {
         EXPECT_NE(numbers(found, "array_kernel_rate"), numbers(before, "array_kernel_rate"));
@@ -273,6 +285,18 @@ TEST_F(profiles, where_kernels_cannot_be_loaded_the_rest_is_measured) {
     EXPECT_EQ(numbers(found, "within_device.kernel_line_rate"), numbers(before, "within_device.kernel_line_rate"));
     EXPECT_NE(numbers(found, "within_device.driver_rates.both_gaps"),
               numbers(before, "within_device.driver_rates.both_gaps"));
+}
+
+TEST_F(profiles, where_nothing_is_staged_the_rest_is_measured) {
+    ferry_options options = options_under_test();
+    options.staging = FERRY_STAGING_NONE;
+    const instance_owner ferry = open_or_fail(options);
+    const std::string before = saved(ferry.get());
+    ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    const std::string found = saved(ferry.get());
+    for (const std::string fact : {"staged_fixed_ns", "staged_rate", "staged_thread_rate", "staged_row_ns"})
+        EXPECT_EQ(numbers(found, "host_to_device." + fact), numbers(before, "host_to_device." + fact)) << fact;
+    EXPECT_NE(numbers(found, "host_to_device.driver_line_rate"), numbers(before, "host_to_device.driver_line_rate"));
 }
 
 TEST_F(profiles, batch_calls_that_a_driver_refuses_keep_their_numbers) {

@@ -2517,8 +2517,8 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
  * Thread-safety: safe; two at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.
  * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much for an
- *                array, 64 MiB of pinned and 8 MiB of other host memory, and a stream; all of it is given back. The
- *                profile is the instance's.
+ *                array, 64 MiB of pinned and 32 MiB of other host memory, and a stream; all of it is given back. What
+ *                ferry_staging_prepare makes stays, unless the options keep it out. The profile is the instance's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and late errors
  *                of earlier work. The profile is then what it was.
  * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,

@@ -16,10 +16,14 @@ profile_owner owner_of(const ferry_instance &instance, std::int32_t device) noex
 
 failure measure_profile(ferry_instance &instance, std::int32_t device) noexcept {
     context_scope scope(instance.cu);
-    if (failure failed = enter_device(instance, device, scope)) return failed;
+    CUcontext context = nullptr;
+    if (failure failed = enter_device(instance, device, scope, context)) return failed;
     device_profile profile = *instance.profiles.of(device);
     const calibration_options options = {.memory = instance.allocator,
                                          .kernels = &instance.kernels,
+                                         .staging = instance.stages ? &instance.staging : nullptr,
+                                         .device = device,
+                                         .context = context,
                                          .multiprocessors = instance.devices[device].info.multiprocessor_count};
     if (failure failed = calibrate(instance.cu, options, profile)) return failed;
     const device_profile *const kept = instance.profiles.keep(profile);

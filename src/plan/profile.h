@@ -2,6 +2,7 @@
 // measured, replaced by a calibration of the machine itself, and kept as text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "device/facts.h"
@@ -47,6 +48,11 @@ constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 
     FACT(array_kernel_rate, , rate)                                                                                    \
     FACT(array_call_ns, , time) /* a small box of many, each by a call of its own */                                   \
     FACT(array_kernel_box_ns, , time)
+
+// What a profile takes.
+inline std::uint32_t to_fact(std::uint64_t number) noexcept {
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(number, 1, 100'000'000));
+}
 
 #define FERRY_PROFILE_MEMBER(name, dimensions, unit) std::uint32_t name dimensions;
 struct direction_profile {

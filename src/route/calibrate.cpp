@@ -1,7 +1,6 @@
 #include "route/calibrate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include "plan/kernel_arrays.h"
 #include "plan/plan.h"
 #include "plan/predict.h"
+#include "route/calibrate_staging.h"
 #include "route/driver_route.h"
 #include "route/kernel_route.h"
 
@@ -24,26 +24,16 @@ constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
 // Large enough that what a copy moves does not stay in a cache of the device, twice as large as a copy for its gaps.
 constexpr std::uint64_t most_device_bytes = 256 * MiB, least_device_bytes = 8 * MiB;
 constexpr std::uint64_t most_host_bytes = 64 * MiB, least_host_bytes = 8 * MiB;
-constexpr std::uint64_t pageable_bytes = 8 * MiB;
+constexpr std::uint64_t pageable_bytes = 32 * MiB; // beyond what caches hold of it
 
 // A row of the array that reads are measured with, and its slices: 4-byte elements.
 constexpr std::uint64_t array_side = 256, array_element = 4;
 constexpr std::uint64_t array_slice = array_side * array_side * array_element;
 
-std::uint64_t now_ns() noexcept {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
-
-std::uint32_t fit(std::uint64_t number) noexcept {
-    constexpr std::uint64_t most = 100'000'000; // of what a profile takes
-    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(number, 1, most));
-}
-
 std::uint32_t rate_in(std::uint64_t bytes, std::uint64_t ns, std::uint64_t fixed_ns) noexcept {
     // A copy that was over as soon as an empty one says nothing of its bytes: at least a quarter of its time is theirs.
     const std::uint64_t of_bytes = std::max(ns - std::min(ns, fixed_ns), std::max<std::uint64_t>(ns / 4, 1));
-    return fit(bytes * 1000 / of_bytes);
+    return to_fact(bytes * 1000 / of_bytes);
 }
 
 // Ends of a copy: where it begins on each side, what memory that is, and what each row is apart.
@@ -90,14 +80,15 @@ public:
     failure run() noexcept {
         has_kernels_ = options_.kernels && !options_.kernels->load();
         if (failure failed = prepare()) return failed;
-        deadline_ns_ = now_ns() + options_.budget_ns;
+        deadline_ns_ = clock_ns() + options_.budget_ns;
         const int routes = has_kernels_ ? 2 : 1;
         cells_left_ = 3 * gap_sides * width_classes * routes + 3 * (2 + (routes - 1) * 16) + 4;
         for (const copy_direction direction :
              {copy_direction::host_to_device, copy_direction::device_to_host, copy_direction::within_device})
             if (failure failed = measure_direction(direction)) return failed;
         if (failure failed = measure_many_rows()) return failed;
-        return measure_array();
+        if (failure failed = measure_array()) return failed;
+        return has_kernels_ && options_.staging ? measure_staging() : failure{};
     }
 
 private:
@@ -169,10 +160,10 @@ private:
 
     // The time of `run` and of what it enqueues.
     template <class Run> failure time_once(const Run &run, std::uint64_t &ns) noexcept {
-        const std::uint64_t begin = now_ns();
+        const std::uint64_t begin = clock_ns();
         if (failure failed = run()) return failed;
         if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_failure(result);
-        ns = now_ns() - begin;
+        ns = clock_ns() - begin;
         return {};
     }
 
@@ -196,7 +187,7 @@ private:
                         std::uint32_t &rate, std::uint64_t wanted = 0) noexcept {
         constexpr int runs = 3;
         constexpr std::uint64_t growth = 8, most_target_ns = 500'000;
-        const std::uint64_t now = now_ns(), left = deadline_ns_ - std::min(now, deadline_ns_);
+        const std::uint64_t now = clock_ns(), left = deadline_ns_ - std::min(now, deadline_ns_);
         const std::uint64_t share = left / static_cast<std::uint64_t>(std::max(cells_left_--, 1)) / (runs + 2);
         const std::uint64_t target_ns = std::clamp<std::uint64_t>(share, 10'000, most_target_ns);
         const std::uint64_t all = most / unit * unit;
@@ -256,7 +247,7 @@ private:
         if (failure failed = median_of(
                 small_runs, [&]() noexcept { return copy_by_driver(line_of(small)); }, ns))
             return failed;
-        found.driver_fixed_ns = fit(ns);
+        found.driver_fixed_ns = to_fact(ns);
         if (failure failed = rate_of_run(
                 64 * KiB, room, found.driver_fixed_ns,
                 [&](std::uint64_t bytes) noexcept { return copy_by_driver(line_of(bytes)); }, found.driver_line_rate))
@@ -281,9 +272,23 @@ private:
         (to_device ? ends.source : ends.destination) = reinterpret_cast<std::uintptr_t>(pageable_);
         (to_device ? ends.source_kind : ends.destination_kind) = memory_kind::pageable;
         return rate_of_run(
-            64 * KiB, std::min(pageable_bytes, device_bytes_), found.driver_fixed_ns,
+            64 * KiB, std::min(8 * MiB, device_bytes_), found.driver_fixed_ns,
             [&](std::uint64_t bytes) noexcept { return copy_by_driver(shape_of(ends, bytes, 1)); },
             found.driver_pageable_rate);
+    }
+
+    // Where there are no threads or no memory for it its numbers stay.
+    failure measure_staging() noexcept {
+        if (options_.staging->prepare(options_.device)) return {};
+        const staging_ground ground = {.engine = *options_.staging,
+                                       .device = options_.device,
+                                       .context = options_.context,
+                                       .stream = stream_,
+                                       .on_device = device_[0],
+                                       .pageable = static_cast<std::byte *>(pageable_),
+                                       .pinned = static_cast<std::byte *>(pinned_),
+                                       .size = std::min({pageable_bytes, host_bytes_, device_bytes_})};
+        return calibrate_staging(cu_, ground, profile_);
     }
 
     // Many small pieces, each by a call of its own.
@@ -301,7 +306,7 @@ private:
         std::uint64_t ns = 0;
         if (failure failed = median_of(5, copy_all, ns)) return failed;
         direction_profile &found = profile_[direction];
-        found.call_ns = fit((ns - std::min<std::uint64_t>(ns, found.driver_fixed_ns)) / (count - 1));
+        found.call_ns = to_fact((ns - std::min<std::uint64_t>(ns, found.driver_fixed_ns)) / (count - 1));
         return {};
     }
 
@@ -361,8 +366,8 @@ private:
             if (failure failed = time_batches(1, one)) return failed;
             if (failure failed = time_batches(batch_count, all)) return failed;
             if (is_refused) continue;
-            *piece_ns[are_boxes] = fit((all - std::min(all, one)) / (batch_count - 1));
-            if (!are_boxes && direction == copy_direction::host_to_device) profile_.batch_fixed_ns = fit(one);
+            *piece_ns[are_boxes] = to_fact((all - std::min(all, one)) / (batch_count - 1));
+            if (!are_boxes && direction == copy_direction::host_to_device) profile_.batch_fixed_ns = to_fact(one);
         }
         return {};
     }
@@ -381,7 +386,7 @@ private:
         if (failure failed = median_of(
                 9, [&]() noexcept { return copy_by_kernel(shape_of(ends_of(direction), 4, 1), 1); }, ns))
             return failed;
-        found.kernel_fixed_ns = fit(ns);
+        found.kernel_fixed_ns = to_fact(ns);
         // As few blocks as reach what many do: links need few, the device's memory many on each multiprocessor.
         const bool is_within = direction == copy_direction::within_device;
         const unsigned first = is_within ? static_cast<unsigned>(std::max(options_.multiprocessors, 1)) : 1;
@@ -451,7 +456,8 @@ private:
             return failed;
         const double rate = rate_of(within.driver_rates[static_cast<int>(gaps::source)], width, 1);
         const auto of_rows = static_cast<std::uint64_t>(many_rows * width * 1000 / rate);
-        profile_.many_rows_fixed_ns = fit(std::max<std::uint64_t>(ns - std::min(ns, of_rows), within.driver_fixed_ns));
+        profile_.many_rows_fixed_ns =
+            to_fact(std::max<std::uint64_t>(ns - std::min(ns, of_rows), within.driver_fixed_ns));
         return {};
     }
 
@@ -479,7 +485,7 @@ private:
         if (failure failed = median_of(5, copy_all, ns)) return failed;
         const double rate = rate_of(found.kernel_rates[static_cast<int>(gaps::both)], size, found.kernel_line_rate);
         const std::uint64_t rest = found.kernel_fixed_ns + static_cast<std::uint64_t>(bytes * 1000 / rate);
-        found.kernel_piece_ns = fit((ns - std::min(ns, rest)) / count);
+        found.kernel_piece_ns = to_fact((ns - std::min(ns, rest)) / count);
         return {};
     }
 
@@ -518,7 +524,7 @@ private:
         if (failure failed = median_of(
                 5, [&]() noexcept { return copy_boxes(box_count); }, ns))
             return failed;
-        box_ns = fit((ns - std::min(ns, fixed_ns)) / (box_count - 1));
+        box_ns = to_fact((ns - std::min(ns, fixed_ns)) / (box_count - 1));
         return {};
     }
 

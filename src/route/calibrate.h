@@ -5,12 +5,16 @@
 #include "device/kernels.h"
 #include "driver/table.h"
 #include "plan/profile.h"
+#include "route/staged_engine.h"
 
 namespace ferry {
 
 struct calibration_options {
     const allocator &memory;
-    kernel_set *kernels = nullptr; // measured too, if they can be loaded
+    kernel_set *kernels = nullptr;    // measured too, if they can be loaded
+    staged_engine *staging = nullptr; // likewise, and `device` by it in the current context, which is `context`
+    int device = 0;
+    CUcontext context = nullptr;
     int multiprocessors = 1;
     std::uint64_t budget_ns = 1'500'000'000; // for all but the allocations
 };
