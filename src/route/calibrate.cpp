@@ -19,8 +19,6 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
-
 // Large enough that what a copy moves does not stay in a cache of the device, twice as large as a copy for its gaps.
 constexpr std::uint64_t most_device_bytes = 256 * MiB, least_device_bytes = 8 * MiB;
 constexpr std::uint64_t most_host_bytes = 64 * MiB, least_host_bytes = 8 * MiB;

@@ -9,8 +9,6 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
-
 std::uint64_t less(std::uint64_t a, std::uint64_t b) noexcept { return a - std::min(a, b); }
 
 template <class Run> failure median_of_runs(const Run &run, std::uint64_t &ns) noexcept {
@@ -55,7 +53,10 @@ private:
     std::uint64_t threads() const noexcept { return ground_.engine.wanted_threads() + 1; } // and the caller
 
     failure copy(std::uint64_t width, std::uint64_t rows, std::uint64_t pitch) noexcept {
-        staged_copy copy = {.device = ground_.device, .context = ground_.context, .caller_helps = true};
+        staged_copy copy = {};
+        copy.device = ground_.device;
+        copy.context = ground_.context;
+        copy.caller_helps = true;
         copy.box.device = {ground_.on_device, width, 0};
         copy.box.host = {reinterpret_cast<std::uintptr_t>(ground_.pageable), pitch, 0};
         copy.box.width = width;

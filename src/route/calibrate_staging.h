@@ -6,6 +6,8 @@
 
 namespace ferry {
 
+inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
+
 // Where it is measured, in the current context.
 struct staging_ground {
     staged_engine &engine; // prepared for the device
