@@ -1,4 +1,5 @@
 // Opening and closing, what is found, contexts, memory and the question of what an address is.
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -32,6 +33,86 @@ TEST_F(instance, report_says_what_was_found) {
     EXPECT_EQ(report.checks, FERRY_CHECKS_FULL);
     EXPECT_EQ(report.missing_count, 0u) << ferry_missing_entry_point(full.get(), 0);
     EXPECT_EQ(ferry_missing_entry_point(full.get(), report.missing_count), nullptr);
+}
+
+ferry_report report_of(const instance_owner &instance) {
+    ferry_report report = {};
+    report.struct_size = sizeof report;
+    EXPECT_OK(ferry_get_report(instance.get(), &report));
+    return report;
+}
+
+TEST_F(instance, report_says_when_kernels_and_staging_come_and_whether_they_have) {
+    fault_driver driver(raw_entry_points());
+    const struct {
+        std::int32_t kernels, staging, kernels_in_force, staging_in_force;
+        bool is_at_open;
+    } rows[] = {
+        {FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY, FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY, false},
+        {FERRY_KERNELS_AT_OPEN, FERRY_STAGING_LAZY, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_LAZY, true},
+        {FERRY_KERNELS_LAZY, FERRY_STAGING_AT_OPEN, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN, true},
+        {FERRY_KERNELS_LAZY, FERRY_STAGING_NONE, FERRY_KERNELS_LAZY, FERRY_STAGING_NONE, false},
+        {FERRY_KERNELS_NONE, FERRY_STAGING_LAZY, FERRY_KERNELS_NONE, FERRY_STAGING_NONE, false},
+        {FERRY_KERNELS_NONE, FERRY_STAGING_AT_OPEN, FERRY_KERNELS_NONE, FERRY_STAGING_NONE, false},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(&row - rows);
+        ferry_options options = driver.options();
+        options.kernels = row.kernels;
+        options.staging = row.staging;
+        options.staging_threads = 3;
+        options.staging_bytes = 8 << 20;
+        const instance_owner opened = open_or_fail(options);
+        if (!ferry_get_proc(opened.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+        const ferry_report report = report_of(opened);
+        EXPECT_EQ(report.kernels, row.kernels_in_force);
+        EXPECT_EQ(report.kernels_loaded, row.is_at_open);
+        EXPECT_EQ(report.kernel_contexts,
+                  row.is_at_open ? static_cast<std::uint32_t>(std::min(device_count(), 16)) : 0u);
+        EXPECT_EQ(report.staging, row.staging_in_force);
+        const bool stages = row.staging_in_force != FERRY_STAGING_NONE;
+        EXPECT_EQ(report.staging_threads, stages ? 3u : 0u);
+        EXPECT_EQ(report.program_threads, 0u);
+        EXPECT_EQ(report.staging_bytes, stages ? 8u << 20 : 0u);
+    }
+    driver.hide("cuLibraryLoadData");
+    const instance_owner poor = open_or_fail(driver.options());
+    EXPECT_EQ(report_of(poor).kernels, FERRY_KERNELS_NONE);
+    EXPECT_EQ(report_of(poor).staging, FERRY_STAGING_NONE);
+    driver.heal();
+    driver.fail("cuLibraryLoadData", CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    ferry_options options = driver.options();
+    options.kernels = FERRY_KERNELS_AT_OPEN;
+    const instance_owner refused = open_or_fail(options);
+    EXPECT_EQ(report_of(refused).kernels, FERRY_KERNELS_NONE) << "the driver did not take them";
+    EXPECT_EQ(report_of(refused).kernels_loaded, 0);
+}
+
+TEST_F(instance, kernels_are_counted_in_each_context_that_has_them) {
+    const instance_owner opened = open_or_fail(options_under_test());
+    if (!ferry_get_proc(opened.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    CUcontext made = nullptr;
+    ASSERT_OK(ferry_context_create(opened.get(), 0, 0, &made));
+    const auto fill_by_kernel = [&] {
+        std::uint64_t address = 0;
+        ASSERT_OK(ferry_device_alloc(opened.get(), 0, 4096, &address));
+        ferry_fill_desc fill = {};
+        fill.destination.address = address;
+        fill.width = 4096;
+        fill.pattern_size = 1;
+        fill.flags = FERRY_COPY_BY_KERNEL;
+        EXPECT_OK(ferry_fill(opened.get(), &fill, nullptr));
+        EXPECT_OK(ferry_device_free(opened.get(), address));
+    };
+    fill_by_kernel();
+    EXPECT_EQ(report_of(opened).kernel_contexts, 1u);
+    ASSERT_OK(ferry_context_push(opened.get(), 0, made));
+    ASSERT_OK(ferry_context_adopt(opened.get(), 0, made));
+    fill_by_kernel();
+    EXPECT_EQ(report_of(opened).kernel_contexts, 2u);
+    EXPECT_OK(ferry_context_pop(opened.get(), nullptr));
+    EXPECT_OK(ferry_context_destroy(opened.get(), made));
+    EXPECT_EQ(report_of(opened).kernel_contexts, 1u);
 }
 
 TEST_F(instance, a_driver_without_an_optional_entry_point_is_served_and_the_name_reported) {

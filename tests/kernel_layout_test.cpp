@@ -327,6 +327,7 @@ TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the
             const staged_chunk chunk = cut.chunk(i);
             ASSERT_EQ(chunk.row, row);
             ASSERT_EQ(chunk.x, x);
+            ASSERT_EQ(cut.bytes_before(i), row * box.width + x);
             ASSERT_TRUE(chunk.rows == 1 || chunk.width == box.width);
             ASSERT_GE(chunk.bytes(), 1u);
             ASSERT_LE(chunk.bytes(), cut.chunk_size());
@@ -344,6 +345,7 @@ TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the
         }
         ASSERT_EQ(row, box.height * box.depth);
         ASSERT_EQ(x, 0u);
+        ASSERT_EQ(cut.bytes_before(cut.chunk_count()), box.width * box.height * box.depth);
     }
 }
 

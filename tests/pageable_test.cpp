@@ -538,7 +538,7 @@ struct program_threads {
     void run() {
         std::unique_lock lock(mutex);
         for (;;) {
-            wake.wait(lock, [&] { return is_over || !jobs.empty(); });
+            wake.wait(lock, [&] { return is_over || !(jobs.empty() || is_held); });
             if (jobs.empty()) return;
             const auto [work, argument] = jobs.front();
             jobs.pop_front();
@@ -547,12 +547,23 @@ struct program_threads {
             lock.lock();
         }
     }
+    void hold(bool held) {
+        {
+            const std::lock_guard lock(mutex);
+            is_held = held;
+        }
+        wake.notify_all();
+    }
+    int jobs_waiting() {
+        const std::lock_guard lock(mutex);
+        return static_cast<int>(jobs.size());
+    }
     std::mutex mutex;
     std::condition_variable wake;
     std::deque<std::pair<void (*)(void *), void *>> jobs;
     std::deque<std::thread> threads;
     int asked = 0;
-    bool is_over = false;
+    bool is_over = false, is_held = false;
 };
 
 TEST_F(pageable, options_choose_the_threads_and_the_ring) {
@@ -809,6 +820,97 @@ TEST_F(pageable, what_the_first_copy_needs_can_be_made_before) {
     }
 }
 
+bool within_ten_seconds(const std::function<bool()> &happens) {
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!happens()) {
+        if (std::chrono::steady_clock::now() > patience) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+TEST_F(pageable, what_is_under_way_is_told_until_it_has_ended) {
+    constexpr std::uint64_t size = 3'000'001, rows = 1000, row = 100;
+    bytes host(size);
+    const device_memory device(size);
+    const auto expect_under_way = [&](std::uint32_t copies, std::uint64_t bytes_left) {
+        const ferry_staging_info info = staging_of(counted);
+        EXPECT_EQ(info.copies_in_flight, copies);
+        EXPECT_EQ(info.bytes_in_flight, bytes_left);
+        EXPECT_EQ(info.busy_threads, 0u);
+    };
+    expect_under_way(0, 0);
+    ASSERT_OK(copy_async(device, at(host), size)); // what is made on first need is there
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_under_way(0, 0);
+    {
+        gate held(stream);
+        ASSERT_OK(copy_async(device, at(host), size));
+        expect_under_way(1, size);
+        ferry_copy_desc apart = line(at(host), device, row);
+        apart.height = rows;
+        apart.source.row_pitch = apart.destination.row_pitch = 2 * row;
+        ASSERT_OK(ferry_copy_async(counted.get(), &apart, stream, nullptr));
+        expect_under_way(2, size + rows * row);
+        ferry_ticket *ticket = nullptr;
+        const ferry_copy_desc back = line(at(host), device, 70'000);
+        ASSERT_OK(ferry_copy_async_ticket(counted.get(), &back, stream, &ticket, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket));
+        expect_under_way(3, size + rows * row + 70'000);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_under_way(0, 0);
+    EXPECT_TRUE(within_ten_seconds([&] {
+        EXPECT_OK(copy_async(device, at(host), size));
+        ferry_staging_info info = {};
+        do
+            info = staging_of(counted);
+        while (info.copies_in_flight && !info.busy_threads);
+        EXPECT_LE(info.busy_threads, info.threads);
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        return info.busy_threads != 0;
+    })) << "some thread is seen at some of many copies";
+    expect_under_way(0, 0);
+}
+
+TEST_F(pageable, a_copy_in_a_graph_is_under_way_only_while_it_runs) {
+    constexpr std::uint64_t size = 1'000'000;
+    const bytes host(size);
+    const device_memory device(size);
+    program_threads own;
+    ferry_options options = small();
+    options.submit = program_threads::submit;
+    options.submit_user = &own;
+    open(options);
+    const auto expect_under_way = [&](std::uint32_t copies, std::uint64_t bytes_left) {
+        EXPECT_EQ(staging_of(counted).copies_in_flight, copies);
+        EXPECT_EQ(staging_of(counted).bytes_in_flight, bytes_left);
+    };
+    own.hold(true);
+    {
+        captured_graph graph(stream);
+        ASSERT_OK(copy_async(device, at(host), size));
+        graph.end();
+        expect_under_way(0, 0);
+        for (int round = 0; round < 2; ++round) {
+            ASSERT_OK(raw().cuGraphLaunch(graph.executable, stream));
+            EXPECT_TRUE(within_ten_seconds([&] { return staging_of(counted).copies_in_flight != 0; }));
+            expect_under_way(1, size);
+            own.hold(false);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            expect_under_way(0, 0);
+            EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() == 0; }));
+            own.hold(true);
+        }
+    }
+    ASSERT_OK(copy_async(device, at(host), size));
+    expect_under_way(1, size);
+    own.hold(false);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    expect_under_way(0, 0);
+    counted.reset();
+}
+
 // ---- Ends --------------------------------------------------------------------------------------------------------
 
 TEST_F(pageable, closing_waits_for_copies_on_their_way) {
@@ -843,6 +945,7 @@ TEST_F(pageable, a_context_that_is_destroyed_or_dies_leaves_no_copy_waiting) {
             const ferry_ticket_info info = look_at(ticket);
             EXPECT_EQ(info.done, 1);
             EXPECT_EQ(info.status, -1000 - CUDA_ERROR_ILLEGAL_ADDRESS);
+            EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
         }
         EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - CUDA_ERROR_ILLEGAL_ADDRESS);
         EXPECT_OK(ferry_ticket_release(ticket));

@@ -407,6 +407,13 @@ typedef struct ferry_report {
     uint32_t missing_count;  /* optional entry points that this driver lacks; see ferry_missing_entry_point */
     int32_t checks;          /* FERRY_CHECKS_* in force */
     uint32_t failed_peers;   /* ordered pairs of devices between which a probe with data failed so far */
+    int32_t kernels; /* FERRY_KERNELS_* in force: NONE too where the driver lacks what they need or refused them */
+    int32_t kernels_loaded;   /* 1: the driver has them by now */
+    uint32_t kernel_contexts; /* in which they are by now; 16 at most are counted */
+    int32_t staging;          /* FERRY_STAGING_* in force: NONE too where kernels are */
+    uint32_t staging_threads; /* that copies may keep busy; which of ferry's run is in ferry_staging_info */
+    uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
+    uint64_t staging_bytes;   /* of the ring of each device that has one by then */
 } ferry_report;
 
 /*
@@ -416,7 +423,7 @@ typedef struct ferry_report {
  * Blocking:      never.
  * Ownership:     the caller's struct.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
- * Driver:        none; found at ferry_open.
+ * Driver:        none; found at ferry_open, but for what has become of peers and kernels since.
  */
 FERRY_API int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report);
 
@@ -2109,18 +2116,21 @@ FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
  */
 FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
 
-/* What there is for staged copies. */
+/* What there is for staged copies, and how many are under way: enqueued and not ended, in a graph while that runs. */
 typedef struct ferry_staging_info {
     uint32_t struct_size;
-    uint32_t threads;    /* of ferry's own that run; 0 before the first copy, and where the program's do the work */
-    uint64_t ring_bytes; /* pinned for the rings of all devices */
+    uint32_t threads;          /* of ferry's own; 0 before the first copy, and where the program's do the work */
+    uint32_t busy_threads;     /* that move bytes right now, those of callers who help and the program's too */
+    uint32_t copies_in_flight; /* under way */
+    uint64_t ring_bytes;       /* pinned for the rings of all devices */
+    uint64_t bytes_in_flight;  /* of copies under way: that have not arrived yet */
 } ferry_staging_info;
 
 /*
  * Fills `info` up to info->struct_size.
  *
  * Thread-safety: safe.
- * Blocking:      never.
+ * Blocking:      never; for a time that grows with the number of copies under way.
  * Ownership:     the caller's struct.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork.
  * Driver:        none.

@@ -93,9 +93,7 @@ void ferry_close(ferry_instance *instance) {
 
 int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report) {
     if (!instance || !report) return FERRY_ERROR_INVALID_ARGUMENT;
-    ferry_report found = instance->report;
-    found.failed_peers = instance->peers.failed_count();
-    return write_sized(found, report).status;
+    return write_sized(describe_instance(*instance), report).status;
 }
 
 const char *ferry_missing_entry_point(const ferry_instance *instance, uint32_t index) {

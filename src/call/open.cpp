@@ -148,6 +148,9 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
     instance->log = log_sink(options.log, options.log_user);
     instance->full_checks = options.checks == FERRY_CHECKS_FULL;
     instance->report.checks = options.checks;
+    instance->report.kernels =
+        options.staging == FERRY_STAGING_AT_OPEN ? std::int32_t{FERRY_KERNELS_AT_OPEN} : options.kernels;
+    instance->report.staging = options.staging;
     if (failure failed = start_chosen(*instance, options)) {
         close_instance(*instance);
         instance = nullptr;
@@ -179,6 +182,21 @@ void close_instance(ferry_instance &instance) noexcept {
 #if FERRY_HAS_SOFTWARE_DRIVER
     if (holds_software_driver) softdriver::close();
 #endif
+}
+
+ferry_report describe_instance(const ferry_instance &instance) noexcept {
+    ferry_report told = instance.report;
+    told.failed_peers = instance.peers.failed_count();
+    if (!instance.kernels.may_serve()) {
+        told.kernels = FERRY_KERNELS_NONE;
+        told.staging = FERRY_STAGING_NONE;
+    }
+    told.kernels_loaded = instance.kernels.is_loaded();
+    told.kernel_contexts = instance.kernels.context_count();
+    if (told.staging != FERRY_STAGING_NONE) return told;
+    told.staging_threads = told.program_threads = 0;
+    told.staging_bytes = 0;
+    return told;
 }
 
 const char *missing_entry_point(const ferry_instance &instance, std::uint32_t index) noexcept {

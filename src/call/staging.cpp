@@ -46,6 +46,9 @@ failure set_up_staging(ferry_instance &instance, const ferry_options &options) n
     given.submit_user = options.submit_user;
     instance.staging.set_up(given);
     instance.staging_threads = static_cast<std::uint16_t>(instance.staging.wanted_threads());
+    instance.report.staging_threads = instance.staging_threads;
+    instance.report.program_threads = options.submit != nullptr;
+    instance.report.staging_bytes = given.slots * given.slot_size;
     instance.stages =
         options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
     return {};
@@ -85,10 +88,14 @@ failure trim_staging(ferry_instance &instance) noexcept {
     return {};
 }
 
-failure tell_of_staging(const ferry_instance &instance, ferry_staging_info &info) noexcept {
+failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    const staged_board::load load = instance.staging.on_the_way();
     info.threads = instance.staging.thread_count();
+    info.busy_threads = load.busy;
+    info.copies_in_flight = load.copies;
     info.ring_bytes = instance.staging.ring_bytes();
+    info.bytes_in_flight = load.bytes;
     return {};
 }
 

@@ -22,7 +22,7 @@ failure prepare_staging(ferry_instance &instance, int device) noexcept;
 
 // Gives back what no copy needs.
 failure trim_staging(ferry_instance &instance) noexcept;
-failure tell_of_staging(const ferry_instance &instance, ferry_staging_info &info) noexcept;
+failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noexcept;
 
 // A call on the context has failed: where that was the context's end, staged copies there end too.
 void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept;

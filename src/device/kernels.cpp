@@ -1,6 +1,8 @@
 #include "device/kernels.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "device/capture_mode.h"
 #include "device/kernel_image.h"
@@ -77,6 +79,11 @@ failure kernel_set::load_into_or_tell_why(CUcontext context) noexcept {
         if (one.compare_exchange_strong(none, context, std::memory_order_acq_rel) || none == context) break;
     }
     return {};
+}
+
+std::uint32_t kernel_set::context_count() const noexcept {
+    const auto is_taken = [](const std::atomic<CUcontext> &one) noexcept { return one.load() != nullptr; };
+    return static_cast<std::uint32_t>(std::count_if(std::begin(contexts_), std::end(contexts_), is_taken));
 }
 
 void kernel_set::forget(CUcontext context) noexcept {

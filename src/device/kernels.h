@@ -48,6 +48,8 @@ public:
     }
     // The entry point that this driver would need for kernels; null where it has them all.
     const char *missing_entry_point() const noexcept;
+    // In which they are, as far as it is kept.
+    std::uint32_t context_count() const noexcept;
     // What loading took; 0 before.
     std::uint64_t load_time_ns() const noexcept { return load_time_ns_.load(std::memory_order_relaxed); }
 

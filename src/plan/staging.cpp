@@ -71,6 +71,11 @@ staged_chunk staging::chunk(std::uint64_t index) const noexcept {
     return chunk;
 }
 
+std::uint64_t staging::bytes_before(std::uint64_t index) const noexcept {
+    if (by_rows_) return std::min(index * rows_per_chunk_, box_.height * box_.depth) * box_.width;
+    return index / per_row_ * box_.width + index % per_row_ * part_;
+}
+
 kernels::kernel staging::kernel() const noexcept {
     using kernels::kernel;
     if (box_.array.surface) return box_.to_device ? kernel::ring_to_array : kernel::ring_from_array;

@@ -48,6 +48,7 @@ public:
     std::uint64_t chunk_count() const noexcept { return chunk_count_; }
     std::uint64_t chunk_size() const noexcept { return chunk_size_; } // bytes, at most
     staged_chunk chunk(std::uint64_t index) const noexcept;
+    std::uint64_t bytes_before(std::uint64_t index) const noexcept; // of the chunks before it
     const staged_box &box() const noexcept { return box_; }
     const kernels::box_end &slot() const noexcept { return slot_; } // its pitches
     // Of an end, from its first row.

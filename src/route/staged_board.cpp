@@ -210,6 +210,7 @@ void staged_board::begin_run(staged_job &job) noexcept {
     job.at = state::under_way;
     job.next_chunk = job.first_chunk;
     job.chunks_left = job.end_chunk - job.first_chunk;
+    job.landed = 0;
     ++job.ring->copies;
     const std::uint64_t helpers = job.chunks_left - 1;
     if (helpers >= asleep_) return wake_.notify_all();
@@ -281,6 +282,7 @@ void staged_board::release(staged_job &job, staged_slot &slot) noexcept {
 }
 
 void staged_board::land(staged_job &job, staged_slot &slot) noexcept {
+    job.landed += slot.chunk.bytes();
     if (job.watch) job.watch->landed.fetch_add(slot.chunk.bytes(), std::memory_order_relaxed);
     --job.chunks_left;
     release(job, slot);
@@ -442,6 +444,22 @@ staged_board::outlook staged_board::look_ahead() noexcept {
     for (const chain<staged_job> *const jobs : {&leaving_, &launched_, &expected_, &under_way_})
         if (const staged_job *const one = jobs->first()) seen.of_one = one->context;
     return seen;
+}
+
+// A copy lasts as long as its last launch; captured launches are expected one after the other, as they come.
+staged_board::load staged_board::on_the_way() noexcept {
+    const lock held(mutex_);
+    load found;
+    for (const chain<staged_job> *const jobs : {&launched_, &expected_, &under_way_})
+        for (const staged_job *job = jobs->first(); job; job = job->next) {
+            const std::uint32_t runs = job->is_captured ? job->runs_expected : 1;
+            const std::uint64_t bytes =
+                job->cut->bytes_before(job->end_chunk) - job->cut->bytes_before(job->first_chunk);
+            found.copies += job->is_captured || !job->next_launch ? runs : 0;
+            found.bytes += runs * bytes - (job->at == state::under_way ? job->landed : 0);
+            found.busy += job->busy;
+        }
+    return found;
 }
 
 // ---- The end of a context

@@ -52,6 +52,7 @@ struct staged_job {
     void *owner = nullptr; // for the host function that expects it
     std::uint32_t runs_expected = 0;
     std::uint64_t next_chunk = 0, chunks_left = 0;
+    std::uint64_t landed = 0; // bytes
     chain<staged_slot> ready{};
     std::uint32_t held = 0, busy = 0; // slots, and those that a thread is at
     staged_job *previous = nullptr, *next = nullptr;
@@ -113,6 +114,14 @@ public:
     };
     outlook look_ahead() noexcept;
     bool has_ended() const noexcept { return pending_ == 0; } // for `is_over`
+
+    // What is enqueued and has not ended; what is captured, while it runs.
+    struct load {
+        std::uint32_t copies = 0;
+        std::uint32_t busy = 0;  // threads that are at one, whosever they are
+        std::uint64_t bytes = 0; // that have not arrived
+    };
+    load on_the_way() noexcept;
 
 private:
     using lock = std::unique_lock<std::mutex>;

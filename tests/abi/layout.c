@@ -100,8 +100,11 @@ LAST(ferry_ticket_info, total, 32);
 
 FIRST(ferry_staging_info, struct_size);
 NEXT(ferry_staging_info, struct_size, threads, 4);
-NEXT(ferry_staging_info, threads, ring_bytes, 8);
-LAST(ferry_staging_info, ring_bytes, 16);
+NEXT(ferry_staging_info, threads, busy_threads, 8);
+NEXT(ferry_staging_info, busy_threads, copies_in_flight, 12);
+NEXT(ferry_staging_info, copies_in_flight, ring_bytes, 16);
+NEXT(ferry_staging_info, ring_bytes, bytes_in_flight, 24);
+LAST(ferry_staging_info, bytes_in_flight, 32);
 
 FIRST(ferry_report, struct_size);
 NEXT(ferry_report, struct_size, driver, 4);
@@ -111,7 +114,14 @@ NEXT(ferry_report, device_count, fallback_reason, 16);
 NEXT(ferry_report, fallback_reason, missing_count, 20);
 NEXT(ferry_report, missing_count, checks, 24);
 NEXT(ferry_report, checks, failed_peers, 28);
-LAST(ferry_report, failed_peers, 32);
+NEXT(ferry_report, failed_peers, kernels, 32);
+NEXT(ferry_report, kernels, kernels_loaded, 36);
+NEXT(ferry_report, kernels_loaded, kernel_contexts, 40);
+NEXT(ferry_report, kernel_contexts, staging, 44);
+NEXT(ferry_report, staging, staging_threads, 48);
+NEXT(ferry_report, staging_threads, program_threads, 52);
+NEXT(ferry_report, program_threads, staging_bytes, 56);
+LAST(ferry_report, staging_bytes, 64);
 
 FIRST(ferry_device_info, struct_size);
 NEXT(ferry_device_info, struct_size, device, 4);

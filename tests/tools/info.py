@@ -29,14 +29,22 @@ for device in told["devices"]:
 assert [(peer["device"], peer["peer"]) for peer in told["peers"]] == [(0, 1), (1, 0)]
 for peer in told["peers"]:
     assert peer["can_access"] and peer["driver_can_access"] and peer["probe"] == "passed", peer
+assert told["kernels"] == {"when": "at_open", "loaded": True, "contexts": 2}, told["kernels"]
+staging = told["staging"]
+assert staging["when"] == "at_open" and 1 <= staging["threads_running"] == staging["threads"] <= 8, staging
+assert staging["bytes_per_device"] == 32 << 20, staging
+assert 0 < staging["bytes_pinned"] < 2 * 33 << 20, "the later slots follow on their own"
 untested = json.loads(run("--json", "--no-probe"))
+assert untested["kernels"] == {"when": "lazy", "loaded": False, "contexts": 0}, untested["kernels"]
+assert untested["staging"]["threads_running"] == untested["staging"]["bytes_pinned"] == 0, untested["staging"]
 assert all(peer["probe"] == "not run" for peer in untested["peers"])
 
 table = run()
-for words in ["driver               software", "device 1", "memory           4.0 GiB", "copy engines     3", "yes",
+for words in ["driver               software", "device 1", "kernels              loaded, into contexts: 2", "a ring of 32.0 MiB a device",
+              "memory           4.0 GiB", "copy engines     3", "yes",
               "pools shared by  posix_fd", "default pool     keeps 0 B", "reuse_opportunistic on"]:
     assert words in table, (words, table)
-assert "untested" in run("--no-probe")
+assert "untested" in run("--no-probe") and "kernels              not loaded yet" in run("--no-probe")
 
 profile = run("--calibrate", "1")
 assert profile.startswith("ferry-profile 2\n") and profile.splitlines()[-1].startswith("checksum "), profile

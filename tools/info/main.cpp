@@ -75,6 +75,7 @@ struct machine {
     std::vector<std::string> missing;
     std::vector<device> devices;
     std::vector<ferry_peer_info> peers;
+    ferry_staging_info staging;
 };
 
 std::optional<pool> describe_default_pool(ferry_instance *instance, std::int32_t ordinal) {
@@ -101,8 +102,9 @@ device describe_device(ferry_instance *instance, std::int32_t ordinal) {
 }
 
 machine look_around(ferry_instance *instance, bool probe) {
-    machine found = {sized<ferry_report>(), {}, {}, {}};
+    machine found = {sized<ferry_report>(), {}, {}, {}, sized<ferry_staging_info>()};
     check(ferry_get_report(instance, &found.report), "ferry_get_report");
+    check(ferry_staging_get_info(instance, &found.staging), "ferry_staging_get_info");
     for (std::uint32_t i = 0; i < found.report.missing_count; ++i)
         found.missing.push_back(ferry_missing_entry_point(instance, i));
     const std::int32_t count = found.report.device_count;
@@ -245,6 +247,13 @@ json to_json(const ferry_peer_info &info) {
             {"array_access", info.array_access != 0}};
 }
 
+// FERRY_KERNELS_* and FERRY_STAGING_* alike.
+const char *when_text(std::int32_t when) {
+    constexpr const char *names[] = {"lazy", "at_open", "none"};
+    static_assert(FERRY_KERNELS_NONE == FERRY_STAGING_NONE && FERRY_KERNELS_AT_OPEN == FERRY_STAGING_AT_OPEN);
+    return when >= 0 && when <= FERRY_STAGING_NONE ? names[when] : "?";
+}
+
 json to_json(const machine &machine) {
     const ferry_report &report = machine.report;
     json result = {{"ferry", ferry_version_text()},
@@ -252,6 +261,16 @@ json to_json(const machine &machine) {
                    {"cuda_version", version_text(report.driver_version)},
                    {"why_software", report.fallback_reason ? json(ferry_status_name(report.fallback_reason)) : json()},
                    {"missing_entry_points", machine.missing},
+                   {"kernels",
+                    {{"when", when_text(report.kernels)},
+                     {"loaded", report.kernels_loaded != 0},
+                     {"contexts", report.kernel_contexts}}},
+                   {"staging",
+                    {{"when", when_text(report.staging)},
+                     {"threads", report.staging_threads},
+                     {"threads_running", machine.staging.threads},
+                     {"bytes_per_device", report.staging_bytes},
+                     {"bytes_pinned", machine.staging.ring_bytes}}},
                    {"devices", json::array()},
                    {"peers", json::array()}};
     for (const device &device : machine.devices)
@@ -337,6 +356,21 @@ void print_peers(const machine &machine) {
     std::printf("\n");
 }
 
+void print_staging(const machine &machine) {
+    const ferry_report &report = machine.report;
+    if (report.kernels_loaded)
+        std::printf("kernels              loaded, into contexts: %u\n", report.kernel_contexts);
+    else
+        std::printf("kernels              %s\n", report.kernels == FERRY_KERNELS_NONE ? "none" : "not loaded yet");
+    if (report.staging == FERRY_STAGING_NONE) {
+        std::printf("staging              none: copies of pageable memory block\n");
+        return;
+    }
+    std::printf("staging              threads: %u, running: %u; a ring of %.1f MiB a device, pinned now: %.1f MiB\n",
+                report.staging_threads, machine.staging.threads, static_cast<double>(report.staging_bytes) / (1 << 20),
+                static_cast<double>(machine.staging.ring_bytes) / (1 << 20));
+}
+
 void print(const machine &machine) {
     const ferry_report &report = machine.report;
     std::printf("ferry                %s\n", ferry_version_text().c_str());
@@ -349,14 +383,16 @@ void print(const machine &machine) {
     for (const std::string &name : machine.missing)
         std::printf(" %s", name.c_str());
     std::printf("%s\n", machine.missing.empty() ? " nothing" : "");
+    print_staging(machine);
     for (const device &device : machine.devices)
         print_device(device);
     print_peers(machine);
 }
 
-instance_owner open(std::int32_t driver) {
+instance_owner open(std::int32_t driver, std::int32_t staging) {
     auto options = sized<ferry_options>();
     options.driver = driver;
+    options.staging = staging;
     ferry_instance *instance = nullptr;
     check(ferry_open(&options, &instance, nullptr), "ferry_open");
     return instance_owner(instance);
@@ -383,7 +419,8 @@ int main(int argument_count, char **arguments) {
     bool as_json = false, no_probe = false;
     CLI::App app("Shows what ferry finds on this machine: driver, devices, and who reaches whose memory.");
     app.add_flag("--json", as_json, "Write JSON");
-    app.add_flag("--no-probe", no_probe, "Do not send data between devices, which needs a context on each");
+    app.add_flag("--no-probe", no_probe,
+                 "Do not send data between devices nor load kernels, which needs a context on each");
     app.add_option("--calibrate", calibrated, "Measure this device instead, and write its profile")
         ->option_text("DEVICE")
         ->check(CLI::NonNegativeNumber);
@@ -392,7 +429,9 @@ int main(int argument_count, char **arguments) {
         ->option_text("auto|cuda|software");
     CLI11_PARSE(app, argument_count, arguments);
     try {
-        const instance_owner instance = open(driver);
+        // What is made at open is seen to work.
+        const bool is_tried = !no_probe && calibrated < 0;
+        const instance_owner instance = open(driver, is_tried ? FERRY_STAGING_AT_OPEN : FERRY_STAGING_LAZY);
         if (calibrated >= 0) {
             std::cout << measured_profile(instance.get(), calibrated);
             return 0;
