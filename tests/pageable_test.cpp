@@ -958,6 +958,112 @@ TEST_F(pageable, a_context_that_is_destroyed_or_dies_leaves_no_copy_waiting) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
+// What a program calls when a context has died, by whichever of which ferry learns of it.
+struct late_call {
+    const char *entry; // of the driver, which tells
+    std::function<std::int32_t(ferry_instance *, CUstream, CUevent, std::uint64_t)> run;
+    bool names_no_context = false; // so that the driver is asked
+};
+
+TEST_F(pageable, whichever_call_meets_a_dead_context_first_ends_the_copies_there) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    ferry_prepared *prepared = nullptr;
+    CUcontext doomed = nullptr;
+    const late_call calls[] = {
+        {"cuStreamSynchronize",
+         [](auto *ferry, auto stream, auto, auto) { return ferry_stream_synchronize(ferry, stream); }},
+        {"cuStreamQuery",
+         [](auto *ferry, auto stream, auto, auto) {
+             std::int32_t done = 0;
+             return ferry_stream_query(ferry, stream, &done);
+         }},
+        {"cuEventRecord",
+         [](auto *ferry, auto stream, auto event, auto) { return ferry_event_record(ferry, event, stream); }},
+        {"cuCtxSynchronize",
+         [&](auto *ferry, auto, auto, auto) { return ferry_context_synchronize(ferry, 0, doomed); }},
+        {"cuMemsetD8Async",
+         [](auto *ferry, auto stream, auto, auto address) {
+             ferry_fill_desc fill = {};
+             fill.destination.address = address;
+             fill.width = 4096;
+             fill.pattern_size = 1;
+             return ferry_fill_async(ferry, &fill, stream, nullptr);
+         }},
+        {"cuLaunchKernel",
+         [&](auto *, auto stream, auto, auto) { return ferry_prepared_launch(prepared, stream, nullptr); }},
+        {"cuEventSynchronize",
+         [](auto *ferry, auto, auto event, auto) { return ferry_event_synchronize(ferry, event); }, true},
+        {"cuEventQuery",
+         [](auto *ferry, auto, auto event, auto) {
+             std::int32_t done = 0;
+             return ferry_event_query(ferry, event, &done);
+         },
+         true},
+        {"cuMemAlloc",
+         [](auto *ferry, auto, auto, auto) {
+             std::uint64_t none = 0;
+             return ferry_device_alloc(ferry, 0, 4096, &none);
+         },
+         true},
+        {"cuMemFree", [](auto *ferry, auto, auto, auto address) { return ferry_device_free(ferry, address); }, true},
+        {"cuMemAllocFromPoolAsync",
+         [](auto *ferry, auto stream, auto, auto) {
+             std::uint64_t none = 0;
+             CUmemPoolHandle_st *pool = nullptr;
+             const std::int32_t status = ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool);
+             return status ? status : ferry_pool_alloc_async(ferry, pool, 4096, stream, &none);
+         },
+         true},
+    };
+    constexpr CUresult killed = CUDA_ERROR_ILLEGAL_ADDRESS;
+    const bytes host = random_bytes(300'000, 1);
+    for (const late_call &call : calls) {
+        SCOPED_TRACE(call.entry);
+        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &doomed));
+        {
+            const made_current scope(doomed);
+            const test_stream held_stream, other;
+            const test_event event;
+            const device_memory device(host.size()), second(host.size());
+            constexpr std::size_t pieces = 64; // so many small ones go by a kernel
+            std::vector<std::uint64_t> from, to;
+            for (std::size_t i = 0; i < pieces; ++i) {
+                from.push_back(device + 256 * i);
+                to.push_back(second + 256 * i);
+            }
+            const std::vector<std::uint64_t> sizes(pieces, 64);
+            ASSERT_OK(ferry_prepared_create_pieces(counted.get(), to.data(), from.data(), sizes.data(), pieces, 0,
+                                                   other, &prepared, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(other));
+            ferry_ticket *ticket = nullptr;
+            {
+                gate held(held_stream);
+                const ferry_copy_desc copy = line(device, at(host), host.size());
+                ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &ticket, nullptr));
+                EXPECT_EQ(staging_of(counted).copies_in_flight, 1u);
+                driver.fail(call.entry, killed);
+                EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - killed);
+                driver.heal();
+                if (call.names_no_context) {
+                    EXPECT_EQ(staging_of(counted).copies_in_flight, 1u) << "the driver said that it lives";
+                    driver.fail("cuMemGetInfo", killed, 1, true);
+                    driver.fail(call.entry, killed);
+                    EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - killed);
+                    driver.heal();
+                }
+                EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
+                EXPECT_EQ(look_at(ticket).status, -1000 - killed);
+            }
+            EXPECT_OK(ferry_ticket_release(ticket));
+            ASSERT_OK(ferry_prepared_destroy(prepared));
+            ASSERT_OK(raw().cuCtxSynchronize());
+        }
+        EXPECT_OK(ferry_context_destroy(counted.get(), doomed));
+        if (HasFailure()) return;
+    }
+}
+
 TEST_F(pageable, the_child_of_a_fork_is_refused_and_closes_without_harm) {
     bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());

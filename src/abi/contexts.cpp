@@ -1,5 +1,6 @@
 // The context calls.
 #include "call/contexts.h"
+#include "call/staging.h"
 #include "driver/result.h"
 
 using namespace ferry;
@@ -70,7 +71,9 @@ int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUct
     if (failure failed = named_or_own(*instance, device, context, wanted)) return failed.status;
     context_scope scope(instance->cu);
     if (failure failed = scope.enter(wanted)) return failed.status;
-    return to_status(instance->cu.cuCtxSynchronize());
+    const failure failed = to_failure(instance->cu.cuCtxSynchronize());
+    if (failed) note_failure(*instance, wanted, failed);
+    return failed.status;
 }
 
 } // extern "C"

@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "call/memory.h"
+#include "call/staging.h"
 
 using namespace ferry;
 
@@ -62,7 +63,7 @@ int32_t ferry_host_free(ferry_instance *instance, void *address) {
     if (!address) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return instance->pinned.free(number(address), host_owner::caller).status;
+    return noted(*instance, instance->pinned.free(number(address), host_owner::caller).status);
 }
 
 int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags) {
@@ -70,14 +71,14 @@ int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t si
     if (flags & ~FERRY_REGISTER_READ_ONLY) return FERRY_ERROR_FLAGS;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return instance->pinned.register_range(number(address), size, flags).status;
+    return noted(*instance, instance->pinned.register_range(number(address), size, flags).status);
 }
 
 int32_t ferry_host_unregister(ferry_instance *instance, void *address) {
     if (!instance || !address) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return instance->pinned.unregister_range(number(address)).status;
+    return noted(*instance, instance->pinned.unregister_range(number(address)).status);
 }
 
 } // extern "C"

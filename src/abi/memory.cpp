@@ -1,6 +1,7 @@
 // The memory calls: each enters a context, calls the driver and leaves.
 #include "call/memory.h"
 #include "base/sized.h"
+#include "call/staging.h"
 #include "driver/result.h"
 #include "memory/arrays.h"
 
@@ -16,7 +17,7 @@ int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t si
     CUdeviceptr allocated = 0;
     const CUresult result = instance->cu.cuMemAlloc(&allocated, size);
     if (result == CUDA_SUCCESS) *address = allocated;
-    return to_status(result);
+    return noted(*instance, to_status(result));
 }
 
 int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
@@ -34,13 +35,13 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
         *address = allocated;
         *row_pitch = pitch;
     }
-    return to_status(result);
+    return noted(*instance, to_status(result));
 }
 
 int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
-    return free_device_memory(*instance, address).status;
+    return noted(*instance, free_device_memory(*instance, address).status);
 }
 
 int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
@@ -49,7 +50,8 @@ int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t s
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
     CUdeviceptr allocated = 0;
-    const int32_t status = call_optional(instance->cu.cuMemAllocManaged, &allocated, size, CU_MEM_ATTACH_GLOBAL);
+    const int32_t status =
+        noted(*instance, call_optional(instance->cu.cuMemAllocManaged, &allocated, size, CU_MEM_ATTACH_GLOBAL));
     if (status == FERRY_SUCCESS) *address = allocated;
     return status;
 }
@@ -62,7 +64,7 @@ int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry
     context_scope scope(instance->cu);
     CUcontext context = nullptr;
     if (failure failed = enter_device(*instance, device, scope, context)) return failed.status;
-    if (failure failed = create_array(instance->cu, wanted, *array)) return failed.status;
+    if (failure failed = create_array(instance->cu, wanted, *array)) return noted(*instance, failed.status);
     instance->surfaces.note(*array, context, wanted);
     return FERRY_SUCCESS;
 }
@@ -72,7 +74,7 @@ int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
     if (!array) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return instance->surfaces.destroy(array).status;
+    return noted(*instance, instance->surfaces.destroy(array).status);
 }
 
 int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -84,7 +86,8 @@ int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, c
     context_scope scope(instance->cu);
     CUcontext context = nullptr;
     if (failure failed = enter_device(*instance, device, scope, context)) return failed.status;
-    if (failure failed = create_mipmapped_array(instance->cu, wanted, levels, *mipmapped)) return failed.status;
+    if (failure failed = create_mipmapped_array(instance->cu, wanted, levels, *mipmapped))
+        return noted(*instance, failed.status);
     instance->surfaces.note(*mipmapped, context, wanted);
     return FERRY_SUCCESS;
 }
@@ -105,7 +108,7 @@ int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray
     if (!mipmapped) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
     if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return instance->surfaces.destroy(mipmapped).status;
+    return noted(*instance, instance->surfaces.destroy(mipmapped).status);
 }
 
 int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array) {

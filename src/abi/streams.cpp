@@ -6,10 +6,12 @@ using namespace ferry;
 
 namespace {
 
+constexpr int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
+
 // A question whose answer "not yet" is no failure.
 int32_t answer(int32_t status, int32_t *done) noexcept {
     *done = status == FERRY_SUCCESS;
-    return status == to_status(CUDA_ERROR_NOT_READY) ? FERRY_SUCCESS : status;
+    return status == not_ready ? FERRY_SUCCESS : status;
 }
 
 // Calls `entry` with the context of `stream` current.
@@ -21,7 +23,7 @@ int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, 
     if (!failed) failed = scope.enter(choice.wanted, choice.current);
     if (failed) return failed.status;
     const int32_t status = call_optional(entry, arguments...);
-    if (status) note_failure(*instance, choice.wanted, {.status = status});
+    if (status && status != not_ready) note_failure(*instance, choice.wanted, {.status = status});
     return status;
 }
 
@@ -37,14 +39,14 @@ int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t f
     static_assert(FERRY_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING);
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
-    return call_optional(instance->cu.cuStreamCreateWithPriority, stream, flags, priority);
+    return noted(*instance, call_optional(instance->cu.cuStreamCreateWithPriority, stream, flags, priority));
 }
 
 int32_t ferry_stream_destroy(ferry_instance *instance, CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!stream) return FERRY_SUCCESS;
     if (belongs_to_current_context(stream)) return FERRY_ERROR_INVALID_ARGUMENT;
-    return call_optional(instance->cu.cuStreamDestroy, stream);
+    return noted(*instance, call_optional(instance->cu.cuStreamDestroy, stream));
 }
 
 int32_t ferry_stream_synchronize(ferry_instance *instance, CUstream_st *stream) {
@@ -74,12 +76,12 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
     static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
-    return instance->sharing.create_event(device, flags, *event).status;
+    return noted(*instance, instance->sharing.create_event(device, flags, *event).status);
 }
 
 int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return event ? instance->sharing.destroy_event(event).status : FERRY_SUCCESS;
+    return event ? noted(*instance, instance->sharing.destroy_event(event).status) : FERRY_SUCCESS;
 }
 
 int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream_st *stream) {
@@ -89,19 +91,19 @@ int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream
 
 int32_t ferry_event_synchronize(ferry_instance *instance, CUevent_st *event) {
     if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
-    return call_optional(instance->cu.cuEventSynchronize, event);
+    return noted(*instance, call_optional(instance->cu.cuEventSynchronize, event));
 }
 
 int32_t ferry_event_query(ferry_instance *instance, CUevent_st *event, int32_t *done) {
     if (done) *done = 0;
     if (!instance || !event || !done) return FERRY_ERROR_INVALID_ARGUMENT;
-    return answer(call_optional(instance->cu.cuEventQuery, event), done);
+    return noted(*instance, answer(call_optional(instance->cu.cuEventQuery, event), done));
 }
 
 int32_t ferry_event_elapsed_time(ferry_instance *instance, CUevent_st *start, CUevent_st *end, float *milliseconds) {
     if (milliseconds) *milliseconds = 0;
     if (!instance || !start || !end || !milliseconds) return FERRY_ERROR_INVALID_ARGUMENT;
-    return call_optional(instance->cu.cuEventElapsedTime, milliseconds, start, end);
+    return noted(*instance, call_optional(instance->cu.cuEventElapsedTime, milliseconds, start, end));
 }
 
 } // extern "C"

@@ -1,5 +1,6 @@
 #include "call/fill.h"
 
+#include "call/staging.h"
 #include "driver/result.h"
 #include "plan/fill_plan.h"
 #include "route/driver_fill.h"
@@ -54,11 +55,22 @@ failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUconte
     return result;
 }
 
+// In the context, which is current.
+failure run(ferry_instance &instance, const prepared_fill &prepared, copy_form form, CUcontext context,
+            CUstream stream) noexcept {
+    const auto &[shape, plan, view] = prepared;
+    const failure failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
+                                                                              view.address, plan.blocks, stream)
+                                                            : run_by_driver(instance, shape, context, stream);
+    if (failed || form == copy_form::asynchronous) return failed;
+    return wait_for_legacy_stream(instance.cu);
+}
+
 } // namespace
 
 failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
     prepared_fill prepared;
-    auto &[shape, plan, view] = prepared;
+    fill_shape &shape = prepared.shape;
     if (failure failed = lay_out_fill(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
     resolved_place resolved;
@@ -79,11 +91,9 @@ failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_for
     const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
     if (!needs_no_choice(shape, wishes_of(flags)))
         if (failure failed = choose(instance, flags, choice.wanted, prepared)) return failed;
-    const failure result = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
-                                                                              view.address, plan.blocks, stream)
-                                                            : run_by_driver(instance, shape, choice.wanted, stream);
-    if (result || form == copy_form::asynchronous) return result;
-    return wait_for_legacy_stream(instance.cu);
+    const failure failed = run(instance, prepared, form, choice.wanted, stream);
+    if (failed) note_failure(instance, choice.wanted, failed);
+    return failed;
 }
 
 } // namespace ferry

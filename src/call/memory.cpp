@@ -1,5 +1,6 @@
 #include "call/memory.h"
 
+#include "call/staging.h"
 #include "memory/address.h"
 
 namespace ferry {
@@ -22,7 +23,10 @@ failure allocate_host(ferry_instance &instance, const host_request &request, fer
     context_scope scope(instance.cu);
     if (failure failed = enter_any(instance, nullptr, scope)) return failed;
     host_block block;
-    if (failure failed = instance.pinned.allocate(request, block)) return failed;
+    if (failure failed = instance.pinned.allocate(request, block)) {
+        note_failure(instance, failed);
+        return failed;
+    }
     told.memory = block.origin == FERRY_HOST_FROM_SYSTEM ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_PINNED;
     told.address = reinterpret_cast<void *>(block.address);
     told.size = block.size;

@@ -55,7 +55,7 @@ failure allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, s
 
 [[gnu::cold, gnu::noinline]] std::int32_t why_not_freed(ferry_instance &instance, std::uint64_t address,
                                                         std::int32_t status) noexcept {
-    if (status != refused) return pool_status(status);
+    if (status != refused) return pool_status(noted(instance, status));
     address_facts facts;
     if (look_up_address(instance.cu, address, ask::everything, facts)) return status;
     const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
@@ -72,7 +72,7 @@ std::int32_t allocate_on_stream(ferry_instance &instance, std::int32_t device, s
     const int32_t status = is_streams_own && !belongs_to_current_context(stream)
                                ? call_optional(instance.cu.cuMemAllocAsync, &allocated, size, stream)
                                : allocate(instance, device, size, stream, allocated).status;
-    if (status) return pool_status(status);
+    if (status) return pool_status(noted(instance, status));
     address = allocated;
     return FERRY_SUCCESS;
 }
@@ -90,7 +90,8 @@ std::int32_t allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std
         const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
         if (!status) status = allocate_from(instance, pool, device, size, stream, allocated).status;
     }
-    if (status) return instance.sharing.is_imported(pool, where) ? FERRY_ERROR_IMPORTED : pool_status(status);
+    if (status)
+        return instance.sharing.is_imported(pool, where) ? FERRY_ERROR_IMPORTED : pool_status(noted(instance, status));
     address = allocated;
     return FERRY_SUCCESS;
 }

@@ -1,7 +1,7 @@
 // Pools of stream-ordered memory: made, told about and administered.
 #pragma once
 
-#include "call/instance.h"
+#include "call/staging.h"
 #include "device/capture_mode.h"
 
 namespace ferry {
@@ -16,7 +16,7 @@ template <class Body> std::int32_t administer(ferry_instance &instance, Body bod
     context_scope scope(instance.cu);
     if (failure failed = enter_any(instance, nullptr, scope)) return failed.status;
     const relaxed_capture_mode relaxed(instance.cu);
-    return relaxed.entered() ? pool_status(body().status) : relaxed.why().status;
+    return relaxed.entered() ? pool_status(noted(instance, body().status)) : relaxed.why().status;
 }
 
 // The same for what an imported pool cannot do.

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "call/prepared_table.h"
+#include "call/staging.h"
 #include "device/capture_mode.h"
 
 namespace ferry {
@@ -83,6 +84,7 @@ failure create_prepared(ferry_instance &instance, const batch_input &input, CUst
     const failure failed = prepare(*made, input, stream);
     if (failed) {
         bad_index = job->bad_index;
+        note_failure(instance, failed);
         end(*made);
     } else {
         prepared = made;
@@ -134,7 +136,9 @@ failure launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
     site.is_captured = is_being_captured(instance.cu, stream);
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
     if (site.is_captured && prepared.is_changeable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
-    return enqueue_job(instance, *prepared.job, copy_form::asynchronous, site);
+    const failure failed = enqueue_job(instance, *prepared.job, copy_form::asynchronous, site);
+    if (failed) note_failure(instance, site.context, failed);
+    return failed;
 }
 
 namespace {
@@ -192,7 +196,9 @@ failure set_addresses(ferry_prepared &prepared, const std::uint64_t *destination
     if (!job) return no_memory;
     const failure failed = check_and_send(prepared, input, stream, *job);
     bad_index = failed ? job->bad_index : 0;
-    if (!failed) {
+    if (failed) {
+        note_failure(instance, failed);
+    } else {
         if (destinations) std::copy_n(destinations, input.count, prepared.destinations.begin());
         if (sources) std::copy_n(sources, input.count, prepared.sources.begin());
         std::swap(prepared.job, job);

@@ -103,4 +103,8 @@ void note_failure(ferry_instance &instance, CUcontext context, const failure &fa
     if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) instance.staging.lose(context, failed.status);
 }
 
+void note_failure(ferry_instance &instance, const failure &failed) noexcept {
+    if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) instance.staging.lose_dead();
+}
+
 } // namespace ferry

@@ -26,5 +26,12 @@ failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noex
 
 // A call on the context has failed: where that was the context's end, staged copies there end too.
 void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept;
+// The same where it is not known which context that was: the driver is asked.
+void note_failure(ferry_instance &instance, const failure &failed) noexcept;
+// And hands it on.
+inline std::int32_t noted(ferry_instance &instance, std::int32_t status) noexcept {
+    if (status) note_failure(instance, {.status = status});
+    return status;
+}
 
 } // namespace ferry

@@ -1,6 +1,7 @@
 #include "route/staged_board.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/threads.h"
@@ -486,6 +487,16 @@ void staged_board::lose(staged_job &job, std::int32_t status, lock &held) noexce
     }
     if (job.watch) job.watch->status.store(status, std::memory_order_relaxed);
     report_end(job);
+}
+
+CUcontext staged_board::context_after(CUcontext one) noexcept {
+    const lock held(mutex_);
+    CUcontext found = nullptr;
+    const std::less<> is_before;
+    for (const chain<staged_job> *const jobs : {&under_way_, &expected_, &launched_, &leaving_})
+        for (const staged_job *job = jobs->first(); job; job = job->next)
+            if (is_before(one, job->context) && (!found || is_before(job->context, found))) found = job->context;
+    return found;
 }
 
 // Their records are not used again: nobody knows whether blocks will ever leave them.

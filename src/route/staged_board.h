@@ -80,6 +80,8 @@ public:
     // It is about to run, or will be launched.
     void expect(staged_job &job) noexcept;
     void expect_all(staged_job &first) noexcept; // of a copy
+    // Of the contexts that have any launch, the next one in some order; null past the last.
+    CUcontext context_after(CUcontext one) noexcept;
     // Those of a context that has died. Waits for threads that are at them; what they hold is free then.
     void lose(CUcontext context, std::int32_t status) noexcept;
 

@@ -299,6 +299,11 @@ failure staged_engine::probe(CUcontext context) noexcept {
     return {.status = status_traits(status) & FERRY_STATUS_CONTEXT_DEAD ? status : FERRY_SUCCESS};
 }
 
+void staged_engine::lose_dead() noexcept {
+    for (CUcontext one = board_.context_after(nullptr); one; one = board_.context_after(one))
+        if (const failure dead = probe(one)) board_.lose(one, dead.status);
+}
+
 failure staged_engine::help(staged_watch &watch, CUcontext context) noexcept {
     while (!watch.is_done()) {
         const std::uint64_t landed = watch.landed,

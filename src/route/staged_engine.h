@@ -73,6 +73,8 @@ public:
     void trim() noexcept;
     // The context has died: nothing that was enqueued there will go on.
     void lose(CUcontext context, std::int32_t status) noexcept { board_.lose(context, status); }
+    // Some context may have died: asks the driver of each that anything was enqueued in.
+    void lose_dead() noexcept;
 
     // Waits for all that is enqueued, unless its context is dead. Nothing else may be called any more, and no graph launched
     // that has captured a copy.
