@@ -90,11 +90,18 @@ for row in kinds["line"]:
     assert row["of_link"]["target"] == (0.85 if row["bytes"] == 64 << 20 else None), row
 assert any(row["bytes"] == 64 << 20 for row in kinds["line"]), "which has both targets"
 assert {row["labels"]["what"] for row in kinds["returns"]} == {f"returns, {when}" for when in
-                                                               ["stream idle", "stream busy", "first call"]}
+                                                               ["stream idle", "stream busy", "first call",
+                                                                "first call, staging at open"]}
 assert all(row["most_ns"] == 20e3 for row in kinds["returns"])
 for way in ["H2D", "D2H"]:
-    calls = [line["labels"]["call"] for line in pageable["numbers"] if line["labels"]["copy"] == way]
-    assert calls[0] == "cuMemcpy*Async" and calls[1:] and set(calls[1:]) == {"ferry_copy_async"}, calls
+    lines = [line for line in pageable["numbers"] if line["labels"]["copy"] == way]
+    for size in {line["labels"]["size"] for line in lines}:
+        ways = [line["labels"]["options"] for line in lines if line["labels"]["size"] == size]
+        assert ways == ["-", "default", "4 threads"], ways
 for line in pageable["numbers"]:
-    assert line["GB/s"] > 0 and line["CPU ms per GB"] > 0 and line["threads"] >= 1, line
+    assert line["GB/s"] > 0 and line["CPU ms per GB"] > 0, line
+    is_ferrys = line["labels"]["call"] == "ferry_copy_async"
+    assert is_ferrys == (line["labels"]["options"] != "-"), line
+    if line["labels"]["options"] == "4 threads": assert line["threads"] == 4, line
+    assert (line["threads"] >= 1) == is_ferrys and (line["ring MiB"] > 0) == is_ferrys, line
     assert "compute slower by %" not in line, "a kernel that the software driver cannot run"

@@ -232,7 +232,8 @@ case_result run_pageable(session &session) {
             "of boxes is the fastest of the driver's\ncalls. pinned: the driver's copy of as many bytes of pinned "
             "memory, in the same rounds; of link: its time / ferry's. Both\ntargets have to be kept to. 'returns': "
             "only until the call returns, on an idle stream, behind a pinned copy that has just\nbegun, and as the "
-            "first call of an instance. Of the threads the sizes are of all together\n" +
+            "first call of an instance, one without options and one that had made all at open; p99: of ferry's calls. "
+            "Of\nthe threads the sizes are of all together\n" +
             note_on_costs(session),
         .label_columns = {"what", "copy", "ferry's call", "route", raw_call_column},
         .reference_column = "pinned"};

@@ -8,19 +8,21 @@ namespace {
 
 constexpr double most_call_ns = 20e3;
 
-enum class moment { idle, busy, first };
+enum class moment { idle, busy, first, first_prepared };
 constexpr struct {
     bench::moment moment;
     const char *text;
 } moments[] = {{moment::idle, "returns, stream idle"},
                {moment::busy, "returns, stream busy"},
-               {moment::first, "returns, first call"}};
+               {moment::first, "returns, first call"},
+               {moment::first_prepared, "returns, first call, staging at open"}};
 
-// An instance that has copied nothing yet, with the options of a program that sets none.
-ferry_options default_options(const environment &environment) {
+// An instance that has copied nothing yet; of a program that sets no option, or that wants to have waited before.
+instance open_fresh(const environment &environment, moment moment) {
     auto options = sized<ferry_options>();
     options.driver = environment.report.driver;
-    return options;
+    options.staging = moment == moment::first_prepared ? FERRY_STAGING_AT_OPEN : FERRY_STAGING_LAZY;
+    return open_ferry(options);
 }
 
 // Something that keeps the stream busy for 10 ms on an H200, in memory that no row here copies to.
@@ -36,6 +38,7 @@ row measure_call(session &session, const direction &direction, std::size_t size,
     const ferry_copy_desc copy = describe(copied);
     const CUstream stream = environment.stream.get();
     std::optional<instance> opened;
+    const bool is_first = moment == moment::first || moment == moment::first_prepared;
     const auto make_busy = [&] {
         if (moment == moment::busy) enqueue_big_copy(session);
     };
@@ -49,7 +52,7 @@ row measure_call(session &session, const direction &direction, std::size_t size,
              opened.reset();
          },
          [&] {
-             if (moment == moment::first) opened.emplace(open_ferry(default_options(environment)));
+             if (is_first) opened.emplace(open_fresh(environment, moment));
              make_busy();
          }}};
     verify_each(session.workspace, {&copied, 1}, both);
@@ -64,9 +67,14 @@ row measure_call(session &session, const direction &direction, std::size_t size,
 } // namespace
 
 void add_calls(session &session, std::vector<row> &rows) {
+    constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
+    const std::vector<std::size_t> sizes =
+        session.is_quick
+            ? std::vector{64 * KiB, MiB, 64 * MiB}
+            : std::vector{4 * KiB, 64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB, 1024 * MiB};
     for (const auto &[moment, text] : moments)
         for (const direction &direction : pageable_directions(session.workspace))
-            for (const std::size_t size : {64 << 10, 1 << 20, 64 << 20, 1 << 30}) {
+            for (const std::size_t size : sizes) {
                 if (size > session.workspace.largest) break;
                 session.progress.show("pageable", std::string(direction.name) + ' ' + text, size);
                 rows.push_back(measure_call(session, direction, size, moment, text));

@@ -1,11 +1,11 @@
-// What copies of pageable memory cost beside time on the link: processor time, threads, and what a kernel that computes
-// on all multiprocessors loses beside them.
+// What copies of pageable memory cost beside time on the link: processor time, threads, pinned memory, and what a kernel
+// that computes on all multiprocessors loses beside them. By the driver, and by ferry with few threads and many.
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <filesystem>
 
 #include "compute.h"
+#include "contest.h"
 #include "pageable.h"
 #include "report.h"
 
@@ -13,29 +13,31 @@ namespace bench {
 
 namespace {
 
-// The instances whose copies are measured, one after the other.
+// The instances whose copies are measured, one after the other: 0 threads, the default.
 struct named_options {
     const char *name;
-    void (*set)(ferry_options &);
+    std::uint32_t threads;
 };
-constexpr named_options instance_options[] = {{"default", [](ferry_options &) {}}};
+constexpr named_options instance_options[] = {{"default", 0},   {"1 thread", 1},  {"2 threads", 2},
+                                              {"4 threads", 4}, {"8 threads", 8}, {"16 threads", 16}};
 
 instance open_with(const environment &environment, const named_options &which) {
     auto options = sized<ferry_options>();
     options.driver = environment.report.driver;
-    which.set(options);
+    options.staging_threads = which.threads;
     return open_ferry(options);
 }
 
 // One way of copying, enqueued on a stream.
 struct way {
     const char *call, *options;
+    ferry_instance *ferry;         // null: the driver's own
     std::uint32_t multiprocessors; // the most that it keeps busy
     std::function<void(CUstream)> enqueue;
 };
 
 way by_driver(const environment &environment, const direction &direction, std::size_t size) {
-    return {"cuMemcpy*Async", "-", 0, [&environment, &direction, size](CUstream stream) {
+    return {"cuMemcpy*Async", "-", nullptr, 0, [&environment, &direction, size](CUstream stream) {
                 raw_copy_async(environment, direction, size, stream);
             }};
 }
@@ -46,19 +48,12 @@ way by_ferry(const environment &environment, ferry_instance *ferry, const char *
     auto told = sized<ferry_explanation>();
     auto error = sized<ferry_error_info>();
     check(ferry_explain_async(ferry, &copy, environment.stream.get(), &told, &error), "ferry_explain_async", error);
-    return {"ferry_copy_async", options, told.multiprocessors,
+    return {"ferry_copy_async", options, ferry, told.multiprocessors,
             [ferry, copy](CUstream stream) { ferry_copy_async_checked(ferry, copy, stream); }};
 }
 
 // Of all threads of the process, in the system too.
 double processor_time_ns() { return 1e9 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-// Of the process; 0 where the system does not tell.
-std::size_t thread_count() {
-    std::error_code none;
-    const std::filesystem::directory_iterator threads("/proc/self/task", none);
-    return none ? 0 : static_cast<std::size_t>(std::distance(begin(threads), end(threads)));
-}
 
 // A wait that takes no processor time, as cuStreamSynchronize does, which looks all the time.
 class asleep {
@@ -81,7 +76,7 @@ private:
 };
 
 struct cost {
-    double gb_per_s, processor_ms_per_gb, threads;
+    double gb_per_s, processor_ms_per_gb, threads, ring_mib;
 };
 
 cost measure_cost(const session &session, const way &way, std::size_t size) {
@@ -89,7 +84,6 @@ cost measure_cost(const session &session, const way &way, std::size_t size) {
     const CUstream stream = environment.stream.get();
     const asleep sleeper(environment);
     way.enqueue(stream);
-    const std::size_t threads = thread_count(); // while it copies, if the call has not waited for that
     sleeper.wait_for(stream);
 
     samples times;
@@ -101,8 +95,11 @@ cost measure_cost(const session &session, const way &way, std::size_t size) {
         times.push_back(now_ns() - start);
     }
     const double processor_ns = processor_time_ns() - processor_before, bytes = static_cast<double>(size);
+    auto staging = sized<ferry_staging_info>();
+    if (way.ferry)
+        check(ferry_staging_get_info(way.ferry, &staging), "ferry_staging_get_info", sized<ferry_error_info>());
     return {bytes / summarise(times).median, processor_ns / bytes / static_cast<double>(times.size()) * 1e3,
-            static_cast<double>(threads)};
+            static_cast<double>(staging.threads), static_cast<double>(staging.ring_bytes) / (1 << 20)};
 }
 
 // A copy beside the kernel, launched over and over for about twice as long as the copy takes alone.
@@ -177,7 +174,7 @@ class cost_table {
 public:
     explicit cost_table(session &session) : session_(session) {
         numbers.label_columns = {"copy", "size", "call", "options"};
-        numbers.number_columns = {"GB/s", "CPU ms per GB", "threads", "multiprocessors"};
+        numbers.number_columns = {"GB/s", "CPU ms per GB", "threads", "ring MiB", "multiprocessors"};
         if (!why_no_computing(session.environment).empty()) return;
         contest_.emplace(session.environment);
         numbers.number_columns.insert(numbers.number_columns.end(), {"compute slower by %", "copy slower by %"});
@@ -192,9 +189,9 @@ public:
         const box copied = line(direction, size);
         verify_each(session_.workspace, {&copied, 1}, {&copy, 1});
         const cost cost = measure_cost(session_, way, size);
-        number_table::line line = {
-            {direction.name, size_text(size), way.call, way.options},
-            {cost.gb_per_s, cost.processor_ms_per_gb, cost.threads, static_cast<double>(way.multiprocessors)}};
+        number_table::line line = {{direction.name, size_text(size), way.call, way.options},
+                                   {cost.gb_per_s, cost.processor_ms_per_gb, cost.threads, cost.ring_mib,
+                                    static_cast<double>(way.multiprocessors)}};
         if (contest_) {
             const auto slowing = contest_->measure(way, session_.is_quick ? 2 : 3);
             line.numbers.insert(line.numbers.end(), {slowing.compute_percent, slowing.copy_percent});
@@ -214,23 +211,30 @@ private:
 number_table measure_costs(session &session) {
     const environment &environment = session.environment;
     environment.need({"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventDestroy"});
-    const std::size_t size = session.workspace.largest;
+    constexpr std::size_t wanted[] = {64 << 20, 1 << 30};
+    std::vector<std::size_t> sizes;
+    for (const std::size_t size : wanted)
+        if (size <= session.workspace.largest) sizes.push_back(size);
+    if (sizes.empty()) sizes.push_back(session.workspace.largest);
     cost_table table(session);
-    for (const direction &direction : pageable_directions(session.workspace)) {
-        table.add(direction, size, by_driver(environment, direction, size));
-        for (const named_options &options : instance_options) {
-            const instance opened = open_with(environment, options);
-            table.add(direction, size, by_ferry(environment, opened.get(), options.name, direction, size));
+    for (const direction &direction : pageable_directions(session.workspace))
+        for (const std::size_t size : sizes) {
+            table.add(direction, size, by_driver(environment, direction, size));
+            for (const named_options &options : chosen(session, instance_options)) {
+                const instance opened = open_with(environment, options);
+                table.add(direction, size, by_ferry(environment, opened.get(), options.name, direction, size));
+            }
         }
-    }
     return table.numbers;
 }
 
 std::string note_on_costs(const session &session) {
     const std::string why = why_no_computing(session.environment);
-    return "Costs: waits sleep; threads are all of the process while it copies, those of other instances too; "
-           "multiprocessors: the most that\nferry keeps busy" +
-           (why.empty() ? std::string("; compute: a kernel on all of them, beside the copy") : "; " + why);
+    return "Costs: waits sleep; CPU: of all threads of the process; threads and ring: ferry's, the driver copies with "
+           "the "
+           "one that calls;\nmultiprocessors: the most that ferry keeps busy" +
+           (why.empty() ? std::string("; compute: a kernel on all of them, beside the copy") : "; " + why) +
+           ". PyTorch's and CuPy's own copies: tools/bench/python_copies.py";
 }
 
 } // namespace bench

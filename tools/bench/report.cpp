@@ -64,6 +64,7 @@ std::vector<std::string> column_names(const case_result &result) {
     std::vector<std::string> names = result.label_columns;
     const char *const unit = is_in_us(result) ? "us" : "ns";
     names.insert(names.end(), {"size", text("raw %s", unit), text("ferry %s", unit)});
+    if (has(result, &row::most_ns)) names.push_back(text("p99 %s", unit));
     if (!result.reference_column.empty()) names.push_back(text("%s %s", result.reference_column.c_str(), unit));
     if (has(result, &row::ceiling))
         names.insert(names.end(), {"raw GB/s", "ferry GB/s", "ceiling"});
@@ -94,6 +95,10 @@ std::vector<std::string> cells(const case_result &result, const row &row) {
     const double unit = is_in_us(result) ? 1e3 : 1;
     const int digits = is_in_us(result) ? 2 : 0;
     cells.insert(cells.end(), {size_text(row.bytes), with_spread(raw, unit, digits), with_spread(ferry, unit, digits)});
+    if (row.most_ns)
+        cells.push_back(text("%.*f", digits, ferry.p99 / unit));
+    else if (has(result, &row::most_ns))
+        cells.emplace_back("-");
     if (!result.reference_column.empty())
         cells.push_back(row.reference_ns ? text("%.*f", digits, row.reference_ns->median / unit) : "-");
     if (row.ceiling)
