@@ -958,6 +958,25 @@ TEST_F(pageable, a_context_that_is_destroyed_or_dies_leaves_no_copy_waiting) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
+TEST_F(pageable, the_ring_does_not_end_with_a_context_that_was_adopted) {
+    const bytes host = random_bytes(300'000, 1);
+    CUcontext adopted = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted));
+    ASSERT_OK(ferry_context_adopt(counted.get(), 0, adopted));
+    {
+        const made_current scope(adopted);
+        const test_stream there;
+        const device_memory device(host.size());
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(there));
+    }
+    ASSERT_OK(ferry_context_destroy(counted.get(), adopted));
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+}
+
 // What a program calls when a context has died, by whichever of which ferry learns of it.
 struct late_call {
     const char *entry; // of the driver, which tells

@@ -12,6 +12,23 @@ device_contexts::~device_contexts() {
         if (slots_[device].primary) cu_.cuDevicePrimaryCtxRelease(devices_[device].handle);
 }
 
+failure device_contexts::retain_primary(int device) noexcept {
+    slot &slot = slots_[device];
+    if (slot.primary) return {};
+    const CUresult result = cu_.cuDevicePrimaryCtxRetain(&slot.primary, devices_[device].handle);
+    if (result) slot.primary = nullptr;
+    return to_failure(result);
+}
+
+failure device_contexts::get_primary(int device, CUcontext &context) noexcept {
+    CUcontext current = nullptr; // asked for as in get
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
+    const std::lock_guard lock(mutex_);
+    const failure failed = retain_primary(device);
+    context = slots_[device].primary;
+    return failed;
+}
+
 failure device_contexts::get(int device, CUcontext &context) noexcept {
     slot &slot = slots_[device];
     context = slot.in_use.load(std::memory_order_acquire);
@@ -22,12 +39,7 @@ failure device_contexts::get(int device, CUcontext &context) noexcept {
     const std::lock_guard lock(mutex_);
     context = slot.in_use.load(std::memory_order_relaxed);
     if (context) return {};
-    if (!slot.primary) {
-        if (CUresult result = cu_.cuDevicePrimaryCtxRetain(&slot.primary, devices_[device].handle)) {
-            slot.primary = nullptr;
-            return to_failure(result);
-        }
-    }
+    if (failure failed = retain_primary(device)) return failed;
     context = slot.primary;
     slot.in_use.store(context, std::memory_order_release);
     return {};

@@ -25,6 +25,8 @@ public:
 
     // The context for `device`, retaining the primary one on first need.
     [[gnu::noinline]] failure get(int device, CUcontext &context) noexcept;
+    // The primary one, whatever was adopted: what is made there lives as long as this does.
+    failure get_primary(int device, CUcontext &context) noexcept;
     // Whether it has been asked for, and not only could be.
     bool is_in_use(int device, CUcontext &context) const noexcept {
         context = slots_[device].in_use.load(std::memory_order_acquire);
@@ -51,6 +53,7 @@ public:
     bool find(CUcontext context, int &device) const noexcept;
 
 private:
+    failure retain_primary(int device) noexcept; // with the mutex locked
     [[gnu::noinline]] failure find_device_of_current(CUcontext current, int &device) const noexcept;
 
     struct slot {

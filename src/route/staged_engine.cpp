@@ -45,7 +45,7 @@ void staged_engine::set_up(const staged_options &options) noexcept {
 // Pinned memory ends with its context: not with one of the program's.
 failure staged_engine::enter_device(int device, context_scope &scope) noexcept {
     CUcontext context = nullptr;
-    if (failure failed = contexts_.get(device, context)) return failed;
+    if (failure failed = contexts_.get_primary(device, context)) return failed;
     return scope.enter(context);
 }
 
