@@ -6,8 +6,8 @@
 namespace ferry::test {
 
 struct captured_graph {
-    explicit captured_graph(CUstream on) : stream(on) {
-        EXPECT_OK(raw().cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    explicit captured_graph(CUstream on, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) : stream(on) {
+        EXPECT_OK(raw().cuStreamBeginCapture(on, mode));
     }
     ~captured_graph() {
         if (executable) {

@@ -264,9 +264,8 @@ void reference_copy(test_place &source, const box &from, test_place &destination
                     std::uint64_t height, std::uint64_t depth) {
     for (std::uint64_t z = 0; z < depth; ++z)
         for (std::uint64_t y = 0; y < height; ++y)
-            for (std::uint64_t x = 0; x < width; ++x)
-                destination.picture_at(to.x + x, to.y + y, to.z + z) =
-                    source.picture_at(from.x + x, from.y + y, from.z + z);
+            std::memcpy(&destination.picture_at(to.x, to.y + y, to.z + z),
+                        &source.picture_at(from.x, from.y + y, from.z + z), width);
 }
 
 ferry_copy_desc describe_copy(const ferry_place &source, const ferry_place &destination, std::uint64_t width,

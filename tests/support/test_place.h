@@ -92,7 +92,7 @@ private:
     CUmipmappedArray mipmap_ = nullptr; // whose level 1 the array is
 };
 
-// The plain reference: a byte at a time, on the pictures.
+// The plain reference: row by row, on the pictures.
 void reference_copy(test_place &source, const box &from, test_place &destination, const box &to, std::uint64_t width,
                     std::uint64_t height, std::uint64_t depth);
 

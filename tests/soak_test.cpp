@@ -1,0 +1,920 @@
+// Copies drawn at random that overlap in time: on many streams, from several threads, beside what else a program does, every
+// byte against a plain copy on the CPU. And the same where the threads that carry them are slow, stopped or few.
+//
+// FERRY_SOAK_SECONDS: for how long. FERRY_SOAK_SEED: of an earlier run, or of a round that failed; it is drawn anew, but
+// how threads interleave is not.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "support/captured_graph.h"
+#include "support/ferry_array.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+// ---- What is drawn -----------------------------------------------------------------------------------------------
+
+class dice {
+public:
+    explicit dice(std::uint64_t seed) : random_(seed) {}
+    std::uint64_t up_to(std::uint64_t most) { return random_() % (most + 1); }
+    bool one_in(std::uint64_t number) { return up_to(number - 1) == 0; }
+    // Small ones too, which are few among all that there are.
+    std::uint64_t size(std::uint64_t most) {
+        std::uint64_t limit = most;
+        if (one_in(2)) limit >>= up_to(static_cast<std::uint64_t>(std::bit_width(most)) - 1);
+        return one_in(4) ? limit : 1 + up_to(limit - 1);
+    }
+    template <class One, std::size_t count> const One &of(const One (&choices)[count]) {
+        return choices[up_to(count - 1)];
+    }
+
+private:
+    std::mt19937_64 random_;
+};
+
+// ---- What is copied ----------------------------------------------------------------------------------------------
+
+// One end of copies, and what it holds once all that has been enqueued has run.
+class station {
+public:
+    station(place_kind kind, const grid &shape, int device, std::uint64_t seed) {
+        memory_.emplace(kind, shape, device);
+        memory_->fill(seed);
+    }
+    station(ferry_instance *ferry, const array_kind &kind, const texel &texel, std::uint64_t seed) {
+        array_.emplace(ferry, kind, texel);
+        array_->fill(seed);
+    }
+    // After the instance that has made it.
+    void end() {
+        if (array_) array_->destroy_by_the_driver();
+        array_.reset();
+    }
+
+    const char *name() const { return memory_ ? name_of(memory_->kind()) : "an array"; }
+    bool is_pageable() const { return memory_ && memory_->kind() == place_kind::pageable; }
+    bool is_device_memory() const { return memory_ && !is_on_host(); }
+    bool is_on_host() const {
+        return memory_ &&
+               (is_pageable() || memory_->kind() == place_kind::pinned || memory_->kind() == place_kind::registered);
+    }
+    // Pages in the middle of pageable memory, if it has that many.
+    void register_part(ferry_instance *ferry) {
+        constexpr std::uint64_t page = 4096;
+        const std::uint64_t first = (address() + size() / 3) / page * page + page, last = address() + size() / 3 * 2;
+        if (first + page > last) return;
+        registered_ = reinterpret_cast<void *>(first);
+        EXPECT_OK(ferry_host_register(ferry, registered_, (last - first) / page * page, 0));
+    }
+    void unregister_part(ferry_instance *ferry) {
+        if (registered_) {
+            EXPECT_OK(ferry_host_unregister(ferry, registered_));
+        }
+        registered_ = nullptr;
+    }
+    bool is_registered_in_part() const { return registered_; }
+    ferry_place describe(statement how, const box &at) const {
+        if (memory_) return memory_->describe(how, at);
+        ferry_place place = {};
+        ferry_place_array(&place, 0, array_->array());
+        place.x = at.x;
+        place.y = at.y;
+        place.z = at.z;
+        return place;
+    }
+    std::uint64_t size() const { return memory_ ? memory_->picture().size() : array_->picture.size(); }
+    std::uint64_t address() const { return memory_->address() - memory_->shape().lead; }
+    std::byte *picture() {
+        return memory_ ? &memory_->picture_at(0, 0, 0) - memory_->shape().lead : array_->picture.data();
+    }
+    std::byte *picture_at(const box &at) {
+        if (memory_) return &memory_->picture_at(at.x, at.y, at.z);
+        return &array_->picture[(at.z * array_->rows + at.y) * array_->row_bytes + at.x];
+    }
+    bool is_as_expected() const {
+        if (memory_) return memory_->read() == memory_->picture();
+        CUDA_MEMCPY3D call = {};
+        bytes found(array_->picture.size());
+        call.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        call.srcArray = array_->array();
+        call.dstMemoryType = CU_MEMORYTYPE_HOST;
+        call.dstHost = found.data();
+        call.dstPitch = call.WidthInBytes = array_->row_bytes;
+        call.dstHeight = call.Height = array_->rows;
+        call.Depth = array_->slices;
+        EXPECT_OK(raw().cuMemcpy3D(&call));
+        return found == array_->picture;
+    }
+    // The program writes to memory of its own, at which no copy is.
+    void scribble(dice &random) {
+        const std::uint64_t length = 1 + random.up_to(std::min<std::uint64_t>(size(), 50'000) - 1),
+                            first = random.up_to(size() - length);
+        const bytes data = random_bytes(length, random.up_to(~std::uint64_t{1}));
+        std::memcpy(picture() + first, data.data(), length);
+        std::memcpy(reinterpret_cast<std::byte *>(address()) + first, data.data(), length);
+    }
+
+private:
+    std::optional<test_place> memory_;
+    std::optional<ferry_array> array_;
+    void *registered_ = nullptr;
+};
+
+struct drawn_copy {
+    station *from, *to;
+    box from_at, to_at;
+    std::uint64_t width, height, depth;
+    std::uint32_t flags = 0;
+    statement how = statement::stated;
+
+    bool reads_pageable() const { return from->is_pageable(); }
+    ferry_copy_desc describe() const {
+        ferry_copy_desc copy =
+            describe_copy(from->describe(how, from_at), to->describe(how, to_at), width, height, depth);
+        copy.flags = flags;
+        return copy;
+    }
+    void apply() const {
+        for (std::uint64_t z = 0; z < depth; ++z)
+            for (std::uint64_t y = 0; y < height; ++y)
+                std::memcpy(to->picture_at({to_at.x, to_at.y + y, to_at.z + z}),
+                            from->picture_at({from_at.x, from_at.y + y, from_at.z + z}), width);
+    }
+};
+
+// ---- A run and its threads ---------------------------------------------------------------------------------------
+
+// How copies are carried.
+struct setting {
+    const char *name;
+    std::uint64_t ring_bytes;
+    std::uint32_t threads;
+    std::uint64_t largest; // bytes of a buffer
+    // The program's own threads instead of ferry's.
+    enum class order { none, first, last, any } jobs = order::none;
+    std::chrono::microseconds most_late{0}; // they begin
+    bool is_stopped = false;                // now and then, wherever they are
+    bool shares_a_processor = false;        // with threads that never rest
+};
+
+struct counts {
+    std::atomic<std::uint64_t> copies = 0, bytes = 0, tickets = 0, staged = 0, graphs = 0, launches = 0, checks = 0;
+};
+
+struct soak_run {
+    soak_run(const setting &given, std::uint64_t seed, counts &all) : how(given), seed(seed), all(all) {}
+
+    const setting &how;
+    const std::uint64_t seed;
+    counts &all;
+    ferry_instance *ferry = nullptr;
+    std::atomic<std::uint64_t> steps = 0;
+    std::atomic<bool> has_failed = false;
+};
+
+// For who looks on from outside.
+struct under_way {
+    std::atomic<const char *> doing = "nothing", stream = "none";
+    std::atomic<std::uint64_t> enqueued = 0, tickets = 0; // since all was waited for
+};
+
+// A chain of copies and other work, in order across several streams, between buffers of its own.
+class lane {
+public:
+    lane(soak_run &of, under_way &seen, unsigned form, std::uint64_t seed) : of_(of), seen_(seen), random_(seed) {
+        device_ = device_count() > 1 && form != arrays && random_.one_in(4);
+        EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context_, device_));
+        const made_current scope(context_);
+        for (std::size_t i = 0; i < std::size(own_); ++i)
+            own_[i].emplace(i == 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
+        passed_.emplace(CU_EVENT_DISABLE_TIMING);
+        on_ = *own_[0];
+        make_stations(form);
+    }
+    // In any thread, after the instance.
+    ~lane() {
+        const made_current scope(context_);
+        EXPECT_OK(raw().cuCtxSynchronize());
+        check();
+        for (station &one : stations_)
+            one.end();
+        stations_.clear();
+        passed_.reset();
+        for (auto &one : own_)
+            one.reset();
+        EXPECT_OK(raw().cuDevicePrimaryCtxRelease(device_));
+    }
+    lane(const lane &) = delete;
+
+    void step() {
+        const made_current scope(context_);
+        switch (random_.up_to(31)) {
+        case 0:
+            return check_now();
+        case 1:
+            return copy_at_once();
+        case 2:
+            return hold_up();
+        case 3:
+            return change_device_memory();
+        case 4:
+            return settle();
+        case 5:
+        case 6:
+            return run_graph();
+        case 7:
+        case 8:
+        case 9:
+            return look_at_a_ticket();
+        case 10:
+            return go_to(any_stream());
+        default:
+            return copy();
+        }
+    }
+    // All but a few copies, which the instance has to see to when it is closed.
+    void finish() {
+        const made_current scope(context_);
+        settle();
+        graph_.reset();
+        check();
+        for (station &one : stations_)
+            one.unregister_part(of_.ferry);
+        // Not of the thread, which ends.
+        go_to({*own_[0], "its own"});
+        for (int i = 0; i < 3 && !has_failed(); ++i)
+            enqueue(draw(true), false);
+        tell("at its end");
+    }
+
+private:
+    enum form { lines, rows, boxes, arrays };
+    struct named_stream {
+        CUstream handle;
+        const char *name;
+    };
+    struct held_ticket {
+        ferry_ticket *ticket;
+        std::uint64_t total;
+    };
+    struct recorded {
+        recorded(CUstream on) : graph(on, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) {}
+        captured_graph graph;
+        std::vector<drawn_copy> copies;
+    };
+
+    void make_stations(unsigned form) {
+        grid least = {}; // of all of them
+        if (form == arrays) {
+            const array_kind &kind = random_.of(array_kinds);
+            const texel &texel = random_.of(texels);
+            unit_ = texel.size;
+            for (int i = 0; i < 2; ++i)
+                stations_.emplace_back(of_.ferry, kind, texel, random_.up_to(1'000'000));
+            const ferry_array shape(of_.ferry, kind, texel);
+            least = {shape.row_bytes, shape.rows, shape.slices};
+        } else if (form == lines)
+            least.width = random_.one_in(2) ? of_.how.largest : random_.size(of_.how.largest);
+        else if (form == rows)
+            least = {1 + random_.up_to(3000), 1 + random_.up_to(100)};
+        else
+            least = {1 + random_.up_to(300), 1 + random_.up_to(40), 1 + random_.up_to(12)};
+        extent_ = least;
+        for (const place_kind kind : {place_kind::pageable, place_kind::pageable, place_kind::device, place_kind::pool,
+                                      random_.one_in(2) ? place_kind::pinned : place_kind::registered}) {
+            if (!is_supported(kind)) continue;
+            grid shape = least;
+            shape.lead = random_.up_to(20);
+            if (form != lines) {
+                shape.row_pitch = shape.width + random_.up_to(40);
+                shape.slice_height = shape.height + random_.up_to(3);
+            }
+            station &made = stations_.emplace_back(kind, shape, device_, random_.up_to(1'000'000));
+            if (form == lines && made.is_pageable() && random_.one_in(3)) made.register_part(of_.ferry);
+        }
+    }
+
+    // Between pageable memory and the device, if so asked; else whatever ferry copies.
+    drawn_copy draw(bool is_to_be_staged) {
+        drawn_copy drawn = {};
+        do {
+            drawn.from = &stations_[random_.up_to(stations_.size() - 1)];
+            drawn.to = &stations_[random_.up_to(stations_.size() - 1)];
+        } while (drawn.from == drawn.to || (drawn.from->is_on_host() && drawn.to->is_on_host()) ||
+                 (is_to_be_staged && !drawn.from->is_pageable() && !drawn.to->is_pageable()));
+        drawn.width = random_.size(extent_.width / unit_) * unit_;
+        drawn.height = random_.size(extent_.height);
+        drawn.depth = random_.size(extent_.depth);
+        for (box *const at : {&drawn.from_at, &drawn.to_at})
+            *at = {random_.up_to((extent_.width - drawn.width) / unit_) * unit_,
+                   random_.up_to(extent_.height - drawn.height), random_.up_to(extent_.depth - drawn.depth)};
+        drawn.how = random_.one_in(2) ? statement::stated : statement::any;
+        const bool may_be_staged = drawn.from->is_pageable() || drawn.to->is_pageable();
+        constexpr std::uint32_t for_all[] = {0, 0, 0, FERRY_COPY_URGENT, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS},
+                                for_staged[] = {0,
+                                                0,
+                                                0,
+                                                FERRY_COPY_URGENT,
+                                                FERRY_COPY_BY_STAGING,
+                                                FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT};
+        drawn.flags =
+            is_to_be_staged || (may_be_staged && !random_.one_in(8)) ? random_.of(for_staged) : random_.of(for_all);
+        if (drawn.from->is_registered_in_part() || drawn.to->is_registered_in_part())
+            drawn.flags &= ~FERRY_COPY_BY_STAGING; // it may be none of it that can be
+        return drawn;
+    }
+
+    void copy() {
+        const drawn_copy drawn = draw(random_.one_in(2));
+        const bool is_read_by_driver = drawn.flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS);
+        if (is_read_by_driver && drawn.reads_pageable()) settle(); // it may read in the call what copies still write
+        if (random_.one_in(4)) go_to(any_stream());
+        enqueue(drawn, random_.one_in(3));
+    }
+
+    void enqueue(const drawn_copy &drawn, bool with_ticket) {
+        tell(with_ticket ? "enqueueing a copy with a ticket" : "enqueueing a copy");
+        const ferry_copy_desc copy = drawn.describe();
+        ferry_error_info error = new_error();
+        ferry_ticket *ticket = nullptr;
+        std::int32_t status = 0;
+        {
+            // What is current says nothing, but for the default streams.
+            std::optional<made_current> elsewhere;
+            const bool is_own = std::any_of(std::begin(own_), std::end(own_), [&](auto &one) { return *one == on_; });
+            if (is_own && random_.one_in(4)) elsewhere.emplace(nullptr);
+            status = with_ticket ? ferry_copy_async_ticket(of_.ferry, &copy, on_, &ticket, &error)
+                                 : ferry_copy_async(of_.ferry, &copy, on_, &error);
+        }
+        if (!is_success(status)) return fail(describe_failure(drawn, error));
+        drawn.apply();
+        of_.all.copies++;
+        of_.all.bytes += drawn.width * drawn.height * drawn.depth;
+        ++seen_.enqueued;
+        last_ = drawn;
+        is_last_ticketed_ = ticket && !random_.one_in(4);
+        if (!ticket) return;
+        of_.all.tickets++;
+        if (!is_last_ticketed_) {
+            require(ferry_ticket_release(ticket));
+            return;
+        }
+        tickets_.push_back({ticket, drawn.width * drawn.height * drawn.depth});
+        seen_.tickets = tickets_.size();
+    }
+
+    // The calling thread waits, and the bytes are there for the host and for whatever comes next.
+    void copy_at_once() {
+        settle();
+        const drawn_copy drawn = draw(random_.one_in(2));
+        tell("copying at once");
+        const ferry_copy_desc copy = drawn.describe();
+        ferry_error_info error = new_error();
+        if (!is_success(ferry_copy(of_.ferry, &copy, &error))) return fail(describe_failure(drawn, error));
+        drawn.apply();
+        of_.all.copies++;
+        of_.all.bytes += drawn.width * drawn.height * drawn.depth;
+        if (drawn.to->is_on_host() && !drawn.to->is_as_expected()) fail("a synchronous copy to the host");
+    }
+
+    // What is enqueued meanwhile piles up behind it.
+    void hold_up() {
+        tell("holding its stream up");
+        static constexpr auto hold = [](void *) { std::this_thread::sleep_for(std::chrono::microseconds(700)); };
+        require(raw().cuLaunchHostFunc(on_, hold, nullptr));
+    }
+
+    // By others than ferry, between its copies.
+    void change_device_memory() {
+        std::vector<station *> found;
+        for (station &one : stations_)
+            if (one.is_device_memory()) found.push_back(&one);
+        station &to = *found[random_.up_to(found.size() - 1)];
+        const std::uint64_t first = random_.up_to(to.size() - 1),
+                            size = random_.size(std::min<std::uint64_t>(to.size() - first, 300'000));
+        tell("changing device memory");
+        if (random_.one_in(2)) {
+            const auto value = static_cast<unsigned char>(random_.up_to(255));
+            require(raw().cuMemsetD8Async(to.address() + first, value, size, on_));
+            std::memset(to.picture() + first, value, size);
+        } else {
+            station &from = *found[0];
+            if (&from == &to || first + size > from.size()) return;
+            require(raw().cuMemcpyDtoDAsync(to.address() + first, from.address() + first, size, on_));
+            std::memcpy(to.picture() + first, from.picture() + first, size);
+        }
+        is_last_ticketed_ = false;
+    }
+
+    void run_graph() {
+        if (!graph_) {
+            tell("capturing a graph");
+            graph_.emplace(*own_[1]);
+            for (int i = 0; i < 4; ++i) {
+                drawn_copy drawn = draw(true);
+                const ferry_copy_desc copy = drawn.describe();
+                ferry_error_info error = new_error();
+                if (!is_success(ferry_copy_async(of_.ferry, &copy, *own_[1], &error)))
+                    fail(describe_failure(drawn, error));
+                graph_->copies.push_back(drawn);
+            }
+            graph_->graph.end();
+            of_.all.graphs++;
+        }
+        if (has_failed()) return;
+        tell("launching a graph");
+        for (std::uint64_t launches = 1 + random_.up_to(1); launches != 0; --launches) {
+            require(raw().cuGraphLaunch(graph_->graph.executable, on_));
+            for (const drawn_copy &drawn : graph_->copies)
+                drawn.apply();
+            of_.all.launches++;
+            seen_.enqueued += graph_->copies.size();
+        }
+        is_last_ticketed_ = false;
+    }
+
+    // ---- Waiting
+
+    void look_at_a_ticket() {
+        if (tickets_.empty()) return;
+        const std::size_t chosen = random_.up_to(tickets_.size() - 1);
+        const held_ticket held = tickets_[chosen];
+        tell("looking at a ticket");
+        const bool waits = random_.one_in(3);
+        if (waits) require(ferry_ticket_wait(held.ticket));
+        ferry_ticket_info info = {};
+        info.struct_size = sizeof info;
+        require(ferry_ticket_query(held.ticket, &info));
+        of_.all.staged += info.route == FERRY_ROUTE_STAGED;
+        if (info.total != held.total || info.landed > info.total || info.status != 0 || (waits && !info.done) ||
+            (info.done && info.landed != info.total))
+            fail("a ticket that is wrong");
+        if (waits && chosen + 1 == tickets_.size() && is_last_ticketed_ && last_.to->is_on_host() &&
+            !last_.to->is_as_expected())
+            fail("a copy to the host whose ticket says that it is done");
+        if (random_.one_in(2)) return;
+        if (chosen + 1 == tickets_.size()) is_last_ticketed_ = false;
+        require(ferry_ticket_release(held.ticket));
+        tickets_.erase(tickets_.begin() + static_cast<std::ptrdiff_t>(chosen));
+        seen_.tickets = tickets_.size();
+    }
+
+    void settle() {
+        tell("waiting for its stream");
+        switch (random_.up_to(2)) {
+        case 0:
+            require(raw().cuStreamSynchronize(on_));
+            break;
+        case 1:
+            require(ferry_stream_synchronize(of_.ferry, on_));
+            break;
+        default:
+            require(raw().cuEventRecord(*passed_, on_));
+            require(raw().cuEventSynchronize(*passed_));
+        }
+        for (const held_ticket &held : tickets_) {
+            ferry_ticket_info info = {};
+            info.struct_size = sizeof info;
+            require(ferry_ticket_query(held.ticket, &info));
+            if (!info.done || info.landed != held.total) fail("a ticket of a copy that its stream has passed");
+            require(ferry_ticket_release(held.ticket));
+        }
+        tickets_.clear();
+        is_last_ticketed_ = false;
+        seen_.tickets = 0;
+        seen_.enqueued = 0;
+    }
+
+    void check_now() {
+        settle();
+        check();
+        for (station &one : stations_)
+            if (one.is_on_host()) one.scribble(random_);
+    }
+    void check() {
+        tell("reading back");
+        of_.all.checks++;
+        for (station &one : stations_)
+            if (!has_failed() && !one.is_as_expected()) fail(name_of(one) + " has other bytes than it should");
+    }
+
+    // ---- Streams
+
+    named_stream any_stream() {
+        switch (random_.up_to(11)) {
+        case 0:
+            return {CU_STREAM_LEGACY, "the legacy one"};
+        case 1:
+            return {nullptr, "the default one"};
+        case 2:
+        case 3:
+            return {CU_STREAM_PER_THREAD, "the thread's"};
+        case 4:
+        case 5:
+            return {*own_[2], "one that the legacy one waits for"};
+        default:
+            return {*own_[random_.up_to(1)], "its own"};
+        }
+    }
+    void go_to(const named_stream &next) {
+        if (next.handle == on_) return;
+        require(raw().cuEventRecord(*passed_, on_));
+        require(raw().cuStreamWaitEvent(next.handle, *passed_, 0));
+        on_ = next.handle;
+        seen_.stream = next.name;
+    }
+
+    // ---- Telling
+
+    void tell(const char *what) {
+        seen_.doing = what;
+        ++of_.steps;
+    }
+    bool has_failed() const { return of_.has_failed; }
+    void fail(const std::string &what) {
+        if (of_.has_failed.exchange(true)) return;
+        ADD_FAILURE() << what << "\nwhere " << of_.how.name << ", FERRY_SOAK_SEED=" << of_.seed << ", a lane of "
+                      << extent_.width << " x " << extent_.height << " x " << extent_.depth << " on device " << device_
+                      << ", on stream: " << seen_.stream << ", " << seen_.enqueued << " copies under way";
+    }
+    template <class Status> void require(Status status) {
+        if (const testing::AssertionResult well = is_success(status); !well) fail(well.message());
+    }
+    std::string name_of(const station &one) const {
+        std::size_t number = 0;
+        while (&stations_[number] != &one)
+            ++number;
+        return std::string(one.name()) + " (" + std::to_string(number) + ")";
+    }
+    std::string describe_failure(const drawn_copy &drawn, const ferry_error_info &error) const {
+        return describe(error) + ", of " + std::to_string(drawn.width) + " x " + std::to_string(drawn.height) + " x " +
+               std::to_string(drawn.depth) + " with flags " + std::to_string(drawn.flags) + " from " +
+               name_of(*drawn.from) + " to " + name_of(*drawn.to);
+    }
+
+    soak_run &of_;
+    under_way &seen_;
+    dice random_;
+    int device_ = 0;
+    CUcontext context_ = nullptr;
+    std::optional<test_stream> own_[3];
+    std::optional<test_event> passed_;
+    CUstream on_ = nullptr;
+    std::deque<station> stations_;
+    grid extent_;
+    std::uint64_t unit_ = 1; // bytes: of an array's texels
+    std::vector<held_ticket> tickets_;
+    drawn_copy last_ = {};
+    bool is_last_ticketed_ = false; // the last copy is the last ticket's
+    std::optional<recorded> graph_;
+};
+
+// ---- Beside the copies -------------------------------------------------------------------------------------------
+
+// Says what was under way and ends the process where nothing goes on.
+class watchdog {
+public:
+    watchdog(const soak_run &of, const std::deque<under_way> &lanes) : of_(of), lanes_(lanes) {}
+    ~watchdog() {
+        {
+            const std::lock_guard lock(mutex_);
+            is_over_ = true;
+        }
+        wake_.notify_all();
+        thread_.join();
+    }
+
+private:
+    void run() {
+        constexpr std::chrono::seconds patience(60);
+        std::uint64_t seen = of_.steps;
+        auto since = steady_clock::now();
+        std::unique_lock lock(mutex_);
+        while (!wake_.wait_for(lock, std::chrono::milliseconds(200), [&] { return is_over_; })) {
+            if (const std::uint64_t now = of_.steps; now != seen) {
+                seen = now;
+                since = steady_clock::now();
+            } else if (steady_clock::now() - since > patience) {
+                bark();
+            }
+        }
+    }
+    [[noreturn]] void bark() const {
+        std::fprintf(stderr, "Nothing has gone on for long where %s, FERRY_SOAK_SEED=%llu, after %llu steps:\n",
+                     of_.how.name, static_cast<unsigned long long>(of_.seed),
+                     static_cast<unsigned long long>(of_.steps));
+        for (const under_way &one : lanes_)
+            std::fprintf(stderr, "lane %td: %s; stream: %s; %llu copies under way, %llu tickets\n", &one - &lanes_[0],
+                         one.doing.load(), one.stream.load(), static_cast<unsigned long long>(one.enqueued),
+                         static_cast<unsigned long long>(one.tickets));
+        std::abort();
+    }
+
+    const soak_run &of_;
+    const std::deque<under_way> &lanes_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool is_over_ = false;
+    std::thread thread_{[this] { run(); }};
+};
+
+// The program's own threads, which take jobs as a setting says.
+class job_system {
+public:
+    job_system(const setting &how, std::uint64_t seed) : how_(how), random_(seed) {
+        for (std::uint32_t i = 0; i < how.threads; ++i)
+            threads_.emplace_back([this] { run(); });
+    }
+    ~job_system() {
+        {
+            const std::lock_guard lock(mutex_);
+            is_over_ = true;
+        }
+        wake_.notify_all();
+        for (std::thread &one : threads_)
+            one.join();
+    }
+    static void submit(void *user, void (*work)(void *), void *argument) {
+        auto &self = *static_cast<job_system *>(user);
+        const std::lock_guard lock(self.mutex_);
+        self.jobs_.push_back({work, argument});
+        self.wake_.notify_one();
+    }
+    // All of them, somewhere in what they do, for a while.
+    void stop_one(std::size_t number) { pthread_kill(threads_[number % threads_.size()].native_handle(), SIGUSR1); }
+
+private:
+    struct job {
+        void (*work)(void *);
+        void *argument;
+    };
+    job take() {
+        std::size_t chosen = 0;
+        if (how_.jobs == setting::order::last) chosen = jobs_.size() - 1;
+        if (how_.jobs == setting::order::any) chosen = random_.up_to(jobs_.size() - 1);
+        const job taken = jobs_[chosen];
+        jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(chosen));
+        return taken;
+    }
+    void run() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            wake_.wait(lock, [&] { return is_over_ || !jobs_.empty(); });
+            if (jobs_.empty()) return;
+            const std::chrono::microseconds late(random_.up_to(static_cast<std::uint64_t>(how_.most_late.count())));
+            lock.unlock();
+            if (late.count()) std::this_thread::sleep_for(late);
+            lock.lock();
+            if (jobs_.empty()) continue; // others were faster
+            const job taken = take();
+            lock.unlock();
+            taken.work(taken.argument);
+            lock.lock();
+        }
+    }
+
+    const setting &how_;
+    dice random_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<job> jobs_;
+    std::deque<std::thread> threads_;
+    bool is_over_ = false;
+};
+
+// Runs until it ends.
+class background {
+public:
+    template <class Step> explicit background(Step step) {
+        thread_ = std::thread([this, step]() mutable {
+            while (!is_over_)
+                step();
+        });
+    }
+    ~background() {
+        is_over_ = true;
+        thread_.join();
+    }
+
+private:
+    std::atomic<bool> is_over_ = false;
+    std::thread thread_;
+};
+
+// What else a program does: it allocates and frees, and has the rings given back.
+auto other_work(soak_run &run) {
+    return [&run, random = dice(run.seed + 1)]() mutable {
+        CUcontext context = nullptr;
+        EXPECT_OK(ferry_context_push(run.ferry, static_cast<int>(random.up_to(1)) % device_count(), nullptr));
+        if (random.one_in(2)) {
+            const device_memory device(random.size(1 << 20));
+            EXPECT_OK(raw().cuMemsetD8Async(device, 1, 1, CU_STREAM_PER_THREAD));
+            EXPECT_OK(raw().cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        } else {
+            const pinned_memory host(random.size(1 << 18));
+        }
+        ferry_staging_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_staging_get_info(run.ferry, &info));
+        EXPECT_LE(info.threads, run.how.threads);
+        if (random.one_in(8)) {
+            EXPECT_OK(ferry_staging_trim(run.ferry));
+        }
+        EXPECT_OK(ferry_context_pop(run.ferry, &context));
+        std::this_thread::sleep_for(std::chrono::microseconds(200)); // it does not rule
+    };
+}
+
+std::int32_t a_processor() {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    EXPECT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    std::int32_t first = 0;
+    while (!CPU_ISSET(first, &allowed))
+        ++first;
+    return first;
+}
+
+void stay_on(std::int32_t processor) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(processor, &only);
+    EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof only, &only), 0);
+}
+
+// ---- The tests ---------------------------------------------------------------------------------------------------
+
+struct soak : driver_test {
+    static constexpr std::size_t callers = 4, lanes_of_each = 4;
+
+    void SetUp() override {
+        driver_test::SetUp();
+        if (!raw().cuLibraryLoadData) GTEST_SKIP() << "the driver takes no kernels";
+    }
+    static void run_lanes(soak_run &run, std::deque<std::optional<lane>> &lanes, std::deque<under_way> &seen,
+                          std::latch &are_made, std::size_t caller, int steps) {
+        dice random(run.seed * callers + caller);
+        for (std::size_t i = 0; i < lanes_of_each; ++i)
+            lanes[caller * lanes_of_each + i].emplace(run, seen[caller * lanes_of_each + i], static_cast<unsigned>(i),
+                                                      random.up_to(~std::uint64_t{1}));
+        are_made.arrive_and_wait(); // which waits for whole contexts, and that breaks captures
+        for (int step = 0; step < steps && !run.has_failed; ++step)
+            lanes[caller * lanes_of_each + random.up_to(lanes_of_each - 1)]->step();
+        for (std::size_t i = 0; i < lanes_of_each; ++i)
+            lanes[caller * lanes_of_each + i]->finish();
+    }
+    // The last copies are on their way when the instance is closed.
+    static void run(const setting &how, std::uint64_t seed, int steps, counts &all) {
+        soak_run run(how, seed, all);
+        std::optional<job_system> jobs;
+        const std::int32_t processor = a_processor();
+        ferry_options options = options_under_test();
+        options.checks = seed % 2 ? FERRY_CHECKS_FULL : FERRY_CHECKS_BASIC;
+        options.staging_bytes = how.ring_bytes;
+        options.staging_threads = how.threads;
+        if (how.jobs != setting::order::none) {
+            jobs.emplace(how, seed);
+            options.submit = job_system::submit;
+            options.submit_user = &*jobs;
+        }
+        if (how.shares_a_processor) {
+            options.staging_cpus = &processor;
+            options.staging_cpu_count = 1;
+        }
+        instance_owner ferry = open_or_fail(options);
+        run.ferry = ferry.get();
+
+        std::deque<under_way> seen(callers * lanes_of_each);
+        std::deque<std::optional<lane>> lanes(seen.size());
+        std::deque<background> stalls;
+        const watchdog looks_on(run, seen);
+        if (how.is_stopped)
+            stalls.emplace_back([&, number = std::size_t{0}]() mutable {
+                jobs->stop_one(number++);
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            });
+        if (how.shares_a_processor)
+            for (int i = 0; i < 3; ++i)
+                stalls.emplace_back([&] { stay_on(processor); });
+        {
+            const background other(other_work(run));
+            std::latch are_made(callers);
+            std::deque<std::thread> threads;
+            for (std::size_t caller = 0; caller < callers; ++caller)
+                threads.emplace_back([&, caller] { run_lanes(run, lanes, seen, are_made, caller, steps); });
+            for (std::thread &one : threads)
+                one.join();
+        }
+        ferry.reset();
+        lanes.clear();
+    }
+    static void expect_whole(const setting &how, std::uint64_t seed, int steps) {
+        counts all;
+        run(how, seed, steps, all);
+        EXPECT_GT(all.copies, static_cast<std::uint64_t>(steps));
+    }
+};
+
+std::uint64_t number_in(const char *variable, std::uint64_t otherwise) {
+    const char *const text = std::getenv(variable);
+    return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
+    const auto until = steady_clock::now() + std::chrono::seconds(number_in("FERRY_SOAK_SECONDS", 3));
+    const std::uint64_t first = number_in("FERRY_SOAK_SEED", std::random_device()());
+    constexpr std::uint64_t rings[] = {4096, 64 << 10, 256 << 10, 2 << 20, 0};
+    constexpr setting::order orders[] = {setting::order::none, setting::order::none, setting::order::first,
+                                         setting::order::last, setting::order::any};
+    std::printf("FERRY_SOAK_SEED=%llu\n", static_cast<unsigned long long>(first));
+    counts all;
+    std::uint64_t rounds = 0;
+    do {
+        const std::uint64_t seed = first + rounds++;
+        dice random(seed);
+        const std::uint64_t ring = random.of(rings);
+        const setting drawn = {.name = "settings are drawn",
+                               .ring_bytes = ring,
+                               .threads = static_cast<std::uint32_t>(1 + random.up_to(3)),
+                               .largest = ring == 4096 ? std::uint64_t{200'000} : 2'000'000,
+                               .jobs = random.of(orders),
+                               .most_late = std::chrono::microseconds(random.one_in(3) ? 1000 : 0)};
+        run(drawn, seed, 300, all);
+    } while (!HasFailure() && steady_clock::now() < until);
+    std::printf(
+        "%llu rounds: %llu copies of %llu MB, %llu tickets, %llu graphs launched %llu times, %llu looks at all\n",
+        static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(all.copies),
+        static_cast<unsigned long long>(all.bytes / 1'000'000), static_cast<unsigned long long>(all.tickets),
+        static_cast<unsigned long long>(all.graphs), static_cast<unsigned long long>(all.launches),
+        static_cast<unsigned long long>(all.checks));
+}
+
+constexpr std::uint64_t little = 100'000;
+
+TEST_F(soak, a_ring_of_one_slot_and_one_thread_serve_many_streams) {
+    expect_whole({.name = "the ring has one slot", .ring_bytes = 4096, .threads = 1, .largest = little}, 1, 60);
+}
+
+TEST_F(soak, jobs_that_one_thread_runs_late_and_in_odd_order_end_all_copies) {
+    for (const auto order : {setting::order::last, setting::order::any})
+        expect_whole({.name = "jobs are late",
+                      .ring_bytes = 64 << 10,
+                      .threads = 1,
+                      .largest = little,
+                      .jobs = order,
+                      .most_late = std::chrono::milliseconds(3)},
+                     2, 30);
+}
+
+TEST_F(soak, threads_that_are_stopped_wherever_they_are_go_on) {
+    struct sigaction stop = {}, before = {};
+    stop.sa_handler = [](int) {
+        const timespec pause = {0, 3'000'000};
+        nanosleep(&pause, nullptr);
+    };
+    stop.sa_flags = SA_RESTART;
+    ASSERT_EQ(sigaction(SIGUSR1, &stop, &before), 0);
+    expect_whole({.name = "threads are stopped",
+                  .ring_bytes = 64 << 10,
+                  .threads = 3,
+                  .largest = little,
+                  .jobs = setting::order::first,
+                  .is_stopped = true},
+                 3, 30);
+    ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+}
+
+TEST_F(soak, threads_that_others_leave_little_time_end_all_copies) {
+    expect_whole({.name = "threads share a busy processor",
+                  .ring_bytes = 64 << 10,
+                  .threads = 3,
+                  .largest = little,
+                  .shares_a_processor = true},
+                 4, 30);
+}
+
+} // namespace
+} // namespace ferry::test
