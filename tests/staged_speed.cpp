@@ -194,6 +194,34 @@ TEST_F(staged_speed, starts) {
     }
 }
 
+// What the first copy waits for, where nothing has been prepared.
+TEST_F(staged_speed, preparing) {
+    const auto begin = steady_clock::now();
+    kernel_set its_kernels(raw());
+    ASSERT_OK(its_kernels.load().status);
+    const double loaded = since_us(begin);
+    ASSERT_OK(its_kernels.load_into(context).status);
+    std::printf("kernels: read in %.0f us, into a context in %.0f us\n", loaded, since_us(begin) - loaded);
+    for (const std::uint32_t threads : {1, 8})
+        for (const std::uint32_t first_slots : {1, 2, 4, 8}) {
+            staged_options options;
+            options.threads = threads;
+            options.first_slots = first_slots;
+            std::vector<double> times;
+            for (int i = 0; i < 5; ++i) {
+                close();
+                engine.emplace(raw(), contexts, kernels, pinned, facts, memory);
+                engine->set_up(options);
+                const auto before = steady_clock::now();
+                ASSERT_OK(engine->prepare(0).status);
+                times.push_back(since_us(before));
+            }
+            std::sort(times.begin(), times.end());
+            std::printf("%u threads, %u slots at first: %.0f us (%.0f to %.0f)\n", threads, first_slots, times[2],
+                        times.front(), times.back());
+        }
+}
+
 // What is left of the bus by the rings, in the long run: of 1 GiB.
 TEST_F(staged_speed, threads_by_blocks) {
     for (const std::uint32_t threads : {4, 6, 8, 10, 12, 15}) {

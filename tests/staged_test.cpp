@@ -452,7 +452,7 @@ TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
     big.expect_whole();
 }
 
-TEST_F(staged, copies_on_many_streams_run_beside_allocations_and_frees) {
+TEST_F(staged, copies_and_kernels_on_many_streams_run_beside_allocations_and_frees) {
     staged_options options = small();
     options.largest_launch = 64 << 10; // a free may wait for one launch of a copy, and the next launch for the free
     open(options);
@@ -479,15 +479,27 @@ TEST_F(staged, copies_on_many_streams_run_beside_allocations_and_frees) {
         for (int k = 0; k < 2; ++k)
             all.push_back(std::make_unique<copied>(linear(1 + random() % 200'000, random() % 16), random() % 2, i));
     }
+    constexpr std::uint64_t size = 4096;
+    const device_memory ground(2 * size * streams); // of kernels between the copies: each reads one half of its own
+    const bytes picture = random_bytes(2 * size * streams, 3);
+    write_for_all_streams(ground, picture);
     for (int round = 0; round < 3; ++round)
-        for (std::size_t i = 0; i < all.size(); ++i)
+        for (std::size_t i = 0; i < all.size(); ++i) {
             ASSERT_OK(enqueue(*all[i], *on[i / 2]));
+            const std::uint64_t its = ground + i / 2 * 2 * size;
+            ASSERT_OK(
+                launch_strided(raw(), kernels, {{its + size, 0, 0}, {its, 0, 0}, size, 1, 1}, 1, *on[i / 2]).status);
+        }
     for (const auto &stream : on)
         EXPECT_OK(raw().cuStreamSynchronize(*stream));
     is_over = true;
     other.join();
     for (const auto &one : all)
         one->expect_whole();
+    const bytes after = read_back(ground, picture.size());
+    for (std::uint64_t i = 0; i < 2 * streams; i += 2)
+        for (const std::uint64_t half : {i, i + 1})
+            EXPECT_TRUE(std::equal(&after[half * size], &after[half * size] + size, &picture[i * size])) << half;
 }
 
 TEST_F(staged, threads_enqueue_at_once) {

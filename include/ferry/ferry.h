@@ -649,7 +649,8 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
 
 /*
  * Makes ferry use the host program's `context` for the device that it belongs to, from the next call on, instead of
- * the primary one. NULL for `context`: `device` goes back to its primary context; otherwise `device` is not read.
+ * the primary one. NULL for `context`: `device` goes back to its primary context; otherwise `device` is not read. The
+ * ring of staged copies stays in the primary context all the same, which the first of them retains.
  *
  * Thread-safety: safe; calls already running on other threads may still use the former context.
  * Blocking:      never.
