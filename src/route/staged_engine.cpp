@@ -1,6 +1,7 @@
 #include "route/staged_engine.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
@@ -153,6 +154,7 @@ failure staged_engine::add_jobs(int device) noexcept {
     if (failure failed =
             page.records.allocate(cu_, pinned_, most_jobs_of_a_page * record, least_jobs_of_a_page * record, any_node))
         return failed;
+    std::memset(page.records.host(), 0, page.records.block.size);
     page.count = static_cast<std::uint32_t>(page.records.block.size / record);
     page.jobs = static_cast<staged_job *>(memory_.allocate(page.count * sizeof(staged_job), alignof(staged_job)));
     if (!page.jobs) {

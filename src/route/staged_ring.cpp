@@ -1,7 +1,5 @@
 #include "route/staged_ring.h"
 
-#include <cstring>
-
 namespace ferry {
 
 failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
@@ -23,7 +21,6 @@ failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, s
     }
     block = made;
     device_address = facts.device_address;
-    std::memset(host(), 0, block.size);
     return {};
 }
 

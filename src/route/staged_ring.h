@@ -17,7 +17,7 @@ struct staged_memory {
     explicit operator bool() const noexcept { return block.size != 0; }
     std::byte *host() const noexcept { return reinterpret_cast<std::byte *>(block.address); }
 
-    // In the current context: at least `least` bytes, zeroed, or `size` if that can be had.
+    // In the current context: at least `least` bytes, or `size` if that can be had.
     failure allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
                      int node) noexcept;
     // Waits for what runs on the devices.
