@@ -105,10 +105,28 @@ void report_end(staged_job &job) noexcept {
 
 } // namespace
 
+// ---- The mutex
+
+// Held for less than a microsecond at a time. Who slept for it would be late, and the holder's to wake.
+void staged_board::lock_again(lock &held) noexcept {
+    constexpr int patience = 500; // tens of microseconds
+    for (int i = 0; i < patience; ++i) {
+        if (held.try_lock()) return;
+        relax_processor();
+    }
+    held.lock();
+}
+
+staged_board::lock staged_board::acquire() noexcept {
+    lock held(mutex_, std::defer_lock);
+    lock_again(held);
+    return held;
+}
+
 // ---- Jobs
 
 void staged_board::add(staged_job &made) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     rest(made);
 }
 
@@ -119,7 +137,7 @@ void staged_board::rest(staged_job &job) noexcept {
 }
 
 staged_job *staged_board::take(std::uint64_t count, bool is_captured) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     if (unused_count_ < count) recycle();
     if (unused_count_ < count) return nullptr;
     staged_job *taken = nullptr;
@@ -149,7 +167,7 @@ void staged_board::recycle() noexcept {
 }
 
 void staged_board::give_back(staged_job &job, bool will_be_expected) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     if (job.is_lost) return;
     --(job.is_captured ? captured_ : pending_);
     report_end(job);
@@ -163,7 +181,7 @@ void staged_board::give_back(staged_job &job, bool will_be_expected) noexcept {
 }
 
 void staged_board::keep(staged_job &job, std::uint64_t use) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     if (job.use != use || job.at != state::taken) return; // it is expected already, or over
     job.at = state::launched;
     launched_.push_back(job);
@@ -192,13 +210,13 @@ void staged_board::wake_watcher(lock &held) noexcept {
 }
 
 void staged_board::expect(staged_job &job) noexcept {
-    lock held(mutex_);
+    lock held = acquire();
     expect_one(job);
     wake_watcher(held);
 }
 
 void staged_board::expect_all(staged_job &first) noexcept {
-    lock held(mutex_);
+    lock held = acquire();
     for (staged_job *job = &first; job; job = job->next_launch)
         expect_one(*job);
     if (wakes_all_ && first.end_chunk - first.first_chunk > 1) wake_.notify_all();
@@ -231,25 +249,25 @@ void staged_board::look_for_arrivals(std::uint64_t now) noexcept {
 // ---- Slots
 
 void staged_board::add_slots(staged_ring &ring, staged_slot *first, std::uint32_t count) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     for (std::uint32_t i = 0; i < count; ++i)
         ring.give(first[i]);
     ring.count += count;
 }
 
 bool staged_board::hold(const staged_ring &ring) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     holds_ += ring.count != 0;
     return ring.count != 0;
 }
 
 void staged_board::let_go() noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     --holds_;
 }
 
 bool staged_board::take_slots(staged_ring &ring, bool first_lot) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     const std::uint32_t wanted = ring.used[first_lot ? 0 : 1];
     const auto is_wanted = [&](const staged_slot &slot) noexcept { return slot.is_of_first_lot == first_lot; };
     std::uint32_t found = 0;
@@ -391,7 +409,7 @@ void staged_board::complete(const task &done) noexcept {
 // ---- Threads
 
 void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noexcept {
-    lock held(mutex_);
+    lock held = acquire();
     if (as != worker::helper) ++awake_;
     std::uint64_t idle_since = 0, announced = announced_;
     while (!is_over(user)) {
@@ -400,7 +418,7 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             if (asleep_ && has_more(*found.job)) wake_.notify_one();
             held.unlock();
             perform(*found.job, *found.slot);
-            held.lock();
+            lock_again(held);
             complete(found);
             idle_since = 0;
             continue;
@@ -420,26 +438,30 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             idle_since = 0;
             continue;
         }
+        const bool is_first = looking_++ == 0;
         held.unlock();
-        // The longer nothing has come, the less it matters when it is seen.
+        // One thread looks all the time, the others now and then. The longer nothing has come, the less it matters when it
+        // is seen.
+        constexpr int short_while = 32, while_of_others = 96;
         constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
         if (idle_ns < patience_ns_)
-            for (int i = 0; i < 32; ++i)
+            for (int i = 0; i < (is_first ? short_while : while_of_others); ++i)
                 relax_processor();
         else
             rest_for(std::clamp(idle_ns / share, shortest_ns, longest_ns));
-        held.lock();
+        lock_again(held);
+        --looking_;
     }
     if (as != worker::helper) --awake_;
 }
 
 void staged_board::wake_all() noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     wake_.notify_all();
 }
 
 staged_board::outlook staged_board::look_ahead() noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     recycle();
     outlook seen = {pending_, leaving_count_, captured_};
     for (const chain<staged_job> *const jobs : {&leaving_, &launched_, &expected_, &under_way_})
@@ -449,7 +471,7 @@ staged_board::outlook staged_board::look_ahead() noexcept {
 
 // A copy lasts as long as its last launch; captured launches are expected one after the other, as they come.
 staged_board::load staged_board::on_the_way() noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     load found;
     for (const chain<staged_job> *const jobs : {&launched_, &expected_, &under_way_})
         for (const staged_job *job = jobs->first(); job; job = job->next) {
@@ -490,7 +512,7 @@ void staged_board::lose(staged_job &job, std::int32_t status, lock &held) noexce
 }
 
 CUcontext staged_board::context_after(CUcontext one) noexcept {
-    const lock held(mutex_);
+    const lock held = acquire();
     CUcontext found = nullptr;
     const std::less<> is_before;
     for (const chain<staged_job> *const jobs : {&under_way_, &expected_, &launched_, &leaving_})
@@ -501,7 +523,7 @@ CUcontext staged_board::context_after(CUcontext one) noexcept {
 
 // Their records are not used again: nobody knows whether blocks will ever leave them.
 void staged_board::lose(CUcontext context, std::int32_t status) noexcept {
-    lock held(mutex_);
+    lock held = acquire();
     for (chain<staged_job> *const jobs : {&under_way_, &expected_, &launched_, &leaving_})
         for (;;) {
             staged_job *found = jobs->first();

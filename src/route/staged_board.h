@@ -132,6 +132,8 @@ private:
         staged_slot *slot = nullptr;
     };
     bool has_work() const noexcept { return !expected_.is_empty() || !under_way_.is_empty(); }
+    lock acquire() noexcept;
+    static void lock_again(lock &held) noexcept;
     void rest(staged_job &job) noexcept;
     void expect_one(staged_job &job) noexcept;
     void wake_watcher(lock &held) noexcept;
@@ -155,6 +157,7 @@ private:
     chain<staged_job> unused_, launched_, expected_, under_way_, leaving_;
     std::uint64_t unused_count_ = 0;
     std::uint32_t awake_ = 0, asleep_ = 0; // residents and visitors
+    std::uint32_t looking_ = 0;            // those that found nothing just now
     std::uint64_t pending_ = 0, leaving_count_ = 0, captured_ = 0;
     std::uint64_t holds_ = 0;
     std::uint64_t announced_ = 0; // runs expected, ever
