@@ -840,12 +840,13 @@ TEST_F(staged, a_driver_call_that_fails_anywhere_is_told_and_the_next_copy_works
                 ferry::pinned_memory its_pinned(cu, memory);
                 its_pinned.set_up(facts, count, 0);
                 staged_options options = small();
+                options.largest_launch = 256 << 10;
                 options.wake = (nth + is_for_ever) % 2 ? staged_wake::by_host_function : staged_wake::by_looking;
                 staged_engine its(cu, its_contexts, kernels, its_pinned, facts, memory);
                 its.set_up(options);
                 faults.reset_counts();
                 faults.fail(one.entry, CUDA_ERROR_UNKNOWN, nth, is_for_ever);
-                copied first(linear(2'500'000), true, 1), second(linear(200'000), false, 2); // 3 launches
+                copied first(linear(600'000), true, 1), second(linear(200'000), false, 2); // 3 launches
                 staged_watch watch;
                 const std::int32_t status =
                     its.enqueue({.box = first.box(), .context = context}, stream, &watch).status;

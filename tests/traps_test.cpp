@@ -779,11 +779,13 @@ TEST_F(trap, trap_20_kernels_that_the_driver_does_not_take_are_told_as_missing) 
 TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
     constexpr std::uint64_t count = 500, apart = 64;
     test_place source(place_kind::pinned, {.width = count * apart}),
-        destination(place_kind::device, {.width = count * apart});
-    std::vector<std::uint64_t> to, from;
+        destination(place_kind::device, {.width = count * apart}),
+        another(place_kind::device, {.width = count * apart});
+    std::vector<std::uint64_t> to, to_another, from;
     const std::vector<std::uint64_t> sizes(count, apart / 2);
     for (std::uint64_t i = 0; i < count; ++i) {
         to.push_back(destination.address() + i * apart);
+        to_another.push_back(another.address() + i * apart);
         from.push_back(source.address() + i * apart);
     }
     CUstream captured = nullptr, other = nullptr;
@@ -792,7 +794,7 @@ TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
     ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, other, nullptr));
     EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, captured, nullptr));
-    EXPECT_OK(ferry_copy_pieces(basic.get(), to.data(), from.data(), sizes.data(), count, 0, nullptr));
+    EXPECT_OK(ferry_copy_pieces(basic.get(), to_another.data(), from.data(), sizes.data(), count, 0, nullptr));
     ferry_prepared *prepared = nullptr;
     EXPECT_OK(ferry_prepared_create_pieces(basic.get(), to.data(), from.data(), sizes.data(), count,
                                            FERRY_BATCH_CHANGEABLE, other, &prepared, nullptr));

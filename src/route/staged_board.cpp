@@ -109,7 +109,7 @@ void report_end(staged_job &job) noexcept {
 
 // Held for less than a microsecond at a time. Who slept for it would be late, and the holder's to wake.
 void staged_board::lock_again(lock &held) noexcept {
-    constexpr int patience = 500; // tens of microseconds
+    constexpr int patience = 200; // some microseconds
     for (int i = 0; i < patience; ++i) {
         if (held.try_lock()) return;
         relax_processor();
