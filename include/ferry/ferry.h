@@ -310,8 +310,7 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             That takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never
  *             wait says AT_OPEN, or calls ferry_staging_prepare. Without kernels there is no staging.
  * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8.
- *                  They
- *             sleep while there is nothing to copy. They end in ferry_close.
+ *             They sleep while there is nothing to copy, and end in ferry_close.
  * staging_cpus  the processors that they may run on, staging_cpu_count numbers, read before ferry_open returns; or all
  *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else wherever the program may.
  *             A ring always lies near its device.
