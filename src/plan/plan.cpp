@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/predict.h"
+#include "plan/staging.h"
 
 namespace ferry {
 
@@ -66,7 +67,7 @@ struct prediction {
 // Between host memory and a device: the link, or the threads at the host's rows, whichever is slower.
 double predict_staged(const shape &shape, const plan_facts &facts, const direction_profile &profile,
                       const row_profile &rows) noexcept {
-    constexpr double smallest_chunk = 64 << 10; // bytes: plan/staging.cpp
+    constexpr auto smallest_chunk = static_cast<double>(chunk_limits{}.least);
     const double bytes = rows.bytes();
     const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
     const bool has_gaps = shape.height > 1 && host.row_pitch != shape.width;
