@@ -85,16 +85,13 @@ constexpr waiting_row rows[] = {
      "memory, which may be anywhere"},
     {place_kind::pageable, place_kind::device, FERRY_BLOCKS_NO,
      "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, pageable to device 0, 48 B x 3 rows x 1 slices; "
-     "does "
-     "not block"},
+     "does not block"},
     {place_kind::device, place_kind::pageable, FERRY_BLOCKS_NO,
      "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, device 0 to pageable, 48 B x 3 rows x 1 slices; "
-     "does "
-     "not block"},
+     "does not block"},
     {place_kind::pageable, place_kind::array_2d, FERRY_BLOCKS_UNTIL_STAGED,
      "driver route: cuMemcpy3DAsync, pageable to array on device 0, 48 B x 3 rows x 1 slices; blocks until the source "
-     "has "
-     "been read; not staged: array"},
+     "has been read; not staged: array"},
     {place_kind::array_2d, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
      "driver route: cuMemcpy3DAsync, array on device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done; not "
      "staged: array"},

@@ -157,6 +157,13 @@ struct staged : driver_test {
             }
     }
 
+    // Current, and with the kernels.
+    CUcontext make_doomed() {
+        CUcontext doomed = nullptr;
+        EXPECT_OK(raw().cuCtxCreate(&doomed, 0, 0));
+        EXPECT_OK(kernels.load_into(doomed).status);
+        return doomed;
+    }
     // A context that has died, and whatever is current above the test's own.
     void leave_dead(CUcontext doomed) {
         kernels.forget(doomed);
@@ -764,9 +771,7 @@ TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     open();
     ASSERT_OK(engine->prepare(0).status);
-    CUcontext doomed = nullptr;
-    ASSERT_OK(raw().cuCtxCreate(&doomed, 0, 0));
-    ASSERT_OK(kernels.load_into(doomed).status);
+    const CUcontext doomed = make_doomed();
     {
         const test_stream stream;
         copied waiting(linear(300'000), true, 1), other(linear(300'000), true, 2);
@@ -797,9 +802,7 @@ TEST_F(staged, closing_does_not_wait_for_a_context_that_has_died) {
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     open();
     ASSERT_OK(engine->prepare(0).status);
-    CUcontext doomed = nullptr;
-    ASSERT_OK(raw().cuCtxCreate(&doomed, 0, 0));
-    ASSERT_OK(kernels.load_into(doomed).status);
+    const CUcontext doomed = make_doomed();
     bytes host(300'000);
     {
         const test_stream stream;
