@@ -1,4 +1,5 @@
-// What the host works out for kernels: divisions, words and windows of boxes, tables of pieces.
+// What the host works out for kernels: divisions, words and windows of boxes, tables of pieces, chunks of staged copies.
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "plan/kernel_boxes.h"
 #include "plan/kernel_pieces.h"
 #include "plan/staging.h"
+#include "route/staged_rows.h"
 
 namespace ferry {
 namespace {
@@ -321,7 +323,7 @@ TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the
             end->slice_pitch = end->row_pitch * box.height + up_to(100);
         }
         const std::uint64_t slot_size = smallest_slot << up_to(8);
-        const staging cut(box, {slot_size});
+        const staging cut(box, slot_size);
         std::uint64_t row = 0, x = 0;
         for (std::uint64_t i = 0; i < cut.chunk_count(); ++i) {
             const staged_chunk chunk = cut.chunk(i);
@@ -349,15 +351,60 @@ TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the
     }
 }
 
+// Blocks read a message's words at any time.
+TEST(kernel_layout, no_two_messages_that_follow_one_another_in_a_place_have_one_mark) {
+    for (const kernels::u32 first : {0u, 1u << 31, ~0u - 20})
+        for (kernels::u32 i = 0; i < 40; ++i) {
+            const kernels::u32 number = first + i;
+            EXPECT_NE(kernels::ring_mark(number), kernels::ring_mark(number + kernels::messages_at_once)) << number;
+        }
+    EXPECT_EQ(kernels::ring_mark(0), 1u); // in a record that is all 0 there is none yet
+}
+
+TEST(kernel_layout, rows_go_into_slots_and_out_of_them_whole_also_past_the_caches) {
+    std::mt19937_64 random(9);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    constexpr std::uint64_t slot_size = 1 << 16, guard = 64;
+    std::vector<std::byte> slot(slot_size + slot_margin + guard);
+    for (int round = 0; round < 500; ++round) {
+        staged_box box = {};
+        box.width = 1 + up_to(round % 2 ? 100 : 10'000);
+        box.height = 1 + up_to(6);
+        box.depth = 1 + up_to(2);
+        box.host.row_pitch = box.width + up_to(1) * up_to(70);
+        box.host.slice_pitch = box.host.row_pitch * box.height + up_to(70);
+        box.device = {base + up_to(15), box.width + up_to(9), 0};
+        box.device.slice_pitch = box.device.row_pitch * box.height;
+        const std::uint64_t lead = guard + up_to(guard), size = lead + box.host.slice_pitch * box.depth + guard;
+        std::vector<std::byte> from(size), to(size, std::byte{0xee});
+        for (std::byte &one : from)
+            one = static_cast<std::byte>(random());
+        std::vector<std::byte> wanted = to;
+        staged_box back = box;
+        box.host.address = reinterpret_cast<std::uintptr_t>(from.data()) + lead;
+        back.host.address = reinterpret_cast<std::uintptr_t>(to.data()) + lead;
+        const staging in(box, slot_size), out(back, slot_size);
+        for (std::uint64_t i = 0; i < in.chunk_count(); ++i) {
+            const staged_chunk chunk = in.chunk(i);
+            fill_slot(in, chunk, slot.data() + chunk.lead, round & 2);
+            empty_slot(out, chunk, slot.data() + chunk.lead, round & 4);
+        }
+        for (std::uint64_t row = 0; row < box.height * box.depth; ++row) {
+            const std::uint64_t at = lead + in.offset(box.host, row);
+            std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(at), box.width,
+                        wanted.begin() + static_cast<std::ptrdiff_t>(at));
+        }
+        ASSERT_EQ(to, wanted) << round;
+    }
+}
+
 TEST(kernel_layout, large_copies_fill_their_slots_and_small_ones_are_cut_finer) {
     constexpr std::uint64_t slot = 1 << 20;
-    const auto cut = [&](std::uint64_t size) {
-        return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, {slot});
-    };
+    const auto cut = [&](std::uint64_t size) { return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, slot); };
     EXPECT_EQ(cut(std::uint64_t{1} << 30).chunk_count(), 1024u);
     EXPECT_EQ(cut(std::uint64_t{1} << 25).chunk_size(), 1u << 18);
     EXPECT_EQ(cut(1 << 16).chunk_count(), 1u);
-    const staging rows({{base, 1024, 0}, {base, 2048, 0}, 1024, 1 << 18, 1, true}, {slot});
+    const staging rows({{base, 1024, 0}, {base, 2048, 0}, 1024, 1 << 18, 1, true}, slot);
     EXPECT_EQ(rows.kernel(), kernel::ring_rows);
     EXPECT_GE(rows.chunk(0).bytes(), slot - 2048);
 }

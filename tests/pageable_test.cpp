@@ -86,7 +86,7 @@ struct scene {
 
 const scene scenes[] = {
     {{.width = 1}, {.width = 1}, {}, {}, 1},
-    {{.width = 100'003, .lead = 5}, {.width = 100'100, .lead = 3}, {.x = 1}, {.x = 70}, 100'001},
+    {{.width = 300'003, .lead = 5}, {.width = 300'100, .lead = 3}, {.x = 1}, {.x = 70}, 300'001},
     {{.width = 700'001}, {.width = 700'001}, {}, {}, 700'001},
     {{.width = 64, .height = 900, .row_pitch = 80},
      {.width = 60, .height = 900, .row_pitch = 64},
@@ -139,7 +139,7 @@ TEST_F(pageable, boxes_arrive_whole_however_they_go) {
                                 : is_synchronous && flags == 0 ? FERRY_ROUTE_NONE // whatever is predicted to be faster
                                                                : FERRY_ROUTE_STAGED;
                             const ferry_explanation told = explain(copy, is_synchronous);
-                            const bool is_small = scene.height == 1 && scene.width <= 65536 && to_device;
+                            const bool is_small = scene.height == 1 && scene.width <= 256 << 10 && to_device;
                             if (expected != FERRY_ROUTE_NONE && !(is_small && flags == 0)) {
                                 EXPECT_EQ(told.route, expected);
                             }
@@ -441,7 +441,7 @@ TEST_F(pageable, copies_in_other_contexts_and_without_one_find_theirs) {
 
 TEST_F(pageable, what_is_registered_of_a_range_is_not_staged) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t size = 64 * page;
+    const std::size_t size = 128 * page;
     auto *const memory = static_cast<std::byte *>(std::aligned_alloc(page, size));
     const bytes data = random_bytes(size, 1);
     std::copy(data.begin(), data.end(), memory);

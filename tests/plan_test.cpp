@@ -334,13 +334,13 @@ constexpr copy_form on_a_stream = copy_form::asynchronous, at_once = copy_form::
 
 TEST(staged_plan, on_a_stream_pageable_memory_is_staged_but_for_what_the_driver_reads_in_the_call) {
     for (const ends way : {ends::h2d, ends::d2h})
-        for (const std::uint64_t bytes : {std::uint64_t{1}, 64 * KiB, 64 * KiB + 1, 1024 * MiB})
+        for (const std::uint64_t bytes : {std::uint64_t{1}, 256 * KiB, 256 * KiB + 1, 1024 * MiB})
             for (const bool is_idle : {false, true})
                 for (const bool is_known : {false, true}) {
                     plan_facts facts = staging_facts(on_a_stream);
                     facts.is_stream_idle = is_idle;
                     if (!is_known) facts.profile = nullptr;
-                    const bool is_read = way == ends::h2d && is_idle && bytes <= 64 * KiB;
+                    const bool is_read = way == ends::h2d && is_idle && bytes <= 256 * KiB;
                     const copy_plan plan = plan_copy(pageable_line(way, bytes), facts);
                     EXPECT_EQ(plan.route, is_read ? route_kind::driver : route_kind::staged);
                     EXPECT_FALSE(plan.synchronise_after);

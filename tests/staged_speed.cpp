@@ -160,21 +160,16 @@ TEST_F(staged_speed, starts) {
     };
     const variant variants[] = {
         {"as it is", {}},
-        {"256 chunks", {.overlapping_chunks = 256}},
-        {"512 chunks", {.overlapping_chunks = 512}},
-        {"1024 chunks", {.overlapping_chunks = 1024}},
-        {"32 KiB at least", {.least_chunk = 32 << 10}},
-        {"512 chunks of 32 KiB at least", {.least_chunk = 32 << 10, .overlapping_chunks = 512}},
-        {"all woken", {.wakes_all = true}},
-        {"all woken, 512 chunks of 32 KiB", {.wakes_all = true, .least_chunk = 32 << 10, .overlapping_chunks = 512}},
-        {"patience of 300 us", {.patience_ns = 300'000}},
-        {"patience of 3 ms", {.patience_ns = 3'000'000}},
-        {"patience of 3 ms, 512 chunks", {.patience_ns = 3'000'000, .overlapping_chunks = 512}},
+        {"slots of 512 KiB", {.slot_size = 512 << 10}},
+        {"64 slots of 512 KiB", {.slot_size = 512 << 10, .slots = 64}},
+        {"64 slots of 256 KiB", {.slot_size = 256 << 10, .slots = 64}},
         {"12 blocks", {}, 12},
-        {"12 threads", {.threads = 12}},
+        {"16 blocks", {}, 16},
+        {"12 blocks, 48 slots", {.slots = 48}, 12},
+        {"10 threads", {.threads = 10}},
+        {"12 threads, 12 blocks", {.threads = 12}, 12},
         {"6 threads", {.threads = 6}},
         {"8 slots at first", {.first_slots = 8}},
-        {"all woken, 12 blocks, 512 chunks", {.wakes_all = true, .overlapping_chunks = 512}, 12},
     };
     pause = std::chrono::milliseconds(1);
     for (const variant &one : variants) {

@@ -138,9 +138,18 @@ FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
     return word;
 }
-FERRY_KERNEL_CODE void store_release(u64 address, u64 word) {
-    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
+// In no order, and not waited for before the word is used. What comes before an order is before what comes after it: for
+// the blocks of the device, and for what this block has in its cache; and for the host, which takes microseconds.
+FERRY_KERNEL_CODE u64 load_early(u64 address) {
+    u64 word;
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
+    return word;
 }
+FERRY_KERNEL_CODE void store_early(u64 address, u64 word) {
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
+}
+FERRY_KERNEL_CODE void order_on_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+FERRY_KERNEL_CODE void order_for_host() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 // Among blocks of the device only.
 FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
     u64 before;
@@ -148,6 +157,8 @@ FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
     return before;
 }
 FERRY_KERNEL_CODE void pause() { __nanosleep(100); }
+
+FERRY_KERNEL_CODE bool is_first(const block_of_threads &all) { return all.me.thread == 0; }
 
 // All threads of a block come here; what one of them finds then is every one's.
 template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &all, const Find &find) {
@@ -195,7 +206,10 @@ FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     return __atomic_load_n(static_cast<const u64 *>(memory_to_read(address, sizeof(u64), alignof(u64))),
                            __ATOMIC_ACQUIRE);
 }
-FERRY_KERNEL_CODE void store_release(u64 address, u64 word) {
+FERRY_KERNEL_CODE u64 load_early(u64 address) { return load_acquire(address); }
+FERRY_KERNEL_CODE void order_on_device() {}
+FERRY_KERNEL_CODE void order_for_host() {}
+FERRY_KERNEL_CODE void store_early(u64 address, u64 word) {
     __atomic_store_n(static_cast<u64 *>(memory_to_write(address, sizeof word, alignof(u64))), word, __ATOMIC_RELEASE);
 }
 FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
@@ -203,6 +217,7 @@ FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
                                __ATOMIC_ACQ_REL);
 }
 
+FERRY_KERNEL_CODE bool is_first(const block_of_threads &) { return true; }
 template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &, const Find &find) { return find(); }
 template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, const Do &work) {
     thread_index one = all.me;

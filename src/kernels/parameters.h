@@ -160,13 +160,22 @@ struct ring_message {
     u64 count; // of bytes or rows, not 0
 };
 constexpr u32 ring_x_shift = 40;
-constexpr u32 messages_at_once = 2; // one that a block is at, and its next
+constexpr u32 messages_at_once = 4; // one that a block is at, and its next
+// In a mailbox each word is shifted by 1 and has the mark of the message's number, so that a block that finds it in all
+// of them has read no other message, whenever it has read which word.
+#if defined(__CUDACC__)
+__host__ __device__
+#endif
+    constexpr u64
+    ring_mark(u32 number) {
+    return ~(number / messages_at_once) & 1;
+}
 struct ring_mailbox {
-    u64 told; // by the host. The low half: messages, ever; the high half: runs ended, in 31 bits
+    u64 ended;                               // runs, in 31 bits
     ring_message messages[messages_at_once]; // the n-th, from 0, is at n % messages_at_once
-    u64 reserved;
+    u64 reserved[3];
 };
-static_assert(sizeof(ring_mailbox) == 64, "one line of a host's cache");
+static_assert(sizeof(ring_mailbox) == 128, "two lines of a host's cache");
 
 constexpr u32 most_ring_blocks = 16;
 struct ring_record {

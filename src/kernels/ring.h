@@ -13,17 +13,34 @@ constexpr u32 in_flight_to_host = 8;
 FERRY_KERNEL_CODE u64 after_message(u64 seen) { return (seen & ~u64{0xffffffff}) | static_cast<u32>(seen + 1); }
 FERRY_KERNEL_CODE u64 after_door(u64 seen) { return seen + (u64{1} << 32); } // in or out
 
-// With the slot's address. Of 0 rows or bytes: the run is over.
-FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen) {
-    const u32 done = static_cast<u32>(seen), runs_left = static_cast<u32>(seen >> 33);
-    for (;;) {
-        const u64 told = load_acquire(mailbox);
-        if (static_cast<u32>(told) != done) break;
-        if (static_cast<u32>(told >> 32) != runs_left) return {0, 0, 0};
+// As it lies there: it may not have come yet.
+FERRY_KERNEL_CODE u64 place_of_message(u64 mailbox, u64 seen) {
+    return mailbox + sizeof(u64) + static_cast<u32>(seen) % messages_at_once * sizeof(ring_message);
+}
+FERRY_KERNEL_CODE ring_message read_early(u64 mailbox, u64 seen) {
+    const u64 message = place_of_message(mailbox, seen);
+    return {load_early(message), load_early(message + 8), load_early(message + 16)};
+}
+FERRY_KERNEL_CODE ring_message read_now(u64 mailbox, u64 seen) {
+    const u64 message = place_of_message(mailbox, seen);
+    const u64 slot = load_early(message), first = load_early(message + 8);
+    return {slot, first, load_acquire(message + 16)};
+}
+FERRY_KERNEL_CODE bool has_come(const ring_message &read, u64 seen) {
+    const u64 mark = ring_mark(static_cast<u32>(seen));
+    return (read.slot & 1) == mark && (read.first & 1) == mark && (read.count & 1) == mark;
+}
+
+// With the slot's address. Of 0 rows or bytes: the run is over. `read`: early, as it was then.
+FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, ring_message read) {
+    while (!has_come(read, seen)) {
+        const u64 ended = load_early(mailbox);
+        read = read_now(mailbox, seen);
+        if (has_come(read, seen)) break;
+        if (ended != seen >> 33) return {0, 0, 0};
         pause();
     }
-    const u64 message = mailbox + sizeof(u64) + done % messages_at_once * sizeof(ring_message);
-    return {record + load<u64>(message), load<u64>(message + 8), load<u64>(message + 16)};
+    return {record + static_cast<u64>(static_cast<long long>(read.slot) >> 1), read.first >> 1, read.count >> 1};
 }
 
 template <class Word> FERRY_KERNEL_CODE void copy_rows_of(const strided_parameters &box, bool whole, u64 first_window) {
@@ -136,19 +153,29 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     u64 seen = once(all, [&] {
         while (given.is_shared && exchange(lock, 1) != 0)
             pause();
-        return after_door(load_acquire(seen_at));
+        const u64 entered = after_door(load_acquire(seen_at));
+        store_early(seen_at, entered);
+        return entered;
     });
-    for (;;) {
+    const u64 unmarked = ring_mark(static_cast<u32>(seen)) ^ 1;
+    ring_message next = {unmarked, unmarked, unmarked};
+    for (bool has_moved = false;; has_moved = true) {
         const ring_message told = once(all, [&] {
-            store_release(seen_at, seen);
-            return next_message(given.record, mailbox, seen);
+            if (has_moved) {
+                // A slot that was only read may be written as soon as the block has its bytes.
+                given.to_device ? order_on_device() : order_for_host();
+                store_early(seen_at, seen);
+            }
+            return next_message(given.record, mailbox, seen, next);
         });
         if (told.count == 0) break;
-        by_each(all, [&](const thread_index &me) { Chunk::copy(given, told, me); });
         seen = after_message(seen);
+        // Usually it is there by now: then it costs no way over the bus of its own.
+        if (is_first(all)) next = read_early(mailbox, seen);
+        by_each(all, [&](const thread_index &me) { Chunk::copy(given, told, me); });
     }
     once(all, [&] {
-        store_release(seen_at, after_door(seen));
+        store_early(seen_at, after_door(seen));
         if (given.is_shared) exchange(lock, 0);
         return 0;
     });

@@ -19,14 +19,14 @@ kernels::box_end tidy(const kernels::box_end &end, const staged_box &box) noexce
     return {end.address, box.height > 1 ? end.row_pitch : 0, box.depth > 1 ? end.slice_pitch : 0};
 }
 
-std::uint64_t bytes_for_a_chunk(const staged_box &box, const chunk_limits &limits) noexcept {
-    const std::uint64_t share = box.width * box.height * box.depth / limits.overlapping;
-    return std::min(round_up(std::max(share, limits.least), smallest_slot), limits.slot_size);
+std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) noexcept {
+    const std::uint64_t share = box.width * box.height * box.depth / overlapping_chunks;
+    return std::min(round_up(std::max(share, least_chunk), smallest_slot), slot_size);
 }
 
 } // namespace
 
-staging::staging(const staged_box &box, const chunk_limits &limits) noexcept : box_(box) {
+staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_(box) {
     // An array is as good as memory in which all rows begin at whole words.
     const std::uint64_t aligned_row = round_up(box.width, 16);
     box_.device =
@@ -36,7 +36,7 @@ staging::staging(const staged_box &box, const chunk_limits &limits) noexcept : b
     slot_.row_pitch = box.array.surface ? aligned_row : agree(box.width, box_.device.row_pitch);
     slot_.slice_pitch = agree(box.height * slot_.row_pitch, box_.device.slice_pitch);
 
-    const std::uint64_t rows = box.height * box.depth, most = bytes_for_a_chunk(box, limits);
+    const std::uint64_t rows = box.height * box.depth, most = bytes_for_a_chunk(box, slot_size);
     by_rows_ = rows > 1 && 4 * slot_.row_pitch <= most;
     if (by_rows_) {
         const std::uint64_t alignment_of_slices = 15; // bytes, after each at most

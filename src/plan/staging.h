@@ -33,17 +33,15 @@ struct staged_chunk {
     std::uint64_t bytes() const noexcept { return rows * width; }
 };
 
-// Smaller copies are cut finer, so that several threads fill slots while the device empties others; below `least` a chunk
-// is over before the next has been asked for.
-struct chunk_limits {
-    std::uint64_t slot_size; // bytes, beside the margin: at least smallest_slot, and a multiple of 256
-    std::uint64_t least = std::uint64_t{64} << 10;
-    std::uint64_t overlapping = 128; // chunks
-};
+// Shorter copies are cut finer, so that several threads fill slots while the device empties others. Below the least a
+// chunk is over before the next has been asked for.
+constexpr std::uint64_t least_chunk = std::uint64_t{64} << 10; // bytes
+constexpr std::uint64_t overlapping_chunks = 128;
 
 class staging {
 public:
-    staging(const staged_box &box, const chunk_limits &limits) noexcept;
+    // `slot_size`: beside the margin; at least smallest_slot, and a multiple of 256.
+    staging(const staged_box &box, std::uint64_t slot_size) noexcept;
 
     std::uint64_t chunk_count() const noexcept { return chunk_count_; }
     std::uint64_t chunk_size() const noexcept { return chunk_size_; } // bytes, at most

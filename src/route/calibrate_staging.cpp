@@ -91,7 +91,7 @@ private:
         std::uint64_t ns = 0;
         if (failure failed = median_of_runs([&]() noexcept { return copy(width, rows, 2 * width); }, ns)) return failed;
         const std::uint64_t of_threads =
-            less(ns, found.staged_fixed_ns) * std::min(threads(), width * rows / chunk_limits{}.least);
+            less(ns, found.staged_fixed_ns) * std::min(threads(), width * rows / least_chunk);
         found.staged_row_ns = to_fact(less(of_threads, width * rows * 1000 / found.staged_thread_rate) / rows);
         return {};
     }

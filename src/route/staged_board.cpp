@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/threads.h"
-#include "route/staged_rows.h"
 
 namespace ferry {
 
@@ -13,89 +12,25 @@ namespace {
 
 using state = staged_job::state;
 
-// ---- What both sides say in a record
+// That a thread stays awake without work: about what waking takes. While copies are under way, rather longer: the next
+// chunk is soon there.
+constexpr std::uint64_t patience_ns = 50'000, patience_under_way_ns = 1'000'000;
+constexpr int pauses_between_looks = 32; // some microseconds
 
-constexpr std::uint32_t low_half(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
-constexpr std::uint32_t high_half(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
-
-std::uint64_t seen_by(const staged_job &job, std::uint32_t block) noexcept {
-    return std::atomic_ref(job.record->seen[block]).load(std::memory_order_acquire);
+// Each lane gets as many.
+std::uint32_t slots_each(const staged_job &job) noexcept {
+    return std::clamp(job.ring->share.load(std::memory_order_relaxed) / job.blocks, 1U, job.most_slots_each);
 }
 
-// A block is there for the run that ends next; or has left all that have ended.
-bool is_attended(std::uint64_t seen, const staged_job::mailbox &box) noexcept {
-    return high_half(seen) == (box.ended << 1 | 1);
-}
-bool is_left(std::uint64_t seen, const staged_job::mailbox &box) noexcept { return high_half(seen) == box.ended << 1; }
-
-bool has_come(const staged_job &job) noexcept {
-    for (std::uint32_t block = 0; block < job.blocks; ++block)
-        if (is_attended(seen_by(job, block), job.mailboxes[block])) return true;
-    return false;
-}
-bool has_left(const staged_job &job) noexcept {
-    for (std::uint32_t block = 0; block < job.blocks; ++block)
-        if (!is_left(seen_by(job, block), job.mailboxes[block])) return false;
-    return true;
-}
-
-// Blocks that have not said that they have done all they were told.
-bool is_at_work(const staged_job &job) noexcept {
-    for (std::uint32_t block = 0; block < job.blocks; ++block)
-        if (low_half(seen_by(job, block)) != job.mailboxes[block].told) return true;
-    return false;
-}
-
-void tell(staged_job &job, std::uint32_t block) noexcept {
-    const staged_job::mailbox &box = job.mailboxes[block];
-    std::atomic_ref(job.record->mailboxes[block].told)
-        .store(std::uint64_t{box.ended} << 32 | box.told, std::memory_order_release);
-}
-
-// Gives a slot to the block with the fewest; false where none has room.
-bool tell_of(staged_job &job, staged_slot &slot) noexcept {
-    std::uint32_t chosen = 0, fewest = kernels::messages_at_once;
+// One more thread has something to do there.
+bool wants_another(const staged_job &job) noexcept {
     for (std::uint32_t block = 0; block < job.blocks; ++block) {
-        const staged_job::mailbox &box = job.mailboxes[block];
-        if (!box.is_attended || box.told - box.done >= fewest) continue;
-        chosen = block;
-        fewest = box.told - box.done;
+        const staged_lane &lane = job.lanes[block];
+        if (lane.is_taken) continue;
+        if (has_arrived(job, block) || (has_room(job, lane) && (lane.idle_count != 0 || job.ring->free_count != 0)))
+            return true;
     }
-    if (fewest == kernels::messages_at_once) return false;
-    staged_job::mailbox &box = job.mailboxes[chosen];
-    const std::uint32_t place = box.told % kernels::messages_at_once;
-    job.record->mailboxes[chosen].messages[place] = {slot.device_address + slot.chunk.lead - job.device_record,
-                                                     slot.chunk.first, slot.chunk.count};
-    box.slots[place] = &slot;
-    ++box.told;
-    tell(job, chosen);
-    return true;
-}
-
-// Ends the run for all blocks, for those too that have not come yet.
-void tell_end(staged_job &job) noexcept {
-    for (std::uint32_t block = 0; block < job.blocks; ++block) {
-        staged_job::mailbox &box = job.mailboxes[block];
-        box.ended = (box.ended + 1) & 0x7fffffff;
-        box.is_attended = false;
-        tell(job, block);
-    }
-}
-
-bool is_to_device(const staged_job &job) noexcept { return job.cut->box().to_device; }
-
-void perform(const staged_job &job, const staged_slot &slot) noexcept {
-    std::byte *const at = slot.host + slot.chunk.lead;
-    if (is_to_device(job))
-        fill_slot(*job.cut, slot.chunk, at);
-    else
-        empty_slot(*job.cut, slot.chunk, at);
-}
-
-// For one more thread.
-bool has_more(const staged_job &job) noexcept {
-    if (!is_to_device(job)) return !job.ready.is_empty();
-    return job.next_chunk != job.end_chunk && job.ring->free_count != 0;
+    return false;
 }
 
 void report_end(staged_job &job) noexcept {
@@ -203,38 +138,45 @@ void staged_board::expect_one(staged_job &job) noexcept {
     }
 }
 
-void staged_board::wake_watcher(lock &held) noexcept {
-    const bool wakes = asleep_ && awake_ <= 1; // who may be at a copy, or not look for a while
-    held.unlock();
-    if (wakes) wake_.notify_one();
+// Who is awake, but not idle, is at a copy or does not look for a while.
+void staged_board::wake_watcher() noexcept {
+    if (idle_ + called_ == 0) wake(1);
 }
 
 void staged_board::expect(staged_job &job) noexcept {
     lock held = acquire();
     expect_one(job);
-    wake_watcher(held);
+    wake_watcher();
+    unlock(held);
 }
 
 void staged_board::expect_all(staged_job &first) noexcept {
     lock held = acquire();
     for (staged_job *job = &first; job; job = job->next_launch)
         expect_one(*job);
-    if (wakes_all_ && first.end_chunk - first.first_chunk > 1) wake_.notify_all();
-    wake_watcher(held);
+    wake_watcher();
+    unlock(held);
 }
 
 void staged_board::begin_run(staged_job &job) noexcept {
     expected_.remove(job);
     under_way_.push_back(job);
+    ++runs_under_way_;
     job.at = state::under_way;
     job.next_chunk = job.first_chunk;
     job.chunks_left = job.end_chunk - job.first_chunk;
     job.landed = 0;
     ++job.ring->copies;
-    const std::uint64_t helpers = job.chunks_left - 1;
-    if (helpers >= asleep_) return wake_.notify_all();
-    for (std::uint64_t i = 0; i < helpers; ++i)
-        wake_.notify_one();
+    job.ring->share_out();
+    const std::uint32_t helpers = job.blocks - 1, awake = idle_ + called_;
+    if (helpers > awake) wake(helpers - awake);
+}
+
+void staged_board::end_run(staged_job &job) noexcept {
+    under_way_.remove(job);
+    --runs_under_way_;
+    --job.ring->copies;
+    job.ring->share_out();
 }
 
 void staged_board::look_for_arrivals(std::uint64_t now) noexcept {
@@ -253,6 +195,7 @@ void staged_board::add_slots(staged_ring &ring, staged_slot *first, std::uint32_
     for (std::uint32_t i = 0; i < count; ++i)
         ring.give(first[i]);
     ring.count += count;
+    ring.share_out();
 }
 
 bool staged_board::hold(const staged_ring &ring) noexcept {
@@ -281,75 +224,58 @@ bool staged_board::take_slots(staged_ring &ring, bool first_lot) noexcept {
     }
     ring.free_count -= found;
     ring.count -= found;
+    ring.share_out();
     return true;
 }
 
-// No more than its share while others need them too.
-staged_slot *staged_board::take_slot(staged_job &job) noexcept {
+bool staged_board::supply(staged_job &job, staged_lane &lane) noexcept {
     staged_ring &ring = *job.ring;
-    if (job.held >= std::max(1u, ring.count / ring.copies)) return nullptr;
-    staged_slot *const taken = ring.take();
-    if (!taken) return nullptr;
-    ++job.held;
-    taken->chunk = job.cut->chunk(job.next_chunk++);
-    return taken;
+    while (lane.slots() < slots_each(job) && job.held < std::max(1U, ring.share.load())) {
+        staged_slot *const taken = ring.take();
+        if (!taken) break;
+        ++job.held;
+        lane.idle[lane.idle_count++] = taken;
+    }
+    return lane.idle_count != 0;
 }
 
-void staged_board::release(staged_job &job, staged_slot &slot) noexcept {
-    --job.held;
-    job.ring->give(slot);
-}
-
-void staged_board::land(staged_job &job, staged_slot &slot) noexcept {
-    job.landed += slot.chunk.bytes();
-    if (job.watch) job.watch->landed.fetch_add(slot.chunk.bytes(), std::memory_order_relaxed);
-    --job.chunks_left;
-    release(job, slot);
+// What it has no use for, and what others have a right to.
+void staged_board::give_back_slots(staged_job &job, staged_lane &lane) noexcept {
+    staged_ring &ring = *job.ring;
+    const bool is_over = job.is_lost || !job.has_chunks();
+    while (lane.idle_count != 0 && (is_over || job.held > ring.share || lane.slots() > slots_each(job))) {
+        --job.held;
+        ring.give(*lane.idle[--lane.idle_count]);
+    }
 }
 
 // ---- A run
 
-// What the blocks have done.
-void staged_board::collect(staged_job &job) noexcept {
-    for (std::uint32_t block = 0; block < job.blocks; ++block) {
-        staged_job::mailbox &box = job.mailboxes[block];
-        const std::uint64_t seen = seen_by(job, block);
-        for (; box.done != low_half(seen); ++box.done) {
-            staged_slot &slot = *box.slots[box.done % kernels::messages_at_once];
-            if (is_to_device(job))
-                land(job, slot);
-            else
-                job.ready.push_back(slot);
-        }
-        box.is_attended = is_attended(seen, box);
-    }
+bool staged_board::may_go_on(staged_job &job, std::uint32_t block) noexcept {
+    staged_lane &lane = job.lanes[block];
+    if (lane.is_taken) return false;
+    look_at(job, block);
+    if (!job.has_chunks()) give_back_slots(job, lane);
+    return has_arrived(job, block) || (has_room(job, lane) && supply(job, lane));
 }
 
-// What they may do next.
-void staged_board::hand_over(staged_job &job) noexcept {
-    if (is_to_device(job)) {
-        while (staged_slot *const slot = job.ready.first()) {
-            if (!tell_of(job, *slot)) return;
-            job.ready.remove(*slot);
-        }
-        return;
+bool staged_board::choose_lane(staged_job &job, std::uint32_t &block) noexcept {
+    for (std::uint32_t i = 0; i < job.blocks; ++i) {
+        block = (job.next_block + i) % job.blocks;
+        if (!may_go_on(job, block)) continue;
+        job.next_block = block + 1;
+        return true;
     }
-    while (job.next_chunk != job.end_chunk) {
-        const bool has_room = std::any_of(job.mailboxes, job.mailboxes + job.blocks, [](const auto &box) noexcept {
-            return box.is_attended && box.told - box.done < kernels::messages_at_once;
-        });
-        staged_slot *const slot = has_room ? take_slot(job) : nullptr;
-        if (!slot) return;
-        tell_of(job, *slot);
-    }
+    return false;
 }
 
 bool staged_board::end_if_done(staged_job &job) noexcept {
-    if (job.chunks_left != 0) return false;
+    if (job.busy != 0 || job.chunks_left.load(std::memory_order_acquire) != 0) return false;
+    for (std::uint32_t block = 0; block < job.blocks; ++block)
+        give_back_slots(job, job.lanes[block]);
     report_end(job); // first, as whoever waits for the stream may take that for the end
     tell_end(job);
-    under_way_.remove(job);
-    --job.ring->copies;
+    end_run(job);
     --job.runs_expected;
     --pending_;
     if (!job.is_captured) {
@@ -374,50 +300,124 @@ staged_board::task staged_board::find_task(std::uint64_t now) noexcept {
     for (staged_job *next = under_way_.first(); next;) {
         staged_job &job = *next;
         next = &job == last ? nullptr : job.next;
-        collect(job);
-        hand_over(job);
-        if (end_if_done(job)) continue;
-        staged_slot *const slot = !is_to_device(job)                ? job.ready.pop()
-                                  : job.next_chunk != job.end_chunk ? take_slot(job)
-                                                                    : nullptr;
+        std::uint32_t block = 0;
+        const bool is_chosen = choose_lane(job, block);
+        if (!is_chosen && end_if_done(job)) continue;
         under_way_.remove(job); // it has had its turn
         under_way_.push_back(job);
-        if (!slot) continue;
+        if (!is_chosen) continue;
+        job.lanes[block].is_taken = true;
         ++job.busy;
-        return {&job, slot};
+        return {&job, block};
     }
     return {};
 }
 
+// As long as there is nothing better to do.
+void staged_board::attend(staged_job &job, std::uint32_t block) const noexcept {
+    constexpr std::uint64_t turn = std::uint64_t{512} << 10; // bytes, while others are under way
+    constexpr std::uint64_t patience_with_block_ns = 20'000;
+    constexpr std::uint32_t enough = 2; // for a block, while others have less
+    const staged_lane &lane = job.lanes[block];
+    std::uint64_t moved = 0, idle_since = 0;
+    while (!job.is_lost.load(std::memory_order_relaxed)) {
+        const std::uint64_t bytes = advance(job, block);
+        moved += bytes;
+        const bool has_chunks = job.has_chunks();
+        const bool are_all_attended = job.busy.load(std::memory_order_relaxed) == job.blocks;
+        if (moved >= turn && runs_under_way_.load(std::memory_order_relaxed) > 1) return;
+        if (has_chunks && !are_all_attended && lane.told - lane.done >= enough) return;
+        if (has_chunks && lane.slots() < slots_each(job) && job.ring->free_count.load(std::memory_order_relaxed) != 0)
+            return;
+        if (bytes != 0) {
+            idle_since = 0;
+            continue;
+        }
+        if (!has_chunks && (job.is_to_device() || lane.told == lane.done)) return;
+        if (!are_all_attended || lane.slots() == 0) return;
+        const std::uint64_t now = clock_ns();
+        if (!idle_since) idle_since = now;
+        if (now - idle_since > patience_with_block_ns) return;
+        relax_processor();
+    }
+}
+
 void staged_board::complete(const task &done) noexcept {
     staged_job &job = *done.job;
-    --job.busy;
+    job.lanes[done.block].is_taken = false;
+    const bool are_all = --job.busy == 0;
     if (job.is_lost) {
-        release(job, *done.slot);
-        if (job.busy == 0) calm_.notify_all();
+        if (are_all) calm_.notify_all();
         return;
     }
-    if (is_to_device(job))
-        job.ready.push_back(*done.slot);
-    else
-        land(job, *done.slot);
-    collect(job);
-    hand_over(job);
+    give_back_slots(job, job.lanes[done.block]);
     end_if_done(job);
 }
 
 // ---- Threads
 
+void staged_board::sleep(lock &held) noexcept {
+    --awake_;
+    ++asleep_;
+    while (called_ == 0) {
+        const std::uint32_t seen = calls_.load(std::memory_order_relaxed);
+        unlock(held);
+        calls_.wait(seen, std::memory_order_relaxed);
+        lock_again(held);
+    }
+    --called_;
+    ++awake_;
+}
+
+void staged_board::wake(std::uint64_t count) noexcept {
+    const auto called = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, asleep_));
+    asleep_ -= called;
+    called_ += called;
+    uncalled_ += called;
+}
+
+// Calls of the system wake, which take microseconds.
+void staged_board::unlock(lock &held) noexcept {
+    const std::uint32_t uncalled = std::exchange(uncalled_, 0);
+    if (uncalled != 0) calls_.fetch_add(1, std::memory_order_relaxed);
+    const bool are_all = asleep_ == 0;
+    held.unlock();
+    if (uncalled > 1 && are_all) return calls_.notify_all();
+    for (std::uint32_t i = 0; i < uncalled; ++i)
+        calls_.notify_one();
+}
+
+void staged_board::wake_all() noexcept {
+    lock held = acquire();
+    wake(asleep_);
+    unlock(held);
+}
+
+// False where it is over, or nobody has given it up for too long.
+bool staged_board::wait_for_lead(bool (*is_over)(void *user), void *user, std::uint64_t until) noexcept {
+    while (!is_over(user) && clock_ns() < until) {
+        if (!is_led_.load(std::memory_order_relaxed) && !is_led_.exchange(true, std::memory_order_acquire)) return true;
+        relax_processor();
+    }
+    return false;
+}
+
+// Of those that find nothing to do one leads, and looks; the others stay away from the mutex until the lead is free.
 void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noexcept {
     lock held = acquire();
     if (as != worker::helper) ++awake_;
     std::uint64_t idle_since = 0, announced = announced_;
+    bool leads = false;
+    const auto give_up_lead = [&]() noexcept {
+        if (std::exchange(leads, false)) is_led_.store(false, std::memory_order_release);
+    };
     while (!is_over(user)) {
         const std::uint64_t now = clock_ns();
         if (const task found = find_task(now); found.job) {
-            if (asleep_ && has_more(*found.job)) wake_.notify_one();
-            held.unlock();
-            perform(*found.job, *found.slot);
+            if (idle_ + called_ == 0 && asleep_ != 0 && wants_another(*found.job)) wake(1);
+            unlock(held);
+            give_up_lead();
+            attend(*found.job, found.block);
             lock_again(held);
             complete(found);
             idle_since = 0;
@@ -428,36 +428,35 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             announced = announced_;
         }
         const std::uint64_t idle_ns = now - idle_since;
-        if (as != worker::helper && (!has_work() || (awake_ > 1 && idle_ns > patience_ns_))) {
-            if (as == worker::visitor) break;
-            --awake_;
-            ++asleep_;
-            wake_.wait(held);
-            --asleep_;
-            ++awake_;
-            idle_since = 0;
+        const std::uint64_t patience = under_way_.is_empty() ? patience_ns : patience_under_way_ns;
+        if (idle_ns < patience && (as != worker::visitor || has_work())) {
+            ++idle_;
+            unlock(held);
+            if (leads)
+                for (int i = 0; i < pauses_between_looks; ++i)
+                    relax_processor();
+            else
+                leads = wait_for_lead(is_over, user, idle_since + patience);
+            lock_again(held);
+            --idle_;
             continue;
         }
-        const bool is_first = looking_++ == 0;
-        held.unlock();
-        // One thread looks all the time, the others now and then. The longer nothing has come, the less it matters when it
-        // is seen.
-        constexpr int short_while = 32, while_of_others = 96;
-        constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
-        if (idle_ns < patience_ns_)
-            for (int i = 0; i < (is_first ? short_while : while_of_others); ++i)
-                relax_processor();
-        else
+        give_up_lead();
+        if (as == worker::helper || (has_work() && awake_ == 1)) {
+            // The longer nothing has come, the less it matters when it is seen.
+            constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
+            unlock(held);
             rest_for(std::clamp(idle_ns / share, shortest_ns, longest_ns));
-        lock_again(held);
-        --looking_;
+            lock_again(held);
+            continue;
+        }
+        if (as == worker::visitor) break;
+        sleep(held);
+        idle_since = 0;
     }
+    give_up_lead();
     if (as != worker::helper) --awake_;
-}
-
-void staged_board::wake_all() noexcept {
-    const lock held = acquire();
-    wake_.notify_all();
+    unlock(held);
 }
 
 staged_board::outlook staged_board::look_ahead() noexcept {
@@ -479,7 +478,7 @@ staged_board::load staged_board::on_the_way() noexcept {
             const std::uint64_t bytes =
                 job->cut->bytes_before(job->end_chunk) - job->cut->bytes_before(job->first_chunk);
             found.copies += job->is_captured || !job->next_launch ? runs : 0;
-            found.bytes += runs * bytes - (job->at == state::under_way ? job->landed : 0);
+            found.bytes += runs * bytes - (job->at == state::under_way ? job->landed.load() : 0);
             found.busy += job->busy;
         }
     return found;
@@ -492,6 +491,7 @@ void staged_board::lose(staged_job &job, std::int32_t status, lock &held) noexce
     pending_ -= job.is_captured ? job.runs_expected : 1;
     captured_ -= job.is_captured;
     job.runs_expected = 0;
+    calm_.wait(held, [&] { return job.busy == 0; });
     tell_end(job);
     // What still runs for a moment ends what it is at.
     for (int i = 0; i < 100 && is_at_work(job); ++i) {
@@ -499,13 +499,9 @@ void staged_board::lose(staged_job &job, std::int32_t status, lock &held) noexce
         rest_for(1'000'000);
         held.lock();
     }
-    calm_.wait(held, [&] { return job.busy == 0; });
-    while (staged_slot *const slot = job.ready.pop())
-        release(job, *slot);
     for (std::uint32_t block = 0; block < job.blocks; ++block) {
-        staged_job::mailbox &box = job.mailboxes[block];
-        for (; box.done != box.told; ++box.done)
-            release(job, *box.slots[box.done % kernels::messages_at_once]);
+        take_back_all(job.lanes[block]);
+        give_back_slots(job, job.lanes[block]);
     }
     if (job.watch) job.watch->status.store(status, std::memory_order_relaxed);
     report_end(job);
@@ -530,12 +526,14 @@ void staged_board::lose(CUcontext context, std::int32_t status) noexcept {
             while (found && found->context != context)
                 found = found->next;
             if (!found) break;
-            jobs->remove(*found);
+            if (jobs == &under_way_)
+                end_run(*found);
+            else
+                jobs->remove(*found);
             if (jobs == &leaving_) {
                 --leaving_count_;
                 continue;
             }
-            if (jobs == &under_way_) --found->ring->copies;
             lose(*found, status, held);
         }
 }

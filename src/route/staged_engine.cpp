@@ -19,6 +19,11 @@ namespace {
 constexpr std::uint32_t default_blocks = 8, default_threads = 8;
 constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
 
+// A device reads slowly what lies, just written, in a processor's own cache: of 16 MiB, 28 of 36 GB/s. Of long copies the
+// first slots have left it before the device comes to them, and memory that all of them went through would be the slower
+// way; to the host it is the faster one, as what is written is not read first (H200).
+constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
+
 // Without any progress, before the driver is asked whether a context still lives. A thread that is the only one may be
 // what the driver waits for, in a free of the program's.
 constexpr std::uint64_t patience_ns = 100'000'000, patience_of_the_only_one_ns = 10'000'000'000;
@@ -36,7 +41,6 @@ std::uint32_t staged_engine::wanted_threads() const noexcept {
 
 void staged_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
-    board_.set_up(options.patience_ns, options.wakes_all);
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staged_ring::most_slots);
     // Where the program's threads do the work none of the engine's own adds the others.
@@ -222,6 +226,7 @@ failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream
 void staged_engine::share_out(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t per_launch,
                               staged_watch *watch, staged_job *taken) const noexcept {
     const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
+    const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
     std::uint64_t first = 0;
     for (staged_job *job = taken; job; job = job->next_launch) {
         const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
@@ -232,6 +237,9 @@ void staged_engine::share_out(const staged_copy &copy, const staging &cut, devic
         job->first_chunk = first;
         job->end_chunk = end;
         job->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
+        const std::uint64_t each = divide_up(end - first, job->blocks); // none has many while others have none
+        job->most_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staged_lane::most_slots));
+        job->are_stores_streamed = is_short == cut.box().to_device;
         first = end;
     }
 }
@@ -243,7 +251,7 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     device_ring *of = nullptr;
     if (failure failed = hold_ring(copy, of)) return failed;
-    const staging cut(copy.box, {of->ring.slot_size, options_.least_chunk, options_.overlapping_chunks});
+    const staging cut(copy.box, of->ring.slot_size);
     const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);
     const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
     if (copy.is_captured) watch = nullptr; // it may run any number of times
@@ -345,9 +353,8 @@ void staged_engine::close() noexcept {
     std::uint64_t changed = clock_ns();
     for (staged_board::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
          before = now, now = board_.look_ahead()) {
-        const std::uint64_t until = clock_ns() + 1'000'000;
-        board_.serve_until(staged_board::worker::helper,
-                           [&]() noexcept { return board_.has_ended() || clock_ns() >= until; });
+        const std::uint64_t until = clock_ns() + 100'000;
+        board_.serve_until(staged_board::worker::helper, [&]() noexcept { return clock_ns() >= until; });
         if (now.pending == 0) rest_for(20'000); // blocks have to come that there was nothing left for
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;

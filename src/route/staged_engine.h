@@ -26,9 +26,6 @@ struct staged_options {
     std::uint32_t threads = 0; // 0: half the processors, 8 at most
     thread_traits traits = {.name = "ferry-staging"};
     staged_wake wake = staged_wake::by_looking; // of those that are captured always by a host function
-    bool wakes_all = false;             // already when a copy is enqueued, if others than the caller are to run it
-    std::uint64_t patience_ns = 50'000; // that a thread looks for work before it sleeps: about what waking takes
-    std::uint64_t least_chunk = chunk_limits{}.least, overlapping_chunks = chunk_limits{}.overlapping;
     // Another's threads instead of the engine's own: each call asks for one, to call work(argument) soon, also while all
     // that the program does is wait for the stream. It comes from a host function, and must not call the driver.
     void (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;

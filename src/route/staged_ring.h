@@ -3,6 +3,8 @@
 // so that no kernel ever waits for an allocation, which may in turn wait for the kernel; the others whenever.
 #pragma once
 
+#include <atomic>
+
 #include "base/chain.h"
 #include "memory/pinned.h"
 #include "plan/staging.h"
@@ -41,9 +43,13 @@ struct staged_ring {
     staged_slot *slots = nullptr; // `room` of them
     std::uint32_t room = 0;
     std::uint32_t used[2] = {}; // slots of each lot
-    // Guarded by the board's mutex.
+    // Guarded by the board's mutex, but that atomics may be read without.
     chain<staged_slot> free;
-    std::uint32_t free_count = 0, count = 0, copies = 0; // slots, and copies that are under way
+    std::atomic<std::uint32_t> free_count = 0;
+    std::uint32_t count = 0, copies = 0;  // slots, and copies that are under way
+    std::atomic<std::uint32_t> share = 0; // slots for each of these
+
+    void share_out() noexcept { share = copies ? count / copies : count; }
 
     staged_slot *take() noexcept {
         staged_slot *const taken = free.pop();

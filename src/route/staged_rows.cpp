@@ -4,9 +4,39 @@
 
 #include "memory/pages.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace ferry {
 
 namespace {
+
+// Stores past the processor's caches. In place before whatever this thread stores next.
+void stream_bytes(std::byte *to, const std::byte *from, std::uint64_t size) noexcept {
+#if defined(__SSE2__)
+    constexpr std::uint64_t line = 64;
+    const std::uint64_t head = -reinterpret_cast<std::uintptr_t>(to) % line;
+    std::memcpy(to, from, head);
+    for (to += head, from += head, size -= head; size >= line; to += line, from += line, size -= line) {
+        __m128i words[4];
+        for (int i = 0; i < 4; ++i)
+            words[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from) + i);
+        for (int i = 0; i < 4; ++i)
+            _mm_stream_si128(reinterpret_cast<__m128i *>(to) + i, words[i]);
+    }
+    _mm_sfence();
+#endif
+    std::memcpy(to, from, size);
+}
+
+void copy_bytes(std::byte *to, const std::byte *from, std::uint64_t size, bool streams) noexcept {
+    constexpr std::uint64_t least = 1024; // below that waiting for the stores costs more
+    if (streams && size >= least)
+        stream_bytes(to, from, size);
+    else
+        std::memcpy(to, from, size);
+}
 
 struct side {
     std::byte *at;
@@ -19,9 +49,9 @@ template <std::uint64_t width> void copy_short_rows(const side &to, const side &
         std::memcpy(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width);
 }
 
-void copy_rows(const side &to, const side &from, std::uint64_t width, std::uint64_t count) noexcept {
+void copy_rows(const side &to, const side &from, std::uint64_t width, std::uint64_t count, bool streams) noexcept {
     if (count == 1 || (to.row_pitch == width && from.row_pitch == width)) {
-        std::memcpy(to.at, from.at, width * count);
+        copy_bytes(to.at, from.at, width * count, streams);
         return;
     }
     switch (width) {
@@ -41,16 +71,16 @@ void copy_rows(const side &to, const side &from, std::uint64_t width, std::uint6
         return copy_short_rows<32>(to, from, count);
     default:
         for (std::uint64_t row = 0; row < count; ++row)
-            std::memcpy(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width);
+            copy_bytes(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width, streams);
     }
 }
 
 // Slice by slice; `first` is the row within the first slice that both sides are at.
-void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, std::uint64_t rows,
-                std::uint64_t height) noexcept {
+void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, std::uint64_t rows, std::uint64_t height,
+                bool streams) noexcept {
     while (rows != 0) {
         const std::uint64_t here = rows < height - first ? rows : height - first;
-        copy_rows(to, from, width, here);
+        copy_rows(to, from, width, here, streams);
         to.at += to.slice_pitch - first * to.row_pitch;
         from.at += from.slice_pitch - first * from.row_pitch;
         first = 0;
@@ -69,18 +99,20 @@ side slot_side(const staging &cut, std::byte *slot) noexcept {
 
 } // namespace
 
-void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
+void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, bool streams) noexcept {
     const std::uint64_t height = cut.box().height;
-    copy_chunk(slot_side(cut, slot), host_side(cut, chunk), chunk.width, chunk.row % height, chunk.rows, height);
+    copy_chunk(slot_side(cut, slot), host_side(cut, chunk), chunk.width, chunk.row % height, chunk.rows, height,
+               streams);
 }
 
-void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot) noexcept {
+void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept {
     const std::uint64_t height = cut.box().height;
     const kernels::box_end &host = cut.box().host;
     const side to = host_side(cut, chunk);
     const std::uint64_t span = cut.offset(host, chunk.row + chunk.rows - 1) - cut.offset(host, chunk.row) + chunk.width;
     if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of it is not the copy's
-    copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height);
+    copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height,
+               streams);
 }
 
 } // namespace ferry

@@ -5,9 +5,9 @@
 
 namespace ferry {
 
-// `slot`: where the chunk begins there.
-void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept;
+// `slot`: where the chunk begins there. `streams`: stores go past the processor's caches, but of short rows.
+void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, bool streams) noexcept;
 // Pages of the destination that have never been touched are asked for at once, rather than one by one as they are met.
-void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot) noexcept;
+void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept;
 
 } // namespace ferry

@@ -1,0 +1,96 @@
+// A staged copy as one launch has it, and what a thread does at it: each block of the kernel has a lane, which a thread takes
+// to serve that block. Whoever has taken a lane needs no lock there.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "route/staged_ring.h"
+
+namespace ferry {
+
+// How far a copy is, for whoever asked for it. It stays until no launch is left, which is the last that is written, and
+// comes before the stream passes the copy unless its context dies.
+struct staged_watch {
+    std::atomic<std::uint64_t> landed = 0; // bytes
+    std::atomic<std::int32_t> status = FERRY_SUCCESS;
+    std::atomic<std::uint32_t> launches_left = 0;
+
+    bool is_done() const noexcept { return launches_left.load(std::memory_order_acquire) == 0; }
+};
+
+// Between one block of a kernel, and the thread that has taken it.
+struct alignas(64) staged_lane {
+    static constexpr std::uint32_t most_slots = kernels::messages_at_once;
+
+    std::uint32_t told = 0, done = 0; // messages, ever
+    std::uint32_t ended = 0;          // runs, in 31 bits
+    std::uint32_t idle_count = 0;
+    bool is_attended = false; // by the block, for the run that is next to end
+    bool is_taken = false;    // by a thread, whose all else is then; guarded by the board's mutex
+    staged_slot *told_of[most_slots] = {}, *idle[most_slots] = {};
+
+    std::uint32_t slots() const noexcept { return told - done + idle_count; }
+};
+
+struct staged_job {
+    // For good: its record, and what both sides have said there.
+    kernels::ring_record *record = nullptr;
+    std::uint64_t device_record = 0;
+    staged_lane lanes[kernels::most_ring_blocks];
+
+    // Of the launch.
+    std::optional<staging> cut;
+    staged_ring *ring = nullptr;
+    staged_watch *watch = nullptr;
+    staged_job *next_launch = nullptr; // of the same copy
+    CUcontext context = nullptr;
+    std::uint64_t first_chunk = 0, end_chunk = 0;
+    std::uint32_t blocks = 0;
+    std::uint32_t most_slots_each = 1; // of a lane
+    bool are_stores_streamed = false;  // by the threads
+    bool is_captured = false;          // may run again and again, and several times at once
+
+    // Of the run.
+    enum class state : std::uint8_t { unused, taken, launched, expected, under_way, leaving, given_back };
+    state at = state::unused;
+    std::uint64_t use = 0; // how often it has been taken
+    void *owner = nullptr; // for the host function that expects it
+    std::uint32_t runs_expected = 0;
+    std::uint32_t held = 0, next_block = 0; // slots, and whose lane is looked at first
+    staged_job *previous = nullptr, *next = nullptr;
+    // For threads without the mutex.
+    std::atomic<bool> is_lost = false;
+    std::atomic<std::uint32_t> busy = 0; // lanes that are taken
+    alignas(64) std::atomic<std::uint64_t> next_chunk = 0;
+    std::atomic<std::uint64_t> chunks_left = 0, landed = 0; // bytes
+
+    bool has_chunks() const noexcept { return next_chunk.load(std::memory_order_relaxed) < end_chunk; }
+    bool is_to_device() const noexcept { return cut->box().to_device; }
+};
+
+// ---- What both sides say in a record
+
+// A block of any is there for the run that ends next; all have left those that have ended.
+bool has_come(const staged_job &job) noexcept;
+bool has_left(const staged_job &job) noexcept;
+// Some have not said that they have done all they were told.
+bool is_at_work(const staged_job &job) noexcept;
+// Ends the run for all blocks, for those too that have not come yet.
+void tell_end(staged_job &job) noexcept;
+
+// ---- At a lane that is taken, or that nobody can take
+
+// Notes whether the block is there. Of copies to the device it takes back slots that the block has read.
+void look_at(staged_job &job, std::uint32_t block) noexcept;
+// Whatever the block is at.
+void take_back_all(staged_lane &lane) noexcept;
+// Of copies to the host: the block has filled a slot that has not been emptied.
+bool has_arrived(const staged_job &job, std::uint32_t block) noexcept;
+// There are chunks, and the block may be told of one more than it has.
+bool has_room(const staged_job &job, const staged_lane &lane) noexcept;
+// The bytes that it has moved from or to the program's memory; 0: it is for the block to go on, or chunks or slots are
+// wanting.
+std::uint64_t advance(staged_job &job, std::uint32_t block) noexcept;
+
+} // namespace ferry
