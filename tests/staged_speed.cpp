@@ -1,9 +1,11 @@
 // How fast staged copies are beside the driver's own, as tables to choose constants by: not a test. Run on a GPU:
 // FERRY_TEST_DRIVER=cuda tests/staged-speed [--gtest_filter=…]; bytes are right by staged_test.cpp.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -187,6 +189,52 @@ TEST_F(staged_speed, starts) {
             std::printf("\n");
         }
     }
+}
+
+// What calls cost that a copy on a stream is made of, the longer nothing has been done.
+TEST_F(staged_speed, calls_after_a_pause) {
+    std::atomic<std::uint32_t> calls = 0;
+    std::atomic<bool> is_over = false;
+    std::thread sleeper([&] {
+        for (std::uint32_t seen = 0; !is_over; seen = calls)
+            calls.wait(seen);
+    });
+    open();
+    const staged_copy copy = linear(1 << 20, true);
+    const std::pair<const char *, std::function<void()>> works[] = {
+        {"fill enqueued", [&] { EXPECT_OK(raw().cuMemsetD8Async(device, 0, 4, stream)); }},
+        {"thread woken",
+         [&] {
+             ++calls;
+             calls.notify_one();
+         }},
+        {"ends of a range read",
+         [&] {
+             EXPECT_TRUE(host_range_is_readable(reinterpret_cast<std::uintptr_t>(host),
+                                                reinterpret_cast<std::uintptr_t>(host) + room - 1));
+         }},
+        {"staged copy enqueued", [&] { EXPECT_OK(engine->enqueue(copy, stream, nullptr).status); }},
+    };
+    for (const auto &[name, work] : works) {
+        std::printf("%-22s", name);
+        for (const int pause_us : {0, 100, 1000, 10'000, 50'000}) {
+            std::vector<double> times;
+            for (int i = 0; i < 15; ++i) {
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+                std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
+                const auto begin = steady_clock::now();
+                work();
+                times.push_back(since_us(begin));
+            }
+            std::sort(times.begin(), times.end());
+            std::printf("  after %5d us %6.1f us", pause_us, times[times.size() / 2]);
+        }
+        std::printf("\n");
+    }
+    is_over = true;
+    ++calls;
+    calls.notify_one();
+    sleeper.join();
 }
 
 // What the first copy waits for, where nothing has been prepared.

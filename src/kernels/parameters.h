@@ -4,6 +4,13 @@
 
 #include <stdint.h>
 
+// Of what kernels and the host both call.
+#if defined(__CUDACC__)
+#define FERRY_ON_BOTH_SIDES __host__ __device__
+#else
+#define FERRY_ON_BOTH_SIDES
+#endif
+
 namespace ferry::kernels {
 
 using u8 = uint8_t;
@@ -163,13 +170,7 @@ constexpr u32 ring_x_shift = 40;
 constexpr u32 messages_at_once = 4; // one that a block is at, and its next
 // In a mailbox each word is shifted by 1 and has the mark of the message's number, so that a block that finds it in all
 // of them has read no other message, whenever it has read which word.
-#if defined(__CUDACC__)
-__host__ __device__
-#endif
-    constexpr u64
-    ring_mark(u32 number) {
-    return ~(number / messages_at_once) & 1;
-}
+FERRY_ON_BOTH_SIDES constexpr u64 ring_mark(u32 number) { return ~(number / messages_at_once) & 1; }
 struct ring_mailbox {
     u64 ended;                               // runs, in 31 bits
     ring_message messages[messages_at_once]; // the n-th, from 0, is at n % messages_at_once

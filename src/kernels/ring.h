@@ -13,10 +13,10 @@ constexpr u32 in_flight_to_host = 8;
 FERRY_KERNEL_CODE u64 after_message(u64 seen) { return (seen & ~u64{0xffffffff}) | static_cast<u32>(seen + 1); }
 FERRY_KERNEL_CODE u64 after_door(u64 seen) { return seen + (u64{1} << 32); } // in or out
 
-// As it lies there: it may not have come yet.
 FERRY_KERNEL_CODE u64 place_of_message(u64 mailbox, u64 seen) {
     return mailbox + sizeof(u64) + static_cast<u32>(seen) % messages_at_once * sizeof(ring_message);
 }
+// As it lies there: it may not have come yet.
 FERRY_KERNEL_CODE ring_message read_early(u64 mailbox, u64 seen) {
     const u64 message = place_of_message(mailbox, seen);
     return {load_early(message), load_early(message + 8), load_early(message + 16)};

@@ -14,7 +14,7 @@ using state = staged_job::state;
 
 // That a thread stays awake without work: about what waking takes. While copies are under way, rather longer: the next
 // chunk is soon there.
-constexpr std::uint64_t patience_ns = 50'000, patience_under_way_ns = 1'000'000;
+constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_under_way_ns = 1'000'000;
 constexpr int pauses_between_looks = 32; // some microseconds
 
 // Each lane gets as many.
@@ -428,7 +428,7 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             announced = announced_;
         }
         const std::uint64_t idle_ns = now - idle_since;
-        const std::uint64_t patience = under_way_.is_empty() ? patience_ns : patience_under_way_ns;
+        const std::uint64_t patience = under_way_.is_empty() ? idle_patience_ns : idle_patience_under_way_ns;
         if (idle_ns < patience && (as != worker::visitor || has_work())) {
             ++idle_;
             unlock(held);
