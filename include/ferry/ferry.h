@@ -350,7 +350,7 @@ typedef struct ferry_options {
     int32_t staging_priority;
     int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
     int32_t staging_numa_node;
-    uint64_t staging_bytes; /* 0: 32 MiB */
+    uint64_t staging_bytes; /* 0: 16 MiB */
     void (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
 } ferry_options;

@@ -8,7 +8,7 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t largest_slot = std::uint64_t{1} << 20, default_ring = std::uint64_t{32} << 20;
+constexpr std::uint64_t largest_slot = staged_options{}.slot_size, default_ring = largest_slot * staged_options{}.slots;
 constexpr std::uint32_t slots_of_small_rings = 8; // beyond which larger slots gain more than more of them
 
 // Of the bytes of a ring.

@@ -31,7 +31,11 @@ public:
 
     failure measure(direction_profile &found) noexcept {
         std::uint64_t small_ns = 0, large_ns = 0, large = small;
-        if (failure failed = time_line(small, small_ns)) return failed;
+        constexpr std::uint64_t settling_ns = 10'000'000; // slots are still made beside the first copies
+        const std::uint64_t begin = clock_ns();
+        do {
+            if (failure failed = time_line(small, small_ns)) return failed;
+        } while (clock_ns() - begin < settling_ns);
         // Large enough for its rate to show, but no longer than that takes.
         constexpr std::uint64_t long_enough_ns = 1'000'000;
         do {

@@ -15,7 +15,7 @@ namespace ferry {
 
 namespace {
 
-// What fills the bus of an H200 (51 of 55 GB/s both ways, with rings of 16 and 32 MiB).
+// What fills the bus of an H200 (51 of 55 GB/s both ways, with a ring of 16 MiB).
 constexpr std::uint32_t default_blocks = 8, default_threads = 8;
 constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
 

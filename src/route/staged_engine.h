@@ -18,9 +18,9 @@ enum class staged_wake : std::uint8_t {
 };
 
 struct staged_options {
-    std::uint64_t slot_size = std::uint64_t{1} << 20; // bytes: a multiple of 4096
-    std::uint32_t slots = 32;                         // of each device
-    std::uint32_t first_slots = 4;                    // of these, before the first copy
+    std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes: a multiple of 4096
+    std::uint32_t slots = 32;                           // of each device
+    std::uint32_t first_slots = 4;                      // of these, before the first copy
     // Bytes: longer copies are several launches, between which some 0.2 ms of the bus are lost.
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
     std::uint32_t threads = 0; // 0: half the processors, 8 at most
