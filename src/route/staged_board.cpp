@@ -106,9 +106,10 @@ void staged_board::give_back(staged_job &job, bool will_be_expected) noexcept {
     if (job.is_lost) return;
     --(job.is_captured ? captured_ : pending_);
     report_end(job);
-    if (job.at == state::expected)
+    if (job.at == state::expected) {
         expected_.remove(job);
-    else if (will_be_expected) {
+        --ahead_;
+    } else if (will_be_expected) {
         job.at = state::given_back;
         return;
     }
@@ -135,6 +136,7 @@ void staged_board::expect_one(staged_job &job) noexcept {
     if (job.at == state::taken || job.at == state::launched) {
         job.at = state::expected;
         expected_.push_back(job);
+        ++ahead_;
     }
 }
 
@@ -161,7 +163,6 @@ void staged_board::expect_all(staged_job &first) noexcept {
 void staged_board::begin_run(staged_job &job) noexcept {
     expected_.remove(job);
     under_way_.push_back(job);
-    ++runs_under_way_;
     job.at = state::under_way;
     job.next_chunk = job.first_chunk;
     job.chunks_left = job.end_chunk - job.first_chunk;
@@ -174,7 +175,7 @@ void staged_board::begin_run(staged_job &job) noexcept {
 
 void staged_board::end_run(staged_job &job) noexcept {
     under_way_.remove(job);
-    --runs_under_way_;
+    --ahead_;
     --job.ring->copies;
     job.ring->share_out();
 }
@@ -285,6 +286,7 @@ bool staged_board::end_if_done(staged_job &job) noexcept {
     } else if (job.runs_expected != 0) {
         job.at = state::expected;
         expected_.push_back(job);
+        ++ahead_;
     } else {
         job.at = state::launched;
         launched_.push_back(job);
@@ -315,7 +317,7 @@ staged_board::task staged_board::find_task(std::uint64_t now) noexcept {
 
 // As long as there is nothing better to do.
 void staged_board::attend(staged_job &job, std::uint32_t block) const noexcept {
-    constexpr std::uint64_t turn = std::uint64_t{512} << 10; // bytes, while others are under way
+    constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while there are others
     constexpr std::uint64_t patience_with_block_ns = 20'000;
     constexpr std::uint32_t enough = 2; // for a block, while others have less
     const staged_lane &lane = job.lanes[block];
@@ -325,7 +327,7 @@ void staged_board::attend(staged_job &job, std::uint32_t block) const noexcept {
         moved += bytes;
         const bool has_chunks = job.has_chunks();
         const bool are_all_attended = job.busy.load(std::memory_order_relaxed) == job.blocks;
-        if (moved >= turn && runs_under_way_.load(std::memory_order_relaxed) > 1) return;
+        if (moved >= turn && ahead_.load(std::memory_order_relaxed) > 1) return;
         if (has_chunks && !are_all_attended && lane.told - lane.done >= enough) return;
         if (has_chunks && lane.slots() < slots_each(job) && job.ring->free_count.load(std::memory_order_relaxed) != 0)
             return;
@@ -405,7 +407,8 @@ bool staged_board::wait_for_lead(bool (*is_over)(void *user), void *user, std::u
 // Of those that find nothing to do one leads, and looks; the others stay away from the mutex until the lead is free.
 void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noexcept {
     lock held = acquire();
-    if (as != worker::helper) ++awake_;
+    const bool stays = as != worker::helper; // while there is work, if no other does
+    awake_ += stays;
     std::uint64_t idle_since = 0, announced = announced_;
     bool leads = false;
     const auto give_up_lead = [&]() noexcept {
@@ -430,7 +433,7 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
         const std::uint64_t idle_ns = now - idle_since;
         const std::uint64_t patience = under_way_.is_empty() ? idle_patience_ns : idle_patience_under_way_ns;
         if (idle_ns < patience && (as != worker::visitor || has_work())) {
-            ++idle_;
+            idle_ += stays;
             unlock(held);
             if (leads)
                 for (int i = 0; i < pauses_between_looks; ++i)
@@ -438,11 +441,11 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             else
                 leads = wait_for_lead(is_over, user, idle_since + patience);
             lock_again(held);
-            --idle_;
+            idle_ -= stays;
             continue;
         }
         give_up_lead();
-        if (as == worker::helper || (has_work() && awake_ == 1)) {
+        if (!stays || (has_work() && awake_ == 1)) {
             // The longer nothing has come, the less it matters when it is seen.
             constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
             unlock(held);
@@ -455,7 +458,7 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
         idle_since = 0;
     }
     give_up_lead();
-    if (as != worker::helper) --awake_;
+    awake_ -= stays;
     unlock(held);
 }
 
@@ -530,6 +533,7 @@ void staged_board::lose(CUcontext context, std::int32_t status) noexcept {
                 end_run(*found);
             else
                 jobs->remove(*found);
+            if (jobs == &expected_) --ahead_;
             if (jobs == &leaving_) {
                 --leaving_count_;
                 continue;

@@ -105,11 +105,11 @@ private:
     std::condition_variable calm_; // of threads at the copies of a dead context
     chain<staged_job> unused_, launched_, expected_, under_way_, leaving_;
     std::uint64_t unused_count_ = 0;
-    std::atomic<std::uint32_t> runs_under_way_ = 0;
+    std::atomic<std::uint32_t> ahead_ = 0; // jobs expected and under way
     // Residents and visitors: those that are to wake are called, some when the mutex is unlocked.
     std::uint32_t awake_ = 0, asleep_ = 0, called_ = 0, uncalled_ = 0;
     std::atomic<std::uint32_t> calls_ = 0; // ever
-    std::uint32_t idle_ = 0;               // of all that are awake, those that find nothing to do
+    std::uint32_t idle_ = 0;               // of those that are awake, they find nothing to do
     std::atomic<bool> is_led_ = false;     // one of those looks
     std::uint64_t pending_ = 0, leaving_count_ = 0, captured_ = 0;
     std::uint64_t holds_ = 0;
