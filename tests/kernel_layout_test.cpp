@@ -1,6 +1,9 @@
 // What the host works out for kernels: divisions, words and windows of boxes, tables of pieces, chunks of staged copies.
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -396,6 +399,44 @@ TEST(kernel_layout, rows_go_into_slots_and_out_of_them_whole_also_past_the_cache
         }
         ASSERT_EQ(to, wanted) << round;
     }
+}
+
+// Another processor that is told of a slot finds all of it, as a device does.
+TEST(kernel_layout, a_slot_is_whole_when_it_is_told_of) {
+    constexpr std::uint64_t size = 1 << 16;
+    std::vector<std::byte> from(size), slot(size + slot_margin);
+    staged_box box = {};
+    box.device.address = base;
+    box.host.address = reinterpret_cast<std::uintptr_t>(from.data());
+    box.width = size;
+    box.height = box.depth = 1;
+    const staging cut(box, size);
+    std::atomic<std::uint32_t> told = 0, seen = 0;
+    constexpr std::uint32_t rounds = 20'000;
+    const auto wait_for = [](const std::atomic<std::uint32_t> &word, std::uint32_t value) {
+        for (int i = 1; word.load(std::memory_order_acquire) != value; ++i)
+            if (i % 10'000 == 0) std::this_thread::yield();
+    };
+    std::uint32_t torn = 0;
+    std::thread reader([&] {
+        for (std::uint32_t round = 1; round <= rounds; ++round) {
+            wait_for(told, round);
+            const auto wanted = static_cast<std::byte>(round);
+            bool is_whole = true; // what was stored last may still be on its way
+            for (std::uint64_t at = size; at != 0; at -= 16)
+                is_whole &= slot[at - 1] == wanted;
+            torn += !is_whole;
+            seen.store(round, std::memory_order_release);
+        }
+    });
+    for (std::uint32_t round = 1; round <= rounds; ++round) {
+        std::fill(from.begin(), from.end(), static_cast<std::byte>(round));
+        fill_slot(cut, cut.chunk(0), slot.data(), true);
+        told.store(round, std::memory_order_release);
+        wait_for(seen, round);
+    }
+    reader.join();
+    EXPECT_EQ(torn, 0u);
 }
 
 TEST(kernel_layout, large_copies_fill_their_slots_and_small_ones_are_cut_finer) {

@@ -443,26 +443,36 @@ TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
 
 TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
-    // With fewer blocks than threads, with one for each, which may stay there, and with more.
-    for (const std::uint32_t blocks : {1, 3, 8}) {
-        SCOPED_TRACE(blocks);
-        staged_options options = small();
-        options.largest_launch = 1 << 30;
-        open(options);
-        const test_stream big_stream, small_stream;
-        const std::uint64_t size = on_software_driver() ? 30'000'000 : 600'000'000;
-        copied big(linear(size), true, 1), little(linear(20'000), false, 2);
-        staged_watch of_big;
-        ASSERT_OK(enqueue(big, big_stream, &of_big, blocks));
-        while (of_big.landed == 0)
-            std::this_thread::yield();
-        ASSERT_OK(enqueue(little, small_stream));
-        ASSERT_OK(raw().cuStreamSynchronize(small_stream));
-        EXPECT_LT(of_big.landed, size / 6 * 5);
-        ASSERT_OK(raw().cuStreamSynchronize(big_stream));
-        little.expect_whole();
-        big.expect_whole();
-    }
+    // With fewer blocks than threads, with one for each, which may stay there, and with more; with fewer slots than copies.
+    for (const std::uint32_t blocks : {1, 3, 8})
+        for (const std::uint32_t slots : {8, 1})
+            for (const bool to_device : both_ways)
+                for (const bool helps : {false, true}) {
+                    SCOPED_TRACE(testing::Message() << (to_device ? "to" : "from") << " the device, " << blocks
+                                                    << " blocks, " << slots << " slots, helps: " << helps);
+                    staged_options options = small();
+                    options.slots = slots;
+                    options.first_slots = std::min(options.first_slots, slots);
+                    options.largest_launch = 1 << 30;
+                    open(options);
+                    const test_stream big_stream, small_stream;
+                    const std::uint64_t size = on_software_driver() ? 10'000'000 : 200'000'000;
+                    copied big(linear(size), to_device, 1), little(linear(20'000), false, 2);
+                    staged_watch of_big, of_little;
+                    ASSERT_OK(enqueue(big, big_stream, &of_big, blocks));
+                    while (of_big.landed == 0)
+                        std::this_thread::yield();
+                    ASSERT_OK(enqueue(little, small_stream, &of_little));
+                    if (helps) {
+                        ASSERT_OK(engine->help(of_little, context).status);
+                        EXPECT_LT(of_big.landed, size / 6 * 5);
+                    }
+                    ASSERT_OK(raw().cuStreamSynchronize(small_stream));
+                    EXPECT_LT(of_big.landed, size / 6 * 5);
+                    ASSERT_OK(raw().cuStreamSynchronize(big_stream));
+                    little.expect_whole();
+                    big.expect_whole();
+                }
 }
 
 TEST_F(staged, copies_and_kernels_on_many_streams_run_beside_allocations_and_frees) {

@@ -15,12 +15,8 @@ using state = staged_job::state;
 // That a thread stays awake without work: about what waking takes. While copies are under way, rather longer: the next
 // chunk is soon there.
 constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_under_way_ns = 1'000'000;
-constexpr int pauses_between_looks = 32; // some microseconds
-
-// Each lane gets as many.
-std::uint32_t slots_each(const staged_job &job) noexcept {
-    return std::clamp(job.ring->share.load(std::memory_order_relaxed) / job.blocks, 1U, job.most_slots_each);
-}
+constexpr int pauses_between_looks = 32;           // some microseconds
+constexpr std::uint64_t longest_lead_ns = 100'000; // without a look: the leader may not be running
 
 // One more thread has something to do there.
 bool wants_another(const staged_job &job) noexcept {
@@ -241,13 +237,15 @@ bool staged_board::supply(staged_job &job, staged_lane &lane) noexcept {
 }
 
 // What it has no use for, and what others have a right to.
-void staged_board::give_back_slots(staged_job &job, staged_lane &lane) noexcept {
+bool staged_board::give_back_slots(staged_job &job, staged_lane &lane) noexcept {
     staged_ring &ring = *job.ring;
+    const std::uint32_t before = lane.idle_count;
     const bool is_over = job.is_lost || !job.has_chunks();
     while (lane.idle_count != 0 && (is_over || job.held > ring.share || lane.slots() > slots_each(job))) {
         --job.held;
         ring.give(*lane.idle[--lane.idle_count]);
     }
+    return lane.idle_count != before;
 }
 
 // ---- A run
@@ -256,8 +254,8 @@ bool staged_board::may_go_on(staged_job &job, std::uint32_t block) noexcept {
     staged_lane &lane = job.lanes[block];
     if (lane.is_taken) return false;
     look_at(job, block);
-    if (!job.has_chunks()) give_back_slots(job, lane);
-    return has_arrived(job, block) || (has_room(job, lane) && supply(job, lane));
+    const bool gave = give_back_slots(job, lane); // others come first
+    return has_arrived(job, block) || (!gave && has_room(job, lane) && supply(job, lane));
 }
 
 bool staged_board::choose_lane(staged_job &job, std::uint32_t &block) noexcept {
@@ -316,7 +314,8 @@ staged_board::task staged_board::find_task(std::uint64_t now) noexcept {
 }
 
 // As long as there is nothing better to do.
-void staged_board::attend(staged_job &job, std::uint32_t block) const noexcept {
+void staged_board::attend(staged_job &job, std::uint32_t block, bool (*is_over)(void *user),
+                          void *user) const noexcept {
     constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while there are others
     constexpr std::uint64_t patience_with_block_ns = 20'000;
     constexpr std::uint32_t enough = 2; // for a block, while others have less
@@ -325,9 +324,11 @@ void staged_board::attend(staged_job &job, std::uint32_t block) const noexcept {
     while (!job.is_lost.load(std::memory_order_relaxed)) {
         const std::uint64_t bytes = advance(job, block);
         moved += bytes;
+        if (is_over(user)) return;
         const bool has_chunks = job.has_chunks();
         const bool are_all_attended = job.busy.load(std::memory_order_relaxed) == job.blocks;
         if (moved >= turn && ahead_.load(std::memory_order_relaxed) > 1) return;
+        if (lane.idle_count != 0 && is_over_share(job, lane)) return;
         if (has_chunks && !are_all_attended && lane.told - lane.done >= enough) return;
         if (has_chunks && lane.slots() < slots_each(job) && job.ring->free_count.load(std::memory_order_relaxed) != 0)
             return;
@@ -395,7 +396,7 @@ void staged_board::wake_all() noexcept {
     unlock(held);
 }
 
-// False where it is over, or nobody has given it up for too long.
+// False where it is over, or nobody gives it up.
 bool staged_board::wait_for_lead(bool (*is_over)(void *user), void *user, std::uint64_t until) noexcept {
     while (!is_over(user) && clock_ns() < until) {
         if (!is_led_.load(std::memory_order_relaxed) && !is_led_.exchange(true, std::memory_order_acquire)) return true;
@@ -418,10 +419,12 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
         const std::uint64_t now = clock_ns();
         if (const task found = find_task(now); found.job) {
             if (idle_ + called_ == 0 && asleep_ != 0 && wants_another(*found.job)) wake(1);
+            at_lanes_ += stays;
             unlock(held);
             give_up_lead();
-            attend(*found.job, found.block);
+            attend(*found.job, found.block, is_over, user);
             lock_again(held);
+            at_lanes_ -= stays;
             complete(found);
             idle_since = 0;
             continue;
@@ -439,13 +442,13 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
                 for (int i = 0; i < pauses_between_looks; ++i)
                     relax_processor();
             else
-                leads = wait_for_lead(is_over, user, idle_since + patience);
+                leads = wait_for_lead(is_over, user, now + std::min(patience - idle_ns, longest_lead_ns));
             lock_again(held);
             idle_ -= stays;
             continue;
         }
         give_up_lead();
-        if (!stays || (has_work() && awake_ == 1)) {
+        if (!stays || (has_work() && awake_ - at_lanes_ == 1)) {
             // The longer nothing has come, the less it matters when it is seen.
             constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
             unlock(held);

@@ -91,12 +91,12 @@ private:
     void end_run(staged_job &job) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
     bool supply(staged_job &job, staged_lane &lane) noexcept;
-    void give_back_slots(staged_job &job, staged_lane &lane) noexcept;
+    bool give_back_slots(staged_job &job, staged_lane &lane) noexcept;
     bool may_go_on(staged_job &job, std::uint32_t block) noexcept;
     bool choose_lane(staged_job &job, std::uint32_t &block) noexcept;
     bool end_if_done(staged_job &job) noexcept;
     task find_task(std::uint64_t now) noexcept;
-    void attend(staged_job &job, std::uint32_t block) const noexcept;
+    void attend(staged_job &job, std::uint32_t block, bool (*is_over)(void *user), void *user) const noexcept;
     void complete(const task &done) noexcept;
     void lose(staged_job &job, std::int32_t status, lock &held) noexcept;
     void recycle() noexcept;
@@ -108,9 +108,9 @@ private:
     std::atomic<std::uint32_t> ahead_ = 0; // jobs expected and under way
     // Residents and visitors: those that are to wake are called, some when the mutex is unlocked.
     std::uint32_t awake_ = 0, asleep_ = 0, called_ = 0, uncalled_ = 0;
-    std::atomic<std::uint32_t> calls_ = 0; // ever
-    std::uint32_t idle_ = 0;               // of those that are awake, they find nothing to do
-    std::atomic<bool> is_led_ = false;     // one of those looks
+    std::atomic<std::uint32_t> calls_ = 0;  // ever
+    std::uint32_t idle_ = 0, at_lanes_ = 0; // of those that are awake; idle ones find nothing to do
+    std::atomic<bool> is_led_ = false;      // one of those looks
     std::uint64_t pending_ = 0, leaving_count_ = 0, captured_ = 0;
     std::uint64_t holds_ = 0;
     std::uint64_t announced_ = 0; // runs expected, ever

@@ -132,7 +132,7 @@ std::uint64_t advance(staged_job &job, std::uint32_t block) noexcept {
         land(job, slot);
         take_back(lane);
     }
-    while (staged_slot *const slot = next_to_tell(job, lane))
+    while (staged_slot *const slot = moved != 0 && is_over_share(job, lane) ? nullptr : next_to_tell(job, lane))
         tell_of(job, block, *slot);
     return moved;
 }

@@ -2,6 +2,7 @@
 // to serve that block. Whoever has taken a lane needs no lock there.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 
@@ -92,5 +93,14 @@ bool has_room(const staged_job &job, const staged_lane &lane) noexcept;
 // The bytes that it has moved from or to the program's memory; 0: it is for the block to go on, or chunks or slots are
 // wanting.
 std::uint64_t advance(staged_job &job, std::uint32_t block) noexcept;
+
+// Each lane gets as many.
+inline std::uint32_t slots_each(const staged_job &job) noexcept {
+    return std::clamp(job.ring->share.load(std::memory_order_relaxed) / job.blocks, 1U, job.most_slots_each);
+}
+// Where copies outnumber slots, each has one for one chunk.
+inline bool is_over_share(const staged_job &job, const staged_lane &lane) noexcept {
+    return lane.slots() > slots_each(job) || job.ring->share.load(std::memory_order_relaxed) == 0;
+}
 
 } // namespace ferry

@@ -12,7 +12,7 @@ namespace ferry {
 
 namespace {
 
-// Stores past the processor's caches, in no order before end_of_stream().
+// Stores past the processor's caches. Nothing orders them before end_of_stream(), not even a release.
 void stream_bytes(std::byte *to, const std::byte *from, std::uint64_t size) noexcept {
 #if defined(__SSE2__)
     constexpr std::uint64_t line = 64;
@@ -91,6 +91,7 @@ void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, st
         first = 0;
         rows -= here;
     }
+    if (streams) end_of_stream();
 }
 
 side host_side(const staging &cut, const staged_chunk &chunk) noexcept {
@@ -118,7 +119,6 @@ void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *
     if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of it is not the copy's
     copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height,
                streams);
-    end_of_stream();
 }
 
 } // namespace ferry
