@@ -441,38 +441,47 @@ TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
 
 // ---- Many at once ---------------------------------------------------------------------------------------------
 
+// How much of the big one has arrived when the small one, enqueued behind its first chunks, is done.
+struct big_and_small {
+    std::uint32_t blocks, slots;
+    bool helps;
+};
+double share_of_big(staged &test, const big_and_small &given, bool to_device) {
+    staged_options options = staged::small();
+    options.slots = given.slots;
+    options.first_slots = std::min(options.first_slots, given.slots);
+    options.largest_launch = 1 << 30;
+    test.open(options);
+    const test_stream big_stream, small_stream;
+    const std::uint64_t size = on_software_driver() ? 20'000'000 : 200'000'000;
+    copied big(linear(size), to_device, 1), little(linear(20'000), false, 2);
+    staged_watch of_big, of_little;
+    EXPECT_OK(test.enqueue(big, big_stream, &of_big, given.blocks));
+    while (of_big.landed == 0)
+        std::this_thread::yield();
+    EXPECT_OK(test.enqueue(little, small_stream, &of_little));
+    if (given.helps) {
+        EXPECT_OK(test.engine->help(of_little, test.context).status);
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(small_stream));
+    const auto landed = static_cast<double>(of_big.landed);
+    EXPECT_OK(raw().cuStreamSynchronize(big_stream));
+    little.expect_whole();
+    big.expect_whole();
+    return landed / static_cast<double>(size);
+}
+
 TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     // With fewer blocks than threads, with one for each, which may stay there, and with more; with fewer slots than copies.
-    for (const std::uint32_t blocks : {1, 3, 8})
-        for (const std::uint32_t slots : {8, 1})
-            for (const bool to_device : both_ways)
-                for (const bool helps : {false, true}) {
-                    SCOPED_TRACE(testing::Message() << (to_device ? "to" : "from") << " the device, " << blocks
-                                                    << " blocks, " << slots << " slots, helps: " << helps);
-                    staged_options options = small();
-                    options.slots = slots;
-                    options.first_slots = std::min(options.first_slots, slots);
-                    options.largest_launch = 1 << 30;
-                    open(options);
-                    const test_stream big_stream, small_stream;
-                    const std::uint64_t size = on_software_driver() ? 10'000'000 : 200'000'000;
-                    copied big(linear(size), to_device, 1), little(linear(20'000), false, 2);
-                    staged_watch of_big, of_little;
-                    ASSERT_OK(enqueue(big, big_stream, &of_big, blocks));
-                    while (of_big.landed == 0)
-                        std::this_thread::yield();
-                    ASSERT_OK(enqueue(little, small_stream, &of_little));
-                    if (helps) {
-                        ASSERT_OK(engine->help(of_little, context).status);
-                        EXPECT_LT(of_big.landed, size / 6 * 5);
-                    }
-                    ASSERT_OK(raw().cuStreamSynchronize(small_stream));
-                    EXPECT_LT(of_big.landed, size / 6 * 5);
-                    ASSERT_OK(raw().cuStreamSynchronize(big_stream));
-                    little.expect_whole();
-                    big.expect_whole();
-                }
+    for (const big_and_small &given : {big_and_small{1, 8, true}, {3, 8, false}, {8, 8, true}, {1, 1, false}})
+        for (const bool to_device : both_ways) {
+            double least = 1;
+            for (int i = 0; i < 3 && least > 0.8; ++i) // the machine may have had no processor for it
+                least = std::min(least, share_of_big(*this, given, to_device));
+            EXPECT_LT(least, 0.8) << (to_device ? "to" : "from") << " the device, " << given.blocks << " blocks, "
+                                  << given.slots << " slots, helps: " << given.helps;
+        }
 }
 
 TEST_F(staged, copies_and_kernels_on_many_streams_run_beside_allocations_and_frees) {

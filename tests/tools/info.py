@@ -32,7 +32,7 @@ for peer in told["peers"]:
 assert told["kernels"] == {"when": "at_open", "loaded": True, "contexts": 2}, told["kernels"]
 staging = told["staging"]
 assert staging["when"] == "at_open" and 1 <= staging["threads_running"] == staging["threads"] <= 8, staging
-assert staging["bytes_per_device"] == 32 << 20, staging
+assert staging["bytes_per_device"] == 16 << 20, staging
 assert 0 < staging["bytes_pinned"] < 2 * 33 << 20, "the later slots follow on their own"
 untested = json.loads(run("--json", "--no-probe"))
 assert untested["kernels"] == {"when": "lazy", "loaded": False, "contexts": 0}, untested["kernels"]
@@ -40,7 +40,7 @@ assert untested["staging"]["threads_running"] == untested["staging"]["bytes_pinn
 assert all(peer["probe"] == "not run" for peer in untested["peers"])
 
 table = run()
-for words in ["driver               software", "device 1", "kernels              loaded, into contexts: 2", "a ring of 32.0 MiB a device",
+for words in ["driver               software", "device 1", "kernels              loaded, into contexts: 2", "a ring of 16.0 MiB a device",
               "memory           4.0 GiB", "copy engines     3", "yes",
               "pools shared by  posix_fd", "default pool     keeps 0 B", "reuse_opportunistic on"]:
     assert words in table, (words, table)
