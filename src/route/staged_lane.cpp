@@ -1,7 +1,5 @@
 #include "route/staged_lane.h"
 
-#include <algorithm>
-
 #include "route/staged_rows.h"
 
 namespace ferry {
@@ -132,7 +130,8 @@ std::uint64_t advance(staged_job &job, std::uint32_t block) noexcept {
         land(job, slot);
         take_back(lane);
     }
-    while (staged_slot *const slot = moved != 0 && is_over_share(job, lane) ? nullptr : next_to_tell(job, lane))
+    if (moved != 0 && is_over_share(job, lane)) return moved; // others wait for the slot
+    while (staged_slot *const slot = next_to_tell(job, lane))
         tell_of(job, block, *slot);
     return moved;
 }
