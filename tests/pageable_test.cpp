@@ -334,18 +334,20 @@ TEST_F(pageable, copies_return_while_their_stream_is_held_and_wait_their_turn) {
 }
 
 TEST_F(pageable, a_small_source_is_read_at_once_on_an_idle_stream) {
-    bytes from = random_bytes(4096, 1);
-    const bytes sent = from;
-    const device_memory device(from.size());
-    const ferry_copy_desc copy = line(device, at(from), from.size());
-    ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_EQ(explain(copy).route, FERRY_ROUTE_DRIVER);
-    EXPECT_EQ(explain(copy).blocks, FERRY_BLOCKS_UNTIL_STAGED);
-    ASSERT_OK(copy_async(device, at(from), from.size()));
-    ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_TRUE(read_back(device, sent.size()) == sent);
-    // Not to the host, where the driver waits for the copy itself.
-    EXPECT_EQ(explain(line(at(from), device, from.size())).route, FERRY_ROUTE_STAGED);
+    for (const std::size_t size : {std::size_t{4096}, std::size_t{256} << 10}) {
+        bytes from = random_bytes(size, 1);
+        const bytes sent = from;
+        const device_memory device(size);
+        const ferry_copy_desc copy = line(device, at(from), size);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(explain(copy).route, FERRY_ROUTE_DRIVER) << size;
+        EXPECT_EQ(explain(copy).blocks, FERRY_BLOCKS_UNTIL_STAGED) << size;
+        ASSERT_OK(copy_async(device, at(from), size));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(device, size) == sent);
+        // Not to the host, where the driver waits for the copy itself.
+        EXPECT_EQ(explain(line(at(from), device, size)).route, FERRY_ROUTE_STAGED) << size;
+    }
 }
 
 TEST_F(pageable, what_is_before_and_after_a_copy_keeps_its_place_on_every_kind_of_stream) {
