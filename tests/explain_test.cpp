@@ -143,6 +143,7 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // what is predicted hangs on the device
         EXPECT_EQ(told.threads != 0, told.route == FERRY_ROUTE_STAGED);
         told.threads = 5; // and how many there are on the machine
+        if (told.route == FERRY_ROUTE_STAGED) told.multiprocessors = 8;
         EXPECT_EQ(format(told), row.line);
         EXPECT_EQ(told.synchronises, 0);
         ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));

@@ -861,6 +861,7 @@ TEST_F(pieces, a_line_of_text_tells_the_number_of_calls_and_what_the_caller_wait
         EXPECT_OK(ferry_explain_async(one_page.get(), &copy, stream, &told, nullptr));
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // what is predicted hangs on the device
         told.threads = 5;                                     // and how many there are on the machine
+        if (told.route == FERRY_ROUTE_STAGED) told.multiprocessors = 8;
         told.kernel_obstacle = told.staged_obstacle = FERRY_OBSTACLE_NONE;
         std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
         ferry_explanation_format(&told, line.data(), line.size() + 1);

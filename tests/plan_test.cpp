@@ -401,6 +401,29 @@ TEST(staged_plan, what_cannot_be_staged_goes_by_the_driver_or_is_refused_with_it
     expect(obstacle::not_pageable, shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts);
 }
 
+TEST(staged_plan, threads_fill_the_slots_of_one_block_each_and_empty_those_of_two) {
+    struct line {
+        std::uint16_t threads;
+        copy_form form;
+        std::uint16_t most, to_device, to_host;
+    };
+    const line table[] = {
+        {1, on_a_stream, 0, 1, 2}, {1, at_once, 0, 2, 4}, {4, on_a_stream, 0, 4, 8}, {8, on_a_stream, 0, 8, 8},
+        {32, at_once, 0, 8, 8},    {8, at_once, 3, 3, 3}, {2, on_a_stream, 3, 2, 3},
+    };
+    for (const line &row : table) {
+        SCOPED_TRACE(testing::Message() << row.threads << " threads, " << row.most << " blocks at most");
+        plan_facts facts = staging_facts(row.form);
+        facts.staging_threads = row.threads;
+        facts.wishes.most_blocks = row.most;
+        facts.wishes.forced = route_kind::staged;
+        EXPECT_EQ(choose_route(pageable_line(ends::h2d, 64 * MiB), facts).blocks, row.to_device);
+        EXPECT_EQ(choose_route(pageable_line(ends::d2h, 64 * MiB), facts).blocks, row.to_host);
+        facts.wishes.forced = route_kind::none;
+        EXPECT_EQ(predict_copy(pageable_line(ends::h2d, 64 * MiB), facts).staged.blocks, row.to_device);
+    }
+}
+
 TEST(staged_plan, narrow_rows_scattered_into_pinned_memory_are_staged) {
     const plan_facts facts = staging_facts(on_a_stream);
     EXPECT_EQ(plan_copy(shape_of(ends::d2h, gapped::destination, 4, 64 * MiB), facts).route, route_kind::staged);
