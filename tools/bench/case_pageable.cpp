@@ -61,11 +61,6 @@ effort effort_of(const session &session, std::size_t size) {
     return {size > GiB ? 2 : 3, 400, 0.35e9};
 }
 
-// The same direction with pinned memory, which only the link limits.
-const direction &pinned_like(const std::vector<direction> &pinned, const direction &direction) {
-    return pinned[is_up(direction) ? 0 : 1];
-}
-
 struct task_of_line {
     std::string what;
     bench::direction direction;
@@ -78,8 +73,8 @@ struct task_of_line {
 row measure_beside_link(session &session, const task_of_line &task, const contender &raw, const contender &ferry) {
     const auto &[what, direction, form, size, targets] = task;
     const environment &environment = session.environment;
-    const std::vector<bench::direction> pinned = pinned_directions(session.workspace);
-    const contender all[] = {raw, ferry, raw_line(environment, pinned_like(pinned, direction), form::async, size)};
+    const bench::direction pinned = pinned_like(session.workspace, direction);
+    const contender all[] = {raw, ferry, raw_line(environment, pinned, form::async, size)};
     const box copied = line(direction, size);
     verify_each(session.workspace, {&copied, 1}, {all, 2});
     const std::vector<samples> taken = interleave(all, effort_of(session, size));
@@ -231,8 +226,9 @@ case_result run_pageable(session &session) {
             "sample. Until the\nbytes are there, cuMemcpy*Async and ferry_copy_async with a wait for the stream; raw "
             "of boxes is the fastest of the driver's\ncalls. pinned: the driver's copy of as many bytes of pinned "
             "memory, in the same rounds; of link: its time / ferry's. Both\ntargets have to be kept to. 'returns': "
-            "only until the call returns, on an idle stream, behind a pinned copy that has just\nbegun, and as the "
-            "first call of an instance, one without options and one that had made all at open; p99: of ferry's calls. "
+            "only until the call returns (pinned: that call too), on an idle stream, behind a pinned copy that has "
+            "just\nbegun, and as the first call of an instance, one without options and one that had made all at open; "
+            "p99: of ferry's calls. "
             "Of\nthe threads the sizes are of all together\n" +
             note_on_costs(session),
         .label_columns = {"what", "copy", "ferry's call", "route", raw_call_column},
@@ -252,6 +248,10 @@ case_result run_pageable(session &session) {
 }
 
 } // namespace
+
+direction pinned_like(const workspace &workspace, const direction &direction) {
+    return pinned_directions(workspace)[is_up(direction) ? 0 : 1];
+}
 
 const char *ferry_call_of(form form) { return form == form::async ? "ferry_copy_async" : "ferry_copy"; }
 

@@ -13,6 +13,9 @@ namespace bench {
 const char *route_of(const environment &environment, const ferry_copy_desc &copy, form form);
 const char *ferry_call_of(form form);
 
+// The same direction with pinned memory, which only the link limits.
+direction pinned_like(const workspace &workspace, const direction &direction);
+
 // Rows: how long the asynchronous call itself takes.
 void add_calls(session &session, std::vector<row> &rows);
 

@@ -42,7 +42,8 @@ row measure_call(session &session, const direction &direction, std::size_t size,
     const auto make_busy = [&] {
         if (moment == moment::busy) enqueue_big_copy(session);
     };
-    const contender both[] = {
+    const bench::direction pinned = pinned_like(session.workspace, direction);
+    const contender all[] = {
         {"cuMemcpy*Async", [&] { raw_copy_async(environment, direction, size, stream); }, 1,
          [&] { drain(environment); }, make_busy},
         {"ferry_copy_async",
@@ -54,14 +55,17 @@ row measure_call(session &session, const direction &direction, std::size_t size,
          [&] {
              if (is_first) opened.emplace(open_fresh(environment, moment));
              make_busy();
-         }}};
-    verify_each(session.workspace, {&copied, 1}, both);
+         }},
+        {"pinned", [&] { raw_copy_async(environment, pinned, size, stream); }, 1, [&] { drain(environment); },
+         make_busy}};
+    verify_each(session.workspace, {&copied, 1}, {all, 2});
     const effort effort = session.is_quick ? bench::effort{2, 10, 0.01e9} : bench::effort{3, 200, 0.2e9};
-    const std::vector<samples> taken = interleave(both, effort);
-    return {.labels = {text, direction.name, both[1].name, route_of(environment, copy, form::async), both[0].name},
+    const std::vector<samples> taken = interleave(all, effort);
+    return {.labels = {text, direction.name, all[1].name, route_of(environment, copy, form::async), all[0].name},
             .bytes = size,
             .times = compare(taken[0], taken[1]),
-            .most_ns = most_call_ns};
+            .most_ns = most_call_ns,
+            .reference_ns = summarise(taken[2])};
 }
 
 } // namespace
