@@ -526,7 +526,7 @@ TEST_F(batch, the_arrays_are_read_before_return) {
 
 TEST_F(batch, pieces_cross_registrations_and_pageable_memory) {
     constexpr std::uint64_t page = 4096;
-    std::vector<std::byte> memory(8 * page);
+    bytes memory(8 * page);
     const std::uint64_t base = (at(memory.data()) + page - 1) / page * page;
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
         // Two registrations side by side, then pageable memory.
@@ -534,7 +534,7 @@ TEST_F(batch, pieces_cross_registrations_and_pageable_memory) {
         ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base + page), page, 0));
         test_place device(place_kind::device, {.width = 8 * page});
         device.fill(1);
-        const std::vector<std::byte> data = random_bytes(4 * page, 2);
+        const bytes data = random_bytes(4 * page, 2);
         std::memcpy(reinterpret_cast<void *>(base), data.data(), data.size());
         piece_batch pieces;
         pieces.add(device.address() + 5, base + 100, 3 * page);
@@ -542,7 +542,7 @@ TEST_F(batch, pieces_cross_registrations_and_pageable_memory) {
         pieces.add(device.address() + 5 * page, base + 3 * page, 64);
         ferry_error_info error = new_error();
         EXPECT_OK(pieces.copy(instance, 0, &error)) << describe(error) << " at " << error.index;
-        const std::vector<std::byte> copied = device.read();
+        const bytes copied = device.read();
         for (std::size_t i = 0; i < 3; ++i)
             EXPECT_EQ(0, std::memcmp(copied.data() + (pieces.to[i] - device.address()),
                                      data.data() + (pieces.from[i] - base), pieces.sizes[i]))

@@ -208,7 +208,7 @@ TEST_F(copy_forms, async_copies_are_ordered_with_the_work_around_them_on_the_str
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), host.address(), second.address(), size, stream, nullptr));
         ASSERT_OK(raw().cuMemsetD8Async(second.address(), 0, size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
-        ASSERT_EQ(host.read(), std::vector<std::byte>(size, std::byte{value}));
+        ASSERT_EQ(host.read(), bytes(size, std::byte{value}));
     }
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }

@@ -240,7 +240,7 @@ TEST_F(fills, a_synchronous_fill_has_ended_when_it_returns) {
         ASSERT_OK(ferry_fill(basic.get(), &fill, nullptr));
         ASSERT_OK(raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), memory.address(), size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
-        ASSERT_EQ(seen.read(), std::vector<std::byte>(size, std::byte{round}));
+        ASSERT_EQ(seen.read(), bytes(size, std::byte{round}));
     }
 }
 
@@ -417,7 +417,7 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     ferry_error_info error = new_error();
     expect_refusal(ferry_fill(instance.get(), &fill, &error), error, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR,
                    FERRY_FIELD_PATTERN);
-    const std::vector<std::byte> as_before(2 * page, std::byte{7});
+    const bytes as_before(2 * page, std::byte{7});
     EXPECT_EQ(std::memcmp(memory, as_before.data(), 2 * page), 0);
     fill.pattern_size = 4;
     EXPECT_OK(ferry_fill(instance.get(), &fill, &error)) << "the driver fills it in parts";
@@ -520,7 +520,7 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
     if (ferry_peer_enable(basic.get(), 0, 1) == FERRY_SUCCESS) {
         EXPECT_OK(ferry_fill_async(basic.get(), &fill, stream, &error)) << "with peer access it does";
         EXPECT_OK(raw().cuStreamSynchronize(stream));
-        EXPECT_EQ(memory.read(), std::vector<std::byte>(4096, std::byte{pattern_bytes[0]}));
+        EXPECT_EQ(memory.read(), bytes(4096, std::byte{pattern_bytes[0]}));
         if (has_kernels()) {
             EXPECT_OK(ferry_fill_async(basic.get(), &wide, stream, &error));
             EXPECT_OK(raw().cuStreamSynchronize(stream));

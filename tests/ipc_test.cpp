@@ -648,7 +648,7 @@ TEST_F(ipc, a_handle_names_its_device) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 1, small, &address));
-    const std::vector<std::byte> sent = random_bytes(small, 5);
+    const bytes sent = random_bytes(small, 5);
     ASSERT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uintptr_t>(sent.data()), small, nullptr));
     ferry_event event(basic.get(), FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, 1);
     second_process other("imports_memory_of_the_second_device");

@@ -271,7 +271,7 @@ TEST_F(pinned_pools, keep_bytes_whole_that_streams_still_read) {
     const pool_owner small = new_pool(basic.get(), 3 * large);
     test_place device(place_kind::device, {.width = large});
     const CUstream streams[] = {first, second};
-    std::vector<std::byte> wanted;
+    bytes wanted;
     for (unsigned round = 0; round < 24; ++round) {
         const CUstream stream = streams[round % 2];
         void *address = nullptr;

@@ -275,7 +275,7 @@ TEST_F(pools, a_free_takes_effect_behind_the_work_before_it) {
     EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "memory that is freed and taken on one stream serves again";
     held.open();
     synchronize();
-    EXPECT_EQ(host.read(), std::vector<std::byte>(mib, std::byte{7}));
+    EXPECT_EQ(host.read(), bytes(mib, std::byte{7}));
     destroy(pool);
 }
 
@@ -308,7 +308,7 @@ TEST_F(pools, memory_is_filled_and_copied_on_every_stream_and_in_every_context) 
                     ferry_place_host(&to, reinterpret_cast<void *>(back.address()));
                     const ferry_copy_desc copy = describe_copy(place, to, 4096);
                     ASSERT_OK(ferry_copy(instance, &copy, &error)) << describe(error);
-                    EXPECT_EQ(back.read(), std::vector<std::byte>(4096, std::byte{value}));
+                    EXPECT_EQ(back.read(), bytes(4096, std::byte{value}));
                 }
     free(address);
     destroy(pool);
@@ -382,7 +382,7 @@ TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
             back.fill(seed + 10);
             ASSERT_OK(raw().cuGraphLaunch(graph.runs, *stream));
             synchronize();
-            std::vector<std::byte> expected(8192, std::byte{9});
+            bytes expected(8192, std::byte{9});
             std::copy(host.picture().begin(), host.picture().end(), expected.begin());
             EXPECT_EQ(back.read(), expected);
         }

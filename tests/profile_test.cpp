@@ -369,7 +369,7 @@ TEST_F(profiles, copies_go_on_while_profiles_change) {
             EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
         is_over = true;
     });
-    std::vector<std::byte> rows(4096);
+    bytes rows(4096);
     ferry_place source, destination;
     ferry_place_host_pitched(&source, rows.data(), 8, 0);
     ferry_place_device_pitched(&destination, 0, memory, 4, 0);

@@ -65,9 +65,7 @@ public:
 private:
     std::uint64_t height() const { return std::max<std::uint64_t>(copy_.desc.height, 1); }
     std::uint64_t depth() const { return std::max<std::uint64_t>(copy_.desc.depth, 1); }
-    static std::vector<std::byte> &bytes_of(test_place &place) {
-        return const_cast<std::vector<std::byte> &>(place.picture());
-    }
+    static bytes &bytes_of(test_place &place) { return const_cast<bytes &>(place.picture()); }
 
     bool end_is_right(test_place &memory, const ferry_place &place) const {
         const std::uint64_t width = copy_.desc.width;

@@ -233,7 +233,7 @@ TEST_F(routes, an_urgent_line_goes_by_a_kernel_in_the_order_of_its_stream) {
         to.fill(2);
         ferry_copy_desc copy = describe_copy(from.describe(statement::stated), to.describe(statement::stated), size);
         copy.flags = FERRY_COPY_URGENT;
-        const std::vector<std::byte> before = to.picture();
+        const bytes before = to.picture();
         driver.reset_counts();
         {
             gate held(stream);

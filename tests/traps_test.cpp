@@ -214,7 +214,7 @@ TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
     constexpr std::uint64_t page = 4096;
     auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * page));
     const auto address = reinterpret_cast<std::uint64_t>(pages);
-    const std::vector<std::byte> told = random_bytes(4 * page, 6);
+    const bytes told = random_bytes(4 * page, 6);
     std::memcpy(pages, told.data(), told.size());
     test_place device(place_kind::device, {.width = page});
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
@@ -340,7 +340,7 @@ FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
     EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &handle, &second, nullptr));
     EXPECT_EQ(first, second);
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), first, nullptr));
-    std::vector<std::byte> got(4096);
+    bytes got(4096);
     EXPECT_OK(raw().cuMemcpyDtoH(got.data(), second, got.size()));
     EXPECT_EQ(got, random_bytes(4096, 11));
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), second, nullptr));
@@ -449,7 +449,7 @@ protected:
 TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the_copy_is_whole) {
     constexpr std::uint64_t page = 4096, size = 3 * limit + 100;
     auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * limit));
-    const std::vector<std::byte> told = random_bytes(4 * limit, 13);
+    const bytes told = random_bytes(4 * limit, 13);
     std::memcpy(pages, told.data(), told.size());
     EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0), FERRY_SUCCESS) << "else this would prove nothing";
     for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{24}}) {

@@ -82,15 +82,15 @@ void ferry_test::TearDown() {
     driver_test::TearDown();
 }
 
-std::vector<std::byte> random_bytes(std::size_t size, std::uint64_t seed) {
+bytes random_bytes(std::size_t size, std::uint64_t seed) {
     std::mt19937_64 random(seed);
-    std::vector<std::byte> bytes((size + 7) / 8 * 8);
-    for (std::size_t i = 0; i < bytes.size(); i += 8) {
+    bytes made((size + 7) / 8 * 8);
+    for (std::size_t i = 0; i < made.size(); i += 8) {
         const std::uint64_t word = random();
-        std::memcpy(bytes.data() + i, &word, 8);
+        std::memcpy(made.data() + i, &word, 8);
     }
-    bytes.resize(size);
-    return bytes;
+    made.resize(size);
+    return made;
 }
 
 ferry_error_info new_error() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,14 @@ struct ferry_test : driver_test {
     instance_owner basic, full;
 };
 
-std::vector<std::byte> random_bytes(std::size_t size, std::uint64_t seed);
+// Compared at once: one by one that takes half the time of the sanitized tests.
+struct bytes : std::vector<std::byte> {
+    using vector::vector;
+    friend bool operator==(const bytes &one, const bytes &other) {
+        return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
+    }
+};
+bytes random_bytes(std::size_t size, std::uint64_t seed);
 
 ferry_error_info new_error();
 std::string describe(const ferry_error_info &error);

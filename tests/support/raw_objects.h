@@ -10,8 +10,6 @@ namespace ferry::test {
 
 #define EXPECT_RESULT(expected, call) EXPECT_EQ(static_cast<int>(expected), static_cast<int>(call))
 
-using bytes = std::vector<std::byte>;
-
 struct device_memory {
     explicit device_memory(size_t size) { EXPECT_OK(raw().cuMemAlloc(&address, size)); }
     ~device_memory() { raw().cuMemFree(address); }

@@ -216,15 +216,15 @@ void test_place::fill(std::uint64_t seed) {
     leave();
 }
 
-std::vector<std::byte> test_place::read() const {
-    std::vector<std::byte> bytes(picture_.size());
+bytes test_place::read() const {
+    bytes got(picture_.size());
     enter();
     if (is_array(kind_)) {
         CUDA_MEMCPY3D call = {};
         call.srcMemoryType = CU_MEMORYTYPE_ARRAY;
         call.srcArray = array_;
         call.dstMemoryType = CU_MEMORYTYPE_HOST;
-        call.dstHost = bytes.data();
+        call.dstHost = got.data();
         call.dstPitch = shape_.width;
         call.dstHeight = shape_.height;
         call.WidthInBytes = shape_.width;
@@ -232,12 +232,12 @@ std::vector<std::byte> test_place::read() const {
         call.Depth = shape_.depth;
         EXPECT_OK(raw().cuMemcpy3D(&call));
     } else if (kind_ == place_kind::device || kind_ == place_kind::pool) {
-        EXPECT_OK(raw().cuMemcpyDtoH(bytes.data(), allocation_, bytes.size()));
+        EXPECT_OK(raw().cuMemcpyDtoH(got.data(), allocation_, got.size()));
     } else {
-        std::memcpy(bytes.data(), reinterpret_cast<void *>(allocation_), bytes.size());
+        std::memcpy(got.data(), reinterpret_cast<void *>(allocation_), got.size());
     }
     leave();
-    return bytes;
+    return got;
 }
 
 ferry_place test_place::describe(statement how, const box &origin) const {

@@ -65,14 +65,14 @@ public:
     // Writes random bytes everywhere, to the memory and to the picture.
     void fill(std::uint64_t seed);
     // Reads the whole memory back, bytes outside any box too.
-    std::vector<std::byte> read() const;
+    bytes read() const;
 
     ferry_place describe(statement how, const box &origin = {}) const;
     std::byte &picture_at(std::uint64_t x, std::uint64_t y, std::uint64_t z);
 
     place_kind kind() const { return kind_; }
     const grid &shape() const { return shape_; }
-    const std::vector<std::byte> &picture() const { return picture_; }
+    const bytes &picture() const { return picture_; }
     std::uint64_t address() const { return address_; } // of the first byte, after the lead
     CUarray array() const { return array_; }
     int device() const { return device_; }
@@ -86,7 +86,7 @@ private:
     grid shape_;
     int device_;
     CUcontext context_ = nullptr;
-    std::vector<std::byte> picture_;
+    bytes picture_;
     std::uint64_t allocation_ = 0, address_ = 0;
     CUarray array_ = nullptr;
     CUmipmappedArray mipmap_ = nullptr; // whose level 1 the array is
