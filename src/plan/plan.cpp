@@ -64,8 +64,8 @@ struct prediction {
     std::uint16_t blocks;
 };
 
-// Of pageable memory: the calling thread helps.
-unsigned threads_at(const plan_facts &facts) noexcept {
+// A staged copy: the caller of a synchronous one helps.
+std::uint32_t threads_at(const plan_facts &facts) noexcept {
     return facts.staging_threads + (facts.form == copy_form::synchronous);
 }
 
@@ -119,15 +119,10 @@ copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcep
     return plan;
 }
 
-// What fills a host's link, of which the kernel leaves most of the time to threads. A thread is lost on its way between
-// blocks whose slots it fills; those who empty slots find some full if there are more blocks than threads. (H200, 4
-// threads to the device: by 4 blocks 36 GB/s, by 8 26; to the host 50 and 52. By 8 threads and 8 blocks: 51, 52.)
 std::uint16_t staged_blocks(const shape &shape, const plan_facts &facts) noexcept {
-    constexpr unsigned enough = 8;
-    const unsigned each = is_host(shape.source.kind) ? 1 : 2;
-    const unsigned blocks = std::clamp(each * threads_at(facts), 1U, enough);
-    return static_cast<std::uint16_t>(facts.wishes.most_blocks ? std::min<unsigned>(facts.wishes.most_blocks, blocks)
-                                                               : blocks);
+    const std::uint32_t blocks = blocks_for_threads(threads_at(facts), is_host(shape.source.kind)),
+                        most = facts.wishes.most_blocks;
+    return static_cast<std::uint16_t>(most ? std::min(most, blocks) : blocks);
 }
 
 copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept {

@@ -16,7 +16,7 @@ namespace ferry {
 namespace {
 
 // What fills the bus of an H200 (51 of 55 GB/s both ways, with a ring of 16 MiB).
-constexpr std::uint32_t default_blocks = 8, default_threads = 8;
+constexpr std::uint32_t default_threads = 8;
 constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
 
 // A device reads slowly what lies, just written, in a processor's own cache: of 16 MiB, 28 of 36 GB/s. Of long copies the
@@ -225,7 +225,8 @@ failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream
 
 void staged_engine::share_out(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t per_launch,
                               staged_watch *watch, staged_job *taken) const noexcept {
-    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : default_blocks, kernels::most_ring_blocks);
+    const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
+    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::most_ring_blocks);
     const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
     std::uint64_t first = 0;
     for (staged_job *job = taken; job; job = job->next_launch) {
