@@ -1762,6 +1762,58 @@ struct captured_graph {
     CUgraphExec executable = nullptr;
 };
 
+// Such a copy is not ordered behind the work that a graph is launched behind.
+TEST_F(driver_test, a_captured_copy_reads_its_pageable_source_when_the_graph_is_launched) {
+    const test_stream stream;
+    for (const bool is_managed : {false, true})
+        for (const std::size_t size : {std::size_t{64}, std::size_t{300'000}}) {
+            CUdeviceptr target = 0;
+            if (is_managed) {
+                ASSERT_OK(raw().cuMemAllocManaged(&target, size, CU_MEM_ATTACH_GLOBAL));
+            } else {
+                ASSERT_OK(raw().cuMemAlloc(&target, size));
+            }
+            bytes source(size, std::byte{1});
+            {
+                captured_graph captured(stream);
+                ASSERT_OK(raw().cuMemcpyHtoDAsync(target, source.data(), size, stream));
+                captured.end();
+                for (int round = 2; round < 4; ++round) {
+                    const auto value = static_cast<std::byte>(round);
+                    std::memset(source.data(), round, size);
+                    {
+                        gate held(stream);
+                        ASSERT_OK(raw().cuGraphLaunch(captured.executable, stream));
+                        std::memset(source.data(), 9, size);
+                    }
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                    EXPECT_EQ(read_back(target, size), bytes(size, value));
+                }
+            }
+            ASSERT_OK(raw().cuMemFree(target));
+        }
+}
+
+TEST_F(driver_test, queries_and_waits_see_the_legacy_stream_only_behind_a_record) {
+    const test_stream blocking(CU_STREAM_DEFAULT);
+    const test_event passed(CU_EVENT_DISABLE_TIMING);
+    {
+        gate held(nullptr);
+        EXPECT_OK(raw().cuStreamQuery(blocking));
+        EXPECT_OK(raw().cuStreamSynchronize(blocking));
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(CU_STREAM_LEGACY));
+        ASSERT_OK(raw().cuEventRecord(passed, blocking));
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuEventQuery(passed));
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(blocking));
+    }
+    ASSERT_OK(raw().cuEventSynchronize(passed));
+    {
+        gate held(blocking);
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(CU_STREAM_LEGACY));
+    }
+    ASSERT_OK(raw().cuCtxSynchronize());
+}
+
 TEST_F(driver_test, captured_work_runs_at_each_launch_and_not_before) {
     device_memory memory(4096);
     ASSERT_OK(raw().cuMemsetD8(memory, 0, 4096));

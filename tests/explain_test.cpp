@@ -25,6 +25,8 @@ class explanations : public ferry_test {};
 bool has_kernels(const instance_owner &instance) {
     return ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
 }
+// Of a host pool that the device has no access to, too.
+constexpr bool is_pageable(place_kind kind) { return kind == place_kind::pageable || kind == place_kind::pool_of_host; }
 // Where kernels reach it, also as pageable memory's other end.
 constexpr bool is_of_device(place_kind kind) { return kind == place_kind::device || kind == place_kind::pool; }
 
@@ -52,8 +54,8 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
                                                  : ferry_explain_async(instance.get(), &copy, stream, &told, nullptr));
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0) << "nothing may be copied";
                         const bool is_staged = !is_synchronous && has_kernels(instance) &&
-                                               ((from == place_kind::pageable && is_of_device(to)) ||
-                                                (to == place_kind::pageable && is_of_device(from) && far_device == 0));
+                                               ((is_pageable(from) && is_of_device(to)) ||
+                                                (is_pageable(to) && is_of_device(from) && far_device == 0));
                         EXPECT_EQ(told.route, is_staged ? FERRY_ROUTE_STAGED : FERRY_ROUTE_DRIVER);
                         driver.reset_counts();
                         ASSERT_OK(is_synchronous ? ferry_copy(instance.get(), &copy, nullptr)

@@ -2009,12 +2009,14 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy, and
  *                its source stay unchanged. Memory that is unmapped while a copy runs cannot be made safe.
  * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
- *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured, between memory from pools of
- *                two devices neither of which has access to the other's pool. What goes wrong later comes back from a
- *                later call that synchronises.
+ *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured: between memory from pools of
+ *                two devices neither of which has access to the other's pool; from pageable memory that cannot be
+ *                staged, which the driver would read at the launch, before the graph's earlier nodes have run. What
+ *                goes wrong later comes back from a later call that synchronises.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
  *                too, with cuStreamIsCapturing before and, under capture and with ferry_options.submit,
- *                cuLaunchHostFunc. For a small pageable source cuStreamQuery.
+ *                cuLaunchHostFunc. For a small pageable source cuStreamQuery; before the driver's own copy of one
+ *                cuStreamSynchronize, or cuEventRecord and cuEventSynchronize.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_error_info *error);
@@ -2376,7 +2378,8 @@ typedef struct ferry_explanation {
     uint32_t struct_size;
     int32_t route;              /* FERRY_ROUTE_* */
     int32_t blocks;             /* FERRY_BLOCKS_* */
-    int32_t synchronises;       /* 1: the driver's call returns before the copy is complete, so ferry then waits */
+    int32_t synchronises;       /* 1: ferry waits itself: after the driver's call where that returns before the copy is
+                                 * complete; before it where that would read a pageable source too early */
     char driver_call[32];       /* "cuMemcpy3DAsync" or "cuLaunchKernel" and their like; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
     int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */

@@ -87,6 +87,7 @@ failure batch_checker::add_copy(const ferry_copy_desc &copy, std::uint64_t follo
         return add_line(to, from, shape.width, following);
     }
     box.way = box_way::call;
+    box.wishes = {};
     resolved_ends resolved;
     bool is_for_batches = true;
     if (failure failed = resolve(copy.source, shape.source, resolved.source, box.from, is_for_batches))
@@ -122,10 +123,10 @@ failure batch_checker::add_own(std::uint32_t flags, batch_box &box) noexcept {
     box.way = box_way::own;
     box.group = piece_group::apart;
     plan_facts facts = {.context_device = job_.context_device, .form = copy_form::asynchronous};
-    facts.wishes = wishes_of(flags);
+    box.wishes = facts.wishes = wishes_of(flags);
+    look_at_stream(instance_, box.shape, stream_, facts);
     kernel_views views;
-    if (failure failed = choose(instance_, box.shape, job_.context.wanted, stream_, facts, views, box.plan))
-        return failed;
+    if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, views, box.plan)) return failed;
     box.to = static_cast<std::uint32_t>(job_.own_views.size());
     last_of_array_ = nullptr;
     return job_.own_views.append(views) && keep_box() ? failure{} : no_memory;

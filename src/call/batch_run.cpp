@@ -64,10 +64,15 @@ public:
           is_at_home_(site.context == job.context.wanted) {}
 
     failure run() noexcept {
+        const auto try_one = [&](const shape &shape, const copy_wishes &wishes) noexcept {
+            return try_capture(shape, wishes);
+        };
+        const auto call_one = [&](const shape &shape, const copy_wishes &wishes) noexcept {
+            return call(shape, wishes);
+        };
         if (site_.is_captured)
-            if (failure failed = for_each_call([&](const shape &shape) noexcept { return try_capture(shape); }))
-                return failed;
-        if (failure failed = for_each_call([&](const shape &shape) noexcept { return call(shape); })) return failed;
+            if (failure failed = for_each_call(try_one)) return failed;
+        if (failure failed = for_each_call(call_one)) return failed;
         if (failure failed = run_boxes()) return failed;
         std::size_t first_line = 0;
         for (int group = 0; group < piece_groups; ++group) {
@@ -102,17 +107,15 @@ private:
 
     // With the views that were looked up when it was planned.
     failure run_own(const batch_box &box) noexcept {
-        plan_facts facts = this->facts();
-        facts.is_captured = site_.is_captured;
-        const copy_site site = {site_.context, stream_, {site_.context, site_.context}};
-        return run_planned(instance_, box.shape, facts, box.plan, job_.own_views[box.to], site);
+        const plan_facts facts = this->facts();
+        return run_planned(instance_, box.shape, facts, box.plan, job_.own_views[box.to], site());
     }
 
     // What goes by a driver call of its own.
     template <class Action> failure for_each_call(const Action &action) noexcept {
         for (const batch_box &box : job_.boxes)
             if (is_called(box))
-                if (failure failed = action(box.shape)) return failed;
+                if (failure failed = action(box.shape, box.wishes)) return failed;
         for (int group = 0; group < piece_groups; ++group)
             if (way_of(group) == batch_way::calls)
                 if (failure failed = for_each_piece(group, action)) return failed;
@@ -120,43 +123,55 @@ private:
     }
 
     template <class Action> failure for_each_piece(int group, const Action &action) noexcept {
+        const copy_wishes wishes = wishes_of(instance_.copy_flags);
         for (const batch_piece *piece = job_.pieces.begin(group); piece != job_.pieces.end(group); ++piece)
-            if (failure failed = action(shape_of(*piece, job_.ranges))) return failed;
+            if (failure failed = action(shape_of(*piece, job_.ranges), wishes)) return failed;
         return {};
     }
 
-    // As outside a graph; for one enter_for_graph makes another plan of it.
-    plan_facts facts() const noexcept { return {.context_device = job_.context_device, .form = form_}; }
+    plan_facts facts() const noexcept {
+        return {.context_device = job_.context_device, .form = form_, .is_captured = site_.is_captured};
+    }
+    copy_site site() const noexcept { return {site_.context, stream_}; }
 
     // Whether the graph takes it: asked of all before any is enqueued.
-    failure try_capture(const shape &shape) noexcept {
+    failure try_capture(const shape &shape, const copy_wishes &wishes) noexcept {
         plan_facts facts = this->facts();
-        copy_plan plan = plan_for_driver(shape, facts);
-        context_scope scope(instance_.cu);
-        if (!plan.names_contexts) return {};
-        return enter_for_graph(instance_, shape, stream_, site_.context, facts, plan, scope);
+        copy_plan plan;
+        kernel_views views;
+        if (failure failed = plan_call(shape, wishes, facts, views, plan)) return failed;
+        return check_capture(instance_, {shape, facts, plan, views}, site());
     }
 
-    failure call(const shape &shape) noexcept {
+    failure call(const shape &shape, const copy_wishes &wishes) noexcept {
         plan_facts facts = this->facts();
-        copy_plan plan = plan_for_driver(shape, facts);
+        copy_plan plan;
         kernel_views views;
-        if (is_pageable(shape))
-            if (failure failed = choose_for_pageable(shape, facts, views, plan)) return failed;
-        context_scope graph_scope(instance_.cu);
-        if (plan.names_contexts && site_.is_captured)
-            if (failure failed = enter_for_graph(instance_, shape, stream_, site_.context, facts, plan, graph_scope))
-                return failed;
-        copy_site site = {site_.context, stream_, {site_.context, site_.context}};
-        if (plan.names_contexts)
-            if (failure failed = find_contexts(instance_, shape, job_.context_device, site.contexts)) return failed;
-        return run_planned(instance_, shape, facts, plan, views, site);
+        if (failure failed = plan_call(shape, wishes, facts, views, plan)) return failed;
+        const failure failed = run_planned(instance_, shape, facts, plan, views, site());
+        // Later work is of this batch, whose copies are not ordered among themselves.
+        is_behind_earlier_work_ |= facts.is_stream_idle || (!failed && plan.wait_before);
+        return failed;
+    }
+
+    // What was planned as a driver call stays one, but for pageable memory.
+    failure plan_call(const shape &shape, const copy_wishes &wishes, plan_facts &facts, kernel_views &views,
+                      copy_plan &plan) noexcept {
+        if (is_pageable(shape)) return choose_for_pageable(shape, wishes, facts, views, plan);
+        plan = plan_for_driver(shape, facts);
+        return {};
     }
 
     // As a copy by itself would be. What the whole batch is waited for need not be staged, but where that is faster.
-    failure choose_for_pageable(const shape &shape, plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept {
+    failure choose_for_pageable(const shape &shape, const copy_wishes &wishes, plan_facts &facts, kernel_views &views,
+                                copy_plan &plan) noexcept {
+        if (is_behind_earlier_work_)
+            facts.is_stream_idle = true;
+        else
+            look_at_stream(instance_, shape, stream_, facts);
+        facts.wishes = wishes;
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
-        const failure failed = choose(instance_, shape, site_.context, stream_, facts, views, plan);
+        const failure failed = choose(instance_, shape, site_.context, facts, views, plan);
         facts.form = form_;
         plan.synchronise_after &= form_ == copy_form::synchronous;
         return failed;
@@ -185,7 +200,7 @@ private:
         if (!is_refused(result)) return to_failure(result);
         for (const batch_box &box : job_.boxes)
             if (box.way == box_way::batch_call)
-                if (failure failed = call(box.shape)) return failed;
+                if (failure failed = call(box.shape, box.wishes)) return failed;
         return {};
     }
 
@@ -226,7 +241,8 @@ private:
         const CUresult result =
             run_line_batch(instance_.cu, job_.lines, first, job_.pieces.facts(group).count, stream_);
         if (!is_refused(result)) return to_failure(result);
-        return for_each_piece(group, [&](const shape &shape) noexcept { return call(shape); });
+        return for_each_piece(
+            group, [&](const shape &shape, const copy_wishes &wishes) noexcept { return call(shape, wishes); });
     }
 
     failure run_kernel(int group) noexcept {
@@ -287,6 +303,7 @@ private:
     // As here and now: a prepared job was planned for other streams too. In another context than the job's kernels find
     // neither its memory nor its surfaces.
     const bool takes_batches_, is_at_home_;
+    bool is_behind_earlier_work_ = false; // that is complete
 };
 
 } // namespace

@@ -9,10 +9,7 @@ namespace ferry {
                                   CUstream stream) noexcept {
     return prepare_copy(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
         const auto &[shape, facts, plan, choice, views] = prepared;
-        copy_site site = {choice.wanted, stream, {choice.wanted, choice.wanted}};
-        if (plan.names_contexts)
-            if (failure failed = find_contexts(instance, shape, facts.context_device, site.contexts)) return failed;
-        const failure result = run_planned(instance, shape, facts, plan, views, site);
+        const failure result = run_planned(instance, shape, facts, plan, views, prepared.site(stream));
         if (result) note_failure(instance, choice.wanted, result);
         return result;
     });

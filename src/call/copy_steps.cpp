@@ -1,7 +1,7 @@
 #include "call/copy_steps.h"
 
 #include "call/staging.h"
-#include "device/capture_mode.h"
+#include "device/stream_order.h"
 #include "route/parts.h"
 
 namespace ferry {
@@ -16,6 +16,9 @@ failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, reso
     return {};
 }
 
+namespace {
+
+// An end on the device of the copy's context keeps that context.
 failure find_contexts(ferry_instance &instance, const shape &shape, int context_device,
                       end_contexts &contexts) noexcept {
     const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> failure {
@@ -26,19 +29,20 @@ failure find_contexts(ferry_instance &instance, const shape &shape, int context_
     return find(shape.destination, contexts.destination);
 }
 
-failure enter_for_graph(ferry_instance &instance, const shape &shape, CUstream stream, CUcontext of_stream,
-                        plan_facts &facts, copy_plan &plan, context_scope &scope) noexcept {
-    if (!is_being_captured(instance.cu, stream)) return {};
-    facts.is_captured = true;
-    plan = plan_for_driver(shape, facts);
+} // namespace
+
+failure enter_for_graph(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_site &site,
+                        context_scope &scope) noexcept {
+    if (is_read_in_the_call(shape)) return refuse(FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    if (!leaves_device(shape, facts.context_device)) return {};
     end_contexts others;
-    if (!belongs_to_current_context(stream))
+    if (!belongs_to_current_context(site.stream))
         if (failure failed = find_contexts(instance, shape, -1, others)) return failed;
     const auto is_reached = [&](const shape_end &end, int device) noexcept {
         return end.kind != memory_kind::device ||
                is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
     };
-    for (const CUcontext context : {of_stream, others.source, others.destination}) {
+    for (const CUcontext context : {site.context, others.source, others.destination}) {
         if (!context) continue;
         bool reaches_both = false;
         {
@@ -51,6 +55,13 @@ failure enter_for_graph(ferry_instance &instance, const shape &shape, CUstream s
         if (reaches_both) return scope.enter(context);
     }
     return {.status = FERRY_ERROR_CAPTURE};
+}
+
+failure check_capture(ferry_instance &instance, const planned_part &call, const copy_site &site) noexcept {
+    context_scope trial(instance.cu);
+    return call.facts.is_captured && call.plan.route == route_kind::driver
+               ? enter_for_graph(instance, call.shape, call.facts, site, trial)
+               : failure{};
 }
 
 failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
@@ -89,19 +100,20 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
     facts.staging_threads = instance.staging_threads;
 }
 
+// A synchronous copy has its place on the legacy stream, as the driver's call has. That reads a pageable source at once
+// too, and only copies of ferry's that are in flight may be about to write it.
+void look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
+    const bool stages = instance.staging.has_copies_in_flight();
+    if (facts.form == copy_form::synchronous) {
+        facts.is_stream_idle = !stages;
+        return;
+    }
+    facts.is_captured = is_being_captured(instance.cu, stream);
+    if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
+        facts.is_stream_idle = is_idle(instance.cu, stream, stages);
+}
+
 namespace {
-
-// Whether nothing is before a copy there. Not of a stream that is being captured.
-bool is_idle(const driver_table &cu, CUstream stream) noexcept {
-    const relaxed_capture_mode relaxed(cu);
-    return cu.cuStreamQuery && relaxed.entered() && cu.cuStreamQuery(stream) == CUDA_SUCCESS;
-}
-
-void look_at_stream(const driver_table &cu, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
-    facts.is_captured = is_being_captured(cu, stream);
-    facts.is_stream_idle =
-        may_be_read_in_the_call(shape) && !facts.is_captured && !facts.is_part && is_idle(cu, stream);
-}
 
 // What staged copies need and would not otherwise find out.
 void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
@@ -115,12 +127,9 @@ void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &
 
 } // namespace
 
-failure choose(ferry_instance &instance, const shape &shape, CUcontext context, CUstream stream, plan_facts &facts,
-               kernel_views &views, copy_plan &plan) noexcept {
-    const bool was_captured = facts.is_captured;
+failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts, kernel_views &views,
+               copy_plan &plan) noexcept {
     begin_choice(instance, shape, context, facts);
-    if (instance.stages && is_pageable(shape) && facts.form == copy_form::asynchronous)
-        look_at_stream(instance.cu, shape, stream, facts);
     plan = plan_copy(shape, facts);
     if (plan.route > route_kind::driver) { // as far as is known: now all is asked
         const bool may_be_staged = plan.route == route_kind::staged;
@@ -129,8 +138,6 @@ failure choose(ferry_instance &instance, const shape &shape, CUcontext context, 
         if (may_be_staged) prepare_to_stage(instance, shape, facts);
         plan = plan_copy(shape, facts);
     }
-    // What graphs ask of driver calls is seen to elsewhere.
-    if (plan.route != route_kind::staged) facts.is_captured = was_captured;
     return plan.refused == obstacle::none ? failure{} : refuse_route(plan.refused);
 }
 
@@ -142,6 +149,28 @@ bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
     };
     return crosses_border(shape, ranges) || has_registrations(shape.source) || has_registrations(shape.destination);
 }
+
+namespace {
+
+failure wait_for_earlier_work(ferry_instance &instance, copy_form form, CUstream stream) noexcept {
+    if (form == copy_form::synchronous) return wait_for_legacy_stream(instance.cu);
+    return pass_earlier_work(instance.cu, stream, instance.staging.has_copies_in_flight());
+}
+
+failure run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
+                      const copy_site &site) noexcept {
+    context_scope graph_scope(instance.cu);
+    if (facts.is_captured)
+        if (failure failed = enter_for_graph(instance, shape, facts, site, graph_scope)) return failed;
+    end_contexts contexts = {site.context, site.context};
+    if (plan.names_contexts)
+        if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
+    if (plan.wait_before)
+        if (failure failed = wait_for_earlier_work(instance, facts.form, site.stream)) return failed;
+    return run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
+}
+
+} // namespace
 
 failure run_planned(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
                     const kernel_views &views, const copy_site &site, staged_watch *watch) noexcept {
@@ -159,7 +188,7 @@ failure run_planned(ferry_instance &instance, const shape &shape, const plan_fac
         // All of it again, what has been staged too.
         return run_planned(instance, shape, facts, plan_for_driver(shape, facts), views, site);
     }
-    const failure result = run_driver_route(instance.cu, shape, plan, facts.form, site.contexts, site.stream);
+    const failure result = run_by_driver(instance, shape, facts, plan, site);
     // The driver refuses a copy whose host memory is registered in pieces.
     if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))
         return run_in_parts(instance, shape, facts, site);
@@ -168,8 +197,15 @@ failure run_planned(ferry_instance &instance, const shape &shape, const plan_fac
 
 failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
                      const copy_site &site) noexcept {
-    return for_each_planned_part(instance, whole, facts, site, [&](const planned_part &part) noexcept {
-        return run_planned(instance, part.shape, part.facts, part.plan, part.views, site);
+    plan_facts known = facts;
+    if (facts.is_captured) {
+        const auto check = [&](const planned_part &part) noexcept { return check_capture(instance, part, site); };
+        if (failure failed = for_each_planned_part(instance, whole, known, site, check)) return failed;
+    }
+    return for_each_planned_part(instance, whole, known, site, [&](const planned_part &part) noexcept {
+        const failure failed = run_planned(instance, part.shape, part.facts, part.plan, part.views, site);
+        known.is_stream_idle |= part.plan.wait_before; // parts are not ordered among themselves
+        return failed;
     });
 }
 

@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 #include "route/driver_route.h"
 #include "route/kernel_copy.h"
+#include "route/parts.h"
 #include "route/staged_copy.h"
 
 namespace ferry {
@@ -14,15 +15,18 @@ namespace ferry {
 [[gnu::noinline]] failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy,
                                          resolved_ends &ends) noexcept;
 
-// An end on the device of the copy's context keeps that context.
-[[gnu::noinline]] failure find_contexts(ferry_instance &instance, const shape &shape, int context_device,
-                                        end_contexts &contexts) noexcept;
+// Where a copy goes: the stream's context is current.
+struct copy_site {
+    CUcontext context;
+    CUstream stream;
+};
 
-// For copies whose plan names contexts: nothing, unless the stream is being captured. Graphs do not take the calls that
-// name contexts. They take the plain ones, which find all memory but that of pools: that they check against the current
-// context, whichever stream the copy is on (docs/driver.md).
-[[gnu::cold, gnu::noinline]] failure enter_for_graph(ferry_instance &instance, const shape &shape, CUstream stream,
-                                                     CUcontext of_stream, plan_facts &facts, copy_plan &plan,
+// For the driver's call in a graph: makes a context current in which the graph takes that call. Graphs do not take the
+// calls that name contexts. They take the plain ones, which find all memory but that of pools: that they check against
+// the current context, whichever stream the copy is on. A pageable source they read when the graph is launched, before
+// the work in front of it has run, so such a copy is refused (docs/driver.md).
+[[gnu::cold, gnu::noinline]] failure enter_for_graph(ferry_instance &instance, const shape &shape,
+                                                     const plan_facts &facts, const copy_site &site,
                                                      context_scope &scope) noexcept;
 
 // Which ends kernels reach, and where; of pageable memory, which end staged copies do. The copy's context, `context`, must be
@@ -30,20 +34,17 @@ namespace ferry {
 failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
                       kernel_views &views) noexcept;
 
-// What a choice hangs on, but for what the driver must be asked.
+// Whether the copy becomes part of a graph, and whether the work before it is complete, where that makes a difference:
+// the first facts of a plan. Not needed for a plain line on the context's own device.
+[[gnu::noinline]] void look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
+                                      plan_facts &facts) noexcept;
+
+// The planning inputs that need no driver query.
 void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 
-// Where there is a choice. Lines without wishes and without pageable memory never come here. `stream` is where the copy is
-// to go, of the asynchronous form.
-[[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, CUcontext context, CUstream stream,
-                                 plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept;
-
-// Where a copy goes: the stream's context is current.
-struct copy_site {
-    CUcontext context;
-    CUstream stream;
-    end_contexts contexts; // of driver calls that name them
-};
+// Where there is a choice, once the stream was looked at.
+[[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
+                                 kernel_views &views, copy_plan &plan) noexcept;
 
 // A planned copy, by its route.
 failure run_planned(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
@@ -82,11 +83,25 @@ failure for_each_planned_part(ferry_instance &instance, const shape &whole, cons
         if (!is_pageable(part) && of_part.wishes.forced == route_kind::staged) of_part.wishes.forced = route_kind::none;
         if (needs_no_choice(part, of_part.wishes))
             plan = plan_for_driver(part, of_part);
-        else if (failure failed = choose(instance, part, site.context, site.stream, of_part, views, plan))
+        else if (failure failed = choose(instance, part, site.context, of_part, views, plan))
             return failed;
         return then(planned_part{part, of_part, plan, views});
     });
 }
+
+// The whole, or each of the parts that it is run in.
+template <class Then>
+failure for_each_planned_call(ferry_instance &instance, const planned_part &whole, const copy_site &site,
+                              const Then &then) noexcept {
+    const bool in_parts = whole.plan.route == route_kind::driver
+                              ? crosses_border(whole.shape, instance.pinned.ranges())
+                              : whole.plan.route == route_kind::staged && is_in_parts(instance, whole.shape);
+    return in_parts ? for_each_planned_part(instance, whole.shape, whole.facts, site, then) : then(whole);
+}
+
+// Whether a graph takes the call; nothing is enqueued.
+[[gnu::cold, gnu::noinline]] failure check_capture(ferry_instance &instance, const planned_part &call,
+                                                   const copy_site &site) noexcept;
 
 // One after the other, by its own route. Should one fail, those before it stay enqueued.
 [[gnu::cold, gnu::noinline]] failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,

@@ -8,27 +8,25 @@
 namespace ferry {
 
 [[gnu::always_inline]] inline failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
-                                                   const shape &shape, std::uint32_t flags, copy_form form,
-                                                   CUstream stream, resolved_ends &ends) noexcept {
-    // Pageable memory may be staged; and whether the driver returns early hangs on the source being that. Not where both ends
-    // are the host's.
-    const bool is_staged = may_stage(instance, flags);
-    const bool need_reach = form == copy_form::synchronous && copy.destination.kind != FERRY_KIND_HOST;
-    if (failure failed =
-            resolve_place(instance.cu, copy.source, shape.source.span,
-                          {.ranges = &instance.pinned.ranges(),
-                           .full_checks = instance.full_checks,
-                           .need_host_kind = need_reach || (is_staged && copy.destination.kind != FERRY_KIND_HOST),
-                           .need_reach = need_reach,
-                           .stream = stream},
-                          ends.source))
+                                                   const shape &shape, std::uint32_t flags, CUstream stream,
+                                                   resolved_ends &ends) noexcept {
+    // Pageable memory may be staged; and the driver reads a pageable source in the call, and returns early. Neither where
+    // both ends are the host's.
+    const bool need_source = copy.destination.kind != FERRY_KIND_HOST;
+    const bool need_destination = may_stage(instance, flags) && copy.source.kind != FERRY_KIND_HOST;
+    const auto resolve = [&](const ferry_place &place, const shape_end &end, bool need_kind,
+                             resolved_place &resolved) noexcept {
+        return resolve_place(instance.cu, place, end.span,
+                             {.ranges = &instance.pinned.ranges(),
+                              .full_checks = instance.full_checks,
+                              .need_host_kind = need_kind,
+                              .need_reach = need_kind,
+                              .stream = stream},
+                             resolved);
+    };
+    if (failure failed = resolve(copy.source, shape.source, need_source, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
-    if (failure failed = resolve_place(instance.cu, copy.destination, shape.destination.span,
-                                       {.ranges = &instance.pinned.ranges(),
-                                        .full_checks = instance.full_checks,
-                                        .need_host_kind = is_staged && copy.source.kind != FERRY_KIND_HOST,
-                                        .stream = stream},
-                                       ends.destination))
+    if (failure failed = resolve(copy.destination, shape.destination, need_destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
 }
@@ -39,7 +37,21 @@ struct prepared_copy {
     copy_plan plan;
     context_choice choice;
     kernel_views views; // of the kernel route
+
+    copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
+    planned_part as_part() const noexcept { return {shape, facts, plan, views}; }
 };
+
+// What is pageable depends on the context (kind_to_context), and was asked before the copy's own was entered.
+[[gnu::cold, gnu::noinline]] inline failure look_up_host_kinds(const ferry_instance &instance, const shape &shape,
+                                                               resolved_ends &ends) noexcept {
+    const auto look_up = [&](const shape_end &end, resolved_place &place) noexcept -> failure {
+        const bool was_asked = place.kind == memory_kind::pageable || place.kind == memory_kind::pinned;
+        return was_asked ? look_up_kind(instance.cu, end.span.first, place.kind) : failure{};
+    };
+    if (failure failed = look_up(shape.source, ends.source)) return failed;
+    return look_up(shape.destination, ends.destination);
+}
 
 // Everything before the driver's call; then `then(prepared)`, with the copy's context current.
 template <class Then>
@@ -52,7 +64,7 @@ template <class Then>
 
     const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
     resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, shape, flags, form, stream, resolved)) return failed;
+    if (failure failed = resolve_ends(instance, copy, shape, flags, stream, resolved)) return failed;
     context_choice &choice = prepared.choice;
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
                                         resolved.source.device, choice))
@@ -61,24 +73,21 @@ template <class Then>
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (shape.source.array || shape.destination.array)
         if (failure failed = look_up_arrays(instance.cu, copy, resolved)) return failed;
+    if (choice.wanted != choice.current)
+        if (failure failed = look_up_host_kinds(instance, shape, resolved)) return failed;
     if (failure failed = settle(resolved, instance.limits, shape)) return failed;
 
     prepared.facts = {.form = form};
     if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
         return failed;
-    if (needs_no_choice(shape, {}) && !flags) {
+    if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, prepared.facts.context_device)) {
         prepared.plan = plan_for_driver(shape, prepared.facts);
     } else {
+        look_at_stream(instance, shape, stream, prepared.facts);
         prepared.facts.wishes = wishes_of(flags);
-        if (failure failed =
-                choose(instance, shape, choice.wanted, stream, prepared.facts, prepared.views, prepared.plan))
+        if (failure failed = choose(instance, shape, choice.wanted, prepared.facts, prepared.views, prepared.plan))
             return failed;
     }
-    context_scope graph_scope(instance.cu);
-    if (prepared.plan.names_contexts && form == copy_form::asynchronous)
-        if (failure failed =
-                enter_for_graph(instance, shape, stream, choice.wanted, prepared.facts, prepared.plan, graph_scope))
-            return failed;
     return then(prepared);
 }
 

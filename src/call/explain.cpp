@@ -61,7 +61,7 @@ failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy
                                                     : blocking::no;
             const bool is_staged = plan.route == route_kind::staged;
             found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
-            found.synchronises |= plan.synchronise_after;
+            found.synchronises |= plan.synchronise_after || plan.wait_before;
             found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
             found.multiprocessors = std::max<std::uint32_t>(found.multiprocessors, plan.blocks);
             if (is_staged) found.threads = instance.staging_threads + (is_synchronous ? 1u : 0u);
@@ -71,19 +71,15 @@ failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy
         if (known.source.kind == memory_kind::host) known.source.kind = source;
         if (known.destination.kind == memory_kind::host) known.destination.kind = destination;
         if (failure failed = forecast(instance, known, prepared, found)) return failed;
-        const bool in_parts = plan.route == route_kind::driver
-                                  ? crosses_border(shape, instance.pinned.ranges())
-                                  : plan.route == route_kind::staged && is_in_parts(instance, shape);
-        if (!in_parts) {
-            add_call(source, destination, plan);
-        } else {
-            const copy_site site = {choice.wanted, stream, {}};
-            const auto add_part = [&](const planned_part &part) noexcept -> failure {
-                add_call(part.shape.source.kind, part.shape.destination.kind, part.plan);
-                return {};
-            };
-            if (failure failed = for_each_planned_part(instance, shape, facts, site, add_part)) return failed;
-        }
+        const copy_site site = prepared.site(stream);
+        const auto add = [&](const planned_part &call) noexcept -> failure {
+            if (&call.shape == &shape)
+                add_call(source, destination, plan);
+            else
+                add_call(call.shape.source.kind, call.shape.destination.kind, call.plan);
+            return check_capture(instance, call, site);
+        };
+        if (failure failed = for_each_planned_call(instance, prepared.as_part(), site, add)) return failed;
         std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
                       found.route > FERRY_ROUTE_DRIVER ? "cuLaunchKernel" : driver_call_name(plan, form));
         found.context_device = facts.context_device;

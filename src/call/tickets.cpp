@@ -1,5 +1,6 @@
 #include "call/tickets.h"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -35,11 +36,13 @@ failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream
     ferry_instance &instance = ticket.instance;
     const auto &[shape, facts, plan, choice, views] = prepared;
     if (is_being_captured(instance.cu, stream)) return {.status = FERRY_ERROR_CAPTURE};
-    copy_site site = {choice.wanted, stream, {choice.wanted, choice.wanted}};
-    if (plan.names_contexts)
-        if (failure failed = find_contexts(instance, shape, facts.context_device, site.contexts)) return failed;
+    const copy_site site = prepared.site(stream);
     ticket.context = choice.wanted;
-    ticket.route = static_cast<std::int32_t>(plan.route);
+    const auto note_route = [&](const planned_part &call) noexcept -> failure {
+        ticket.route = std::max(ticket.route, static_cast<std::int32_t>(call.plan.route));
+        return {};
+    };
+    if (failure failed = for_each_planned_call(instance, prepared.as_part(), site, note_route)) return failed;
     ticket.total = shape.width * shape.height * shape.depth;
     ticket.is_watched = plan.route == route_kind::staged && !is_in_parts(instance, shape);
     if (failure failed = make_event(ticket)) return failed;

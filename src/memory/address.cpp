@@ -20,18 +20,20 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     CUdeviceptr range_start = 0, device_address = 0;
     size_t range_size = 0;
     CUpointer_attribute attributes[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_CONTEXT,          CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
-    void *values[] = {&memory_type, &is_managed,     &ordinal, &pool,  &range_start,
-                      &range_size,  &device_address, &owner,   &access};
-    constexpr unsigned kind_only = 3, without_context = 6, everything = 7, all = 9;
-    const unsigned count = how_much == ask::kind_only ? kind_only : how_much == ask::everything ? everything : all;
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
+    void *values[] = {&memory_type, &is_managed, &ordinal, &device_address, &pool,
+                      &range_start, &range_size, &owner,   &access};
     // The plural form succeeds for addresses the driver does not know, and leaves the memory type 0.
-    CUresult result = cu.cuPointerGetAttributes(count, attributes, values, address);
+    CUresult result = cu.cuPointerGetAttributes(static_cast<unsigned>(how_much), attributes, values, address);
     // The device pointer is one of the current context, and without one a driver may not answer.
-    if (result == CUDA_ERROR_INVALID_CONTEXT && count > without_context)
-        result = cu.cuPointerGetAttributes(without_context, attributes, values, address);
+    if (result == CUDA_ERROR_INVALID_CONTEXT && how_much > ask::kind_only) {
+        constexpr unsigned kind_only = static_cast<unsigned>(ask::kind_only), of_range = 3;
+        result = cu.cuPointerGetAttributes(kind_only, attributes, values, address);
+        if (result == CUDA_SUCCESS && how_much > ask::kind_and_reach)
+            result = cu.cuPointerGetAttributes(of_range, attributes + kind_only + 1, values + kind_only + 1, address);
+    }
     if (result) return to_failure(result);
     facts = {};
     if (memory_type == 0 && !is_managed) return {};

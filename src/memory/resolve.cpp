@@ -60,8 +60,8 @@ failure ask_driver(const driver_table &cu, const ferry_place &place, const addre
                    const resolve_options &options, resolved_place &resolved) noexcept {
     address_facts facts;
     const bool all = options.full_checks;
-    const ask how_much = all || options.need_reach ? ask::everything : ask::kind_only;
-    if (failure failed = look_up_address(cu, all ? span.first : place.address, how_much, facts)) return failed;
+    const ask how_much = all ? ask::everything : options.need_reach ? ask::kind_and_reach : ask::kind_only;
+    if (failure failed = look_up_address(cu, span.first, how_much, facts)) return failed;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
     if (is_stated && facts.kind == memory_kind::pageable && is_being_captured(cu, options.stream)) {
         facts.kind = memory_kind::device;

@@ -47,8 +47,8 @@ failure check_statement(const ferry_place &place, memory_kind kind, int device) 
 [[gnu::noinline]] failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                                      const resolve_options &options, resolved_place &resolved) noexcept;
 
-// The kind must be a known one and the device in range, as lay_out of copy/shape.h checks. `span` is read for linear
-// places when all is checked.
+// The kind must be a known one and the device in range, as lay_out of copy/shape.h checks. `span` is that of a
+// linear place.
 inline failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
                              const resolve_options &options, resolved_place &resolved) noexcept {
     resolved.range_size = 0;

@@ -25,6 +25,7 @@ struct batch_box {
     std::uint32_t to, from; // the known ranges of linear ends, the known arrays of others; of `own`: to are its views
     piece_group group;      // apart: not for kernels
     box_way way;
+    copy_wishes wishes;
     copy_plan plan; // of `own`
 
     box_source source() const noexcept { return shape.source.array ? from_array : from_memory; }

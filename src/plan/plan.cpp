@@ -154,12 +154,9 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
     return source == memory_kind::pageable ? blocking::until_staged : blocking::no;
 }
 
-// So much of pageable memory the driver reads in the call itself and returns, if nothing is before it on the stream
-// (docs/driver.md). Nothing is faster than that.
-bool may_be_read_in_the_call(const shape &shape) noexcept {
+bool is_faster_on_an_idle_stream(const shape &shape) noexcept {
     constexpr std::uint64_t most = std::uint64_t{256} << 10; // in 18 us, and all is there in half the time (H200)
-    return shape.is_line() && !shape.destination.array && shape.width <= most &&
-           shape.source.kind == memory_kind::pageable;
+    return shape.is_line() && !shape.destination.array && shape.width <= most && is_read_in_the_call(shape);
 }
 
 namespace {
@@ -167,7 +164,7 @@ namespace {
 // Of pageable memory, which threads and a kernel can take. On a stream the driver would have the caller wait.
 bool is_staged(const shape &shape, const plan_facts &facts) noexcept {
     if (facts.wishes.is_urgent) return true;
-    if (facts.form == copy_form::asynchronous) return !(facts.is_stream_idle && may_be_read_in_the_call(shape));
+    if (facts.form == copy_form::asynchronous) return !(facts.is_stream_idle && is_faster_on_an_idle_stream(shape));
     if (!facts.profile) return false;
     const prediction predicted = predict(shape, facts);
     return predicted.staged_ns * kernel_margin < predicted.driver_ns;

@@ -46,7 +46,9 @@ constexpr copy_wishes wishes_of(std::uint32_t flags) noexcept {
 struct plan_facts {
     int context_device = -1; // the device of the context the copy runs in
     copy_form form = copy_form::synchronous;
-    bool is_captured = false; // it becomes part of a graph
+    bool is_captured = false; // it becomes part of a graph; known before anything is planned
+    // The work before it on its stream is complete, as far as is known.
+    bool is_stream_idle = false;
     // The rest need not be filled for what needs_no_choice.
     obstacle kernels = obstacle::not_loaded;
     obstacle source_reach = obstacle::not_asked; // of kernels in that context; managed if they do, and it is that
@@ -54,8 +56,7 @@ struct plan_facts {
     obstacle staging = obstacle::no_staging;     // of the instance
     obstacle staged_reach = obstacle::not_asked; // of its kernels, at the end that is no host's
     std::uint16_t staging_threads = 0;
-    bool is_stream_idle = false; // as far as is known
-    bool is_part = false;        // other parts of the copy may be before it
+    bool is_part = false; // other parts of the copy may be before it
     copy_wishes wishes = {};
     const device_profile *profile = nullptr; // of the context's device
 };
@@ -69,6 +70,9 @@ struct copy_plan {
     // after device to device, and after pageable host to device, whose last piece may still be on its way (CUDA driver
     // API, "API synchronization behavior").
     bool synchronise_after = false;
+    // The driver reads a pageable source inside the call, whatever is before it on the stream (seen up to 300000 bytes,
+    // CUDA 13.0, H200). So the stream must have passed the earlier work first, which may be what writes that source.
+    bool wait_before = false;
     // The route that the caller forces cannot serve, and the copy must be refused.
     obstacle refused = obstacle::none;
     std::uint16_t blocks = 0; // of a kernel, or of each one that meets threads
@@ -82,15 +86,23 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
 inline bool is_elsewhere(const shape_end &end, int context_device) noexcept {
     return end.device >= 0 && end.device != context_device;
 }
+inline bool leaves_device(const shape &shape, int context_device) noexcept {
+    return is_elsewhere(shape.source, context_device) || is_elsewhere(shape.destination, context_device);
+}
+
+// The driver's asynchronous call reads the source before it returns. Between two host addresses it waits for the stream.
+inline bool is_read_in_the_call(const shape &shape) noexcept {
+    return shape.source.kind == memory_kind::pageable && !is_host(shape.destination.kind);
+}
 
 // The driver route, as it serves all shapes.
 inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) noexcept {
     const bool returns_early = !is_host(shape.destination.kind) && (shape.source.kind != memory_kind::pinned ||
                                                                     shape.destination.kind == memory_kind::managed);
     copy_plan plan;
-    plan.names_contexts = !facts.is_captured && (is_elsewhere(shape.source, facts.context_device) ||
-                                                 is_elsewhere(shape.destination, facts.context_device));
+    plan.names_contexts = !facts.is_captured && leaves_device(shape, facts.context_device);
     plan.synchronise_after = facts.form == copy_form::synchronous && returns_early;
+    plan.wait_before = !facts.is_captured && !facts.is_stream_idle && is_read_in_the_call(shape);
     return plan;
 }
 
@@ -103,8 +115,8 @@ inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexc
     return shape.is_line() && !wishes.any() && !is_pageable(shape);
 }
 
-// Of a small source in pageable memory: whether that the stream is idle makes a difference.
-bool may_be_read_in_the_call(const shape &shape) noexcept;
+// A small line of pageable memory: on an idle stream nothing is faster than the driver's own call.
+bool is_faster_on_an_idle_stream(const shape &shape) noexcept;
 
 [[gnu::noinline]] copy_plan choose_route(const shape &shape, const plan_facts &facts) noexcept;
 

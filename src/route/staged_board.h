@@ -70,6 +70,10 @@ public:
         std::uint64_t bytes = 0; // that have not arrived
     };
     load on_the_way() noexcept;
+    // As far as the calling thread knows of them: those that it has enqueued are counted.
+    bool has_copies_in_flight() const noexcept {
+        return pending_.load(std::memory_order_relaxed) + captured_.load(std::memory_order_relaxed) != 0;
+    }
 
 private:
     using lock = std::unique_lock<std::mutex>;
@@ -111,7 +115,8 @@ private:
     std::atomic<std::uint32_t> calls_ = 0;  // ever
     std::uint32_t idle_ = 0, at_lanes_ = 0; // of those that are awake; idle ones find nothing to do
     std::atomic<bool> is_led_ = false;      // one of those looks
-    std::uint64_t pending_ = 0, leaving_count_ = 0, captured_ = 0;
+    std::atomic<std::uint64_t> pending_ = 0, captured_ = 0;
+    std::uint64_t leaving_count_ = 0;
     std::uint64_t holds_ = 0;
     std::uint64_t announced_ = 0; // runs expected, ever
     std::uint64_t looked_ns_ = 0;

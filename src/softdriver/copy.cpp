@@ -274,6 +274,13 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
         what.body = [target = begun_at(destination, last), staging, held, size = last.size] {
             move_bytes(target, staging, size);
         };
+    } else if (read_early && !to_host) { // captured: each launch reads the source in the call (seen on CUDA 13.0, H200)
+        what.prepare = [destination, source, size](driver &) {
+            std::shared_ptr<std::byte[]> held;
+            const side staging = staging_of(size, held);
+            move_bytes(staging, source, size);
+            return [destination, staging, held, size] { move_bytes(destination, staging, size); };
+        };
     } else {
         what.body = [destination, source, size] { move_bytes(destination, source, size); };
     }

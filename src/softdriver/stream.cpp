@@ -155,11 +155,19 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *owner) {
     });
 }
 
+namespace {
+
+// What a query counts and a wait waits for. On a stream that synchronises with the legacy stream the work there comes
+// first, but neither knows of it before something is enqueued behind it (seen on CUDA 13.0, H200).
+operations own_work(const stream &on) { return &on == &on.owner->legacy ? work_before(on) : operations{on.last}; }
+
+} // namespace
+
 CUresult cuStreamQuery(CUstream handle) {
     return enter([&](driver &cu) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
-        const operations before = work_before(on);
+        const operations before = own_work(on);
         const bool idle =
             std::all_of(before.begin(), before.end(), [&](auto &work) { return cu.engine.finished(work); });
         return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -172,7 +180,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
         broken = on.owner->broken;
-        return work_before(on);
+        return own_work(on);
     });
     return result == CUDA_SUCCESS ? broken->load() : result;
 }

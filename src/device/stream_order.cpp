@@ -1,0 +1,44 @@
+#include "device/stream_order.h"
+
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+// The queries of the legacy stream itself count what is on all of them.
+bool follows_legacy_stream(const driver_table &cu, CUstream stream) noexcept {
+    if (!stream || stream == CU_STREAM_LEGACY) return false;
+    unsigned flags = CU_STREAM_DEFAULT;
+    if (cu.cuStreamGetFlags && cu.cuStreamGetFlags(stream, &flags)) return true;
+    return !(flags & CU_STREAM_NON_BLOCKING);
+}
+
+// A record on the stream comes after what is on the legacy stream too.
+failure wait_by_event(const driver_table &cu, CUstream stream) noexcept {
+    if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventSynchronize || !cu.cuEventDestroy)
+        return to_failure(cu.cuStreamSynchronize(CU_STREAM_LEGACY));
+    CUevent passed = nullptr;
+    if (const CUresult result = cu.cuEventCreate(&passed, CU_EVENT_DISABLE_TIMING)) return to_failure(result);
+    CUresult result = cu.cuEventRecord(passed, stream);
+    if (result == CUDA_SUCCESS) result = cu.cuEventSynchronize(passed);
+    const CUresult destroyed = cu.cuEventDestroy(passed);
+    return to_failure(result ? result : destroyed);
+}
+
+} // namespace
+
+bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept {
+    if (!cu.cuStreamQuery || (legacy_counts && follows_legacy_stream(cu, stream))) return false;
+    const relaxed_capture_mode relaxed(cu);
+    return relaxed.entered() && cu.cuStreamQuery(stream) == CUDA_SUCCESS;
+}
+
+failure pass_earlier_work(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept {
+    const relaxed_capture_mode relaxed(cu);
+    if (!relaxed.entered()) return relaxed.why();
+    if (legacy_counts && follows_legacy_stream(cu, stream)) return wait_by_event(cu, stream);
+    return to_failure(cu.cuStreamSynchronize(stream));
+}
+
+} // namespace ferry

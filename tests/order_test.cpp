@@ -1,0 +1,491 @@
+// Order and completeness: a copy sees what the work before it on its stream has written, whichever routes the two take;
+// a synchronous copy is complete when it returns; what a graph takes is right at each launch, and the rest is refused.
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+std::uint64_t at(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
+
+// Pages of the program's own, of which parts may be registered.
+class pages {
+public:
+    explicit pages(std::size_t size) : size_(size) {
+        void *const made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        EXPECT_NE(made, MAP_FAILED);
+        first_ = static_cast<std::byte *>(made);
+    }
+    ~pages() { munmap(first_, size_); }
+    pages(const pages &) = delete;
+    std::byte *data() const { return first_; }
+    void fill(std::byte value) const { std::memset(first_, static_cast<int>(value), size_); }
+
+private:
+    std::size_t size_;
+    std::byte *first_ = nullptr;
+};
+
+class order : public counted_test {
+protected:
+    // What the first copy makes may wait for work that is held.
+    void SetUp() override {
+        counted_test::SetUp();
+        if (has_kernels()) {
+            ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+        }
+    }
+    // While `call` runs, the gate opens as soon as the call waits for the driver; if it never does, when it has returned.
+    template <class Call> static void run_behind(gate &held, const fault_driver &driver, const Call &call) {
+        const int waits = waits_and_copies_of(driver);
+        std::atomic<bool> has_returned = false;
+        std::thread opener([&] {
+            while (!has_returned && waits_and_copies_of(driver) == waits)
+                std::this_thread::yield();
+            held.let_go();
+        });
+        call();
+        has_returned = true;
+        opener.join();
+    }
+    static int waits_of(const fault_driver &driver) {
+        return driver.calls("cuStreamSynchronize") + driver.calls("cuEventSynchronize");
+    }
+    // Between two host addresses the driver's call itself waits.
+    static int waits_and_copies_of(const fault_driver &driver) {
+        return waits_of(driver) + driver.calls_beginning("cuMemcpy");
+    }
+    // A copy of the far device's memory needs no peer access.
+    static bool has_two_devices() { return device_count() > 1; }
+};
+
+// ---- Order on a stream ------------------------------------------------------------------------------------------
+
+enum class form { single, batch, pieces, prepared, ticket };
+constexpr form forms[] = {form::single, form::batch, form::pieces, form::prepared, form::ticket};
+
+struct enqueued {
+    ferry_prepared *prepared = nullptr;
+    ferry_ticket *ticket = nullptr;
+};
+
+void enqueue(ferry_instance *instance, form how, const ferry_copy_desc &copy, CUstream stream, enqueued &kept) {
+    const std::uint64_t to = copy.destination.address, from = copy.source.address;
+    switch (how) {
+    case form::single:
+        EXPECT_OK(ferry_copy_async(instance, &copy, stream, nullptr));
+        break;
+    case form::batch:
+        EXPECT_OK(ferry_copy_batch_async(instance, &copy, 1, 0, stream, nullptr));
+        break;
+    case form::pieces:
+        EXPECT_OK(ferry_copy_pieces_async(instance, &to, &from, &copy.width, 1, 0, stream, nullptr));
+        break;
+    case form::prepared:
+        EXPECT_OK(ferry_prepared_launch(kept.prepared, stream, nullptr));
+        break;
+    case form::ticket:
+        EXPECT_OK(ferry_copy_async_ticket(instance, &copy, stream, &kept.ticket, nullptr));
+        break;
+    }
+}
+
+TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
+    constexpr std::uint64_t large = 2 << 20;
+    struct target {
+        place_kind kind;
+        int device;
+    };
+    constexpr target targets[] = {{place_kind::device, 0},   {place_kind::managed, 0},  {place_kind::device, 1},
+                                  {place_kind::array_1d, 0}, {place_kind::pool, 0},     {place_kind::pool, 1},
+                                  {place_kind::pinned, 0},   {place_kind::pageable, 0}, {place_kind::layers_2d, 0}};
+    test_place origin(place_kind::device, {.width = large});
+    origin.fill(1);
+    bytes between(large);
+    for (const target &to : targets)
+        for (const std::uint64_t size : {std::uint64_t{64}, std::uint64_t{60'000}, std::uint64_t{300'000}})
+            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
+                for (const form how : forms) {
+                    const grid shape = {.width = is_array(to.kind) ? 64 : size};
+                    if (to.device >= device_count() || !can_be(to.kind, shape)) continue;
+                    if (is_array(to.kind) && (size != 64 || how == form::pieces)) continue;
+                    if (how == form::pieces && flags) continue;
+                    SCOPED_TRACE(testing::Message() << name_of(to.kind) << " of device " << to.device << ", " << size
+                                                    << " bytes, flags " << flags << ", form " << static_cast<int>(how));
+                    test_place target(to.kind, shape, to.device);
+                    target.fill(2);
+                    std::memset(between.data(), 0x11, large);
+                    ferry_copy_desc write = {}, read = {};
+                    write.source = origin.describe(statement::any);
+                    ferry_place_host(&write.destination, between.data());
+                    write.width = large;
+                    ferry_place_host(&read.source, between.data() + large - size);
+                    read.destination = target.describe(statement::any);
+                    read.width = size;
+                    read.flags = flags;
+                    enqueued kept;
+                    if (how == form::prepared) {
+                        ASSERT_OK(ferry_prepared_create(counted.get(), &read, 1, 0, stream, &kept.prepared, nullptr));
+                    }
+                    {
+                        gate held(stream);
+                        // Where the driver writes pageable memory the call waits for the stream.
+                        run_behind(held, driver, [&] {
+                            if (!has_kernels()) held.let_go();
+                            EXPECT_OK(ferry_copy_async(counted.get(), &write, stream, nullptr));
+                            enqueue(counted.get(), how, read, stream, kept);
+                        });
+                    }
+                    EXPECT_OK(raw().cuStreamSynchronize(stream));
+                    if (kept.ticket) {
+                        EXPECT_OK(ferry_ticket_release(kept.ticket));
+                    }
+                    if (kept.prepared) {
+                        EXPECT_OK(ferry_prepared_destroy(kept.prepared));
+                    }
+                    const bytes found = target.read();
+                    EXPECT_EQ(std::memcmp(found.data(), origin.picture().data() + large - size, size), 0);
+                }
+}
+
+// Neither a query of a stream nor waiting for it sees what is on the legacy stream before it.
+TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) {
+    if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
+    constexpr std::uint64_t large = 2 << 20, size = 4096;
+    test_place origin(place_kind::device, {.width = large}), target(place_kind::device, {.width = size});
+    origin.fill(1);
+    CUstream blocking = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    bytes between(large);
+    for (CUstream on : {blocking, static_cast<CUstream>(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
+        for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER})
+            for (const bool is_synchronous : {false, true}) {
+                SCOPED_TRACE(testing::Message() << "stream " << on << ", flags " << flags);
+                target.fill(2);
+                std::memset(between.data(), 0x11, large);
+                ferry_copy_desc write = {}, read = {};
+                write.source = origin.describe(statement::any);
+                ferry_place_host(&write.destination, between.data());
+                write.width = large;
+                ferry_place_host(&read.source, between.data() + large - size);
+                read.destination = target.describe(statement::any);
+                read.width = size;
+                read.flags = flags;
+                {
+                    gate held(nullptr);
+                    run_behind(held, driver, [&] {
+                        EXPECT_OK(ferry_copy_async(counted.get(), &write, nullptr, nullptr));
+                        const std::int32_t status = is_synchronous
+                                                        ? ferry_copy(counted.get(), &read, nullptr)
+                                                        : ferry_copy_async(counted.get(), &read, on, nullptr);
+                        EXPECT_OK(status);
+                    });
+                }
+                EXPECT_OK(raw().cuCtxSynchronize());
+                const bytes found = target.read();
+                EXPECT_EQ(std::memcmp(found.data(), origin.picture().data() + large - size, size), 0);
+            }
+    EXPECT_OK(raw().cuStreamDestroy(blocking));
+}
+
+TEST_F(order, a_copy_that_waits_for_its_stream_is_explained_so) {
+    test_place host(place_kind::pageable, {.width = 4096}), managed(place_kind::managed, {.width = 4096});
+    const ferry_copy_desc copy = describe_copy(host.describe(statement::any), managed.describe(statement::any), 4096);
+    ferry_explanation told = {};
+    told.struct_size = sizeof told;
+    gate held(stream);
+    ASSERT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+    EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_STAGED);
+    EXPECT_EQ(told.synchronises, 1);
+    const int before = waits_of(driver);
+    run_behind(held, driver, [&] { EXPECT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); });
+    EXPECT_EQ(waits_of(driver), before + 1);
+}
+
+// The first wait is enough for all of a batch: its copies have no order among themselves.
+TEST_F(order, a_batch_waits_for_its_stream_once) {
+    bytes host(64 * 128);
+    test_place managed(place_kind::managed, {.width = 64 * 128});
+    std::uint64_t to[64], from[64], sizes[64];
+    for (std::uint64_t i = 0; i < 64; ++i) {
+        to[i] = managed.address() + i * 128;
+        from[i] = at(host.data()) + i * 128;
+        sizes[i] = 100;
+    }
+    gate held(stream);
+    const int before = waits_of(driver);
+    run_behind(held, driver,
+               [&] { EXPECT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 64, 0, stream, nullptr)); });
+    EXPECT_EQ(waits_of(driver), before + 1);
+}
+
+// ---- Synchronous copies -----------------------------------------------------------------------------------------
+
+// Looks at device memory at once, from a stream that waits for nothing.
+void expect_there(CUstream stream, std::uint64_t address, std::byte value, std::uint64_t size) {
+    pinned_memory seen(size);
+    ASSERT_OK(raw().cuMemcpyDtoHAsync(seen.data(), address, size, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(seen.data()[0], value);
+    EXPECT_EQ(seen.data()[size - 1], value);
+}
+
+TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable_memory) {
+    constexpr std::uint64_t size = 20'000;
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const pages memory(16 * page);
+    ASSERT_OK(ferry_host_register(counted.get(), memory.data(), page, 0));
+    device_memory device(size);
+    ferry_copy_desc copy = {};
+    ferry_place_host(&copy.source, memory.data());
+    copy.source.x = 2 * page;
+    ferry_place_device(&copy.destination, 0, device);
+    copy.width = size;
+    ferry_explanation told = {};
+    told.struct_size = sizeof told;
+    ASSERT_OK(ferry_explain(counted.get(), &copy, &told, nullptr));
+    EXPECT_EQ(told.source_memory, FERRY_MEMORY_PAGEABLE);
+    EXPECT_TRUE(told.synchronises || told.route == FERRY_ROUTE_STAGED);
+    for (int i = 1; i <= 60; ++i) {
+        const auto value = static_cast<std::byte>(i);
+        memory.fill(value);
+        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+        expect_there(stream, device, value, size);
+    }
+    EXPECT_OK(ferry_host_unregister(counted.get(), memory.data()));
+}
+
+// What is pageable to a device depends on the context: the copy's own counts, not the caller's, which may be none.
+TEST_F(order, a_synchronous_copy_is_complete_when_only_another_device_reaches_the_host_pool) {
+    if (!has_two_devices()) GTEST_SKIP() << "one device only";
+    constexpr std::uint64_t size = 60'000;
+    ferry_pool_desc desc = {};
+    desc.struct_size = sizeof desc;
+    desc.location = FERRY_LOCATION_HOST;
+    CUmemoryPool pool = nullptr;
+    if (ferry_pool_create(counted.get(), &desc, &pool, nullptr)) GTEST_SKIP() << "no pools of host memory";
+    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    const other_device far;
+    std::uint64_t host = 0;
+    {
+        const made_current there(far);
+        const test_stream of_far;
+        ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, size, of_far, &host));
+        ASSERT_OK(raw().cuStreamSynchronize(of_far));
+    }
+    device_memory device(size);
+    for (const CUcontext current : {static_cast<CUcontext>(nullptr), far.context, context})
+        for (int i = 1; i <= 40; ++i) {
+            const auto value = static_cast<std::byte>(i);
+            std::memset(reinterpret_cast<void *>(host), i, size);
+            {
+                const made_current one(current);
+                ferry_copy_desc copy = {};
+                ferry_place_any(&copy.source, host);
+                ferry_place_device(&copy.destination, 0, device);
+                copy.width = size;
+                ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+            }
+            expect_there(stream, device, value, size);
+        }
+    EXPECT_OK(ferry_device_free_async(counted.get(), host, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+}
+
+// ---- Graphs -----------------------------------------------------------------------------------------------------
+
+constexpr std::uint64_t rows = 60, row_width = 24, row_pitch = 40;
+
+ferry_copy_desc rows_to_host(std::uint64_t to, std::uint64_t from, std::uint32_t flags) {
+    ferry_copy_desc copy = {};
+    ferry_place_any(&copy.source, from);
+    ferry_place_host_pitched(&copy.destination, reinterpret_cast<void *>(to), row_pitch, 0);
+    copy.width = row_width;
+    copy.height = rows;
+    copy.flags = flags;
+    return copy;
+}
+
+void expect_rows(const std::byte *host, const bytes &source) {
+    for (std::uint64_t row = 0; row < rows; ++row)
+        ASSERT_EQ(std::memcmp(host + row * row_pitch, source.data() + row * row_width, row_width), 0) << "row " << row;
+}
+
+TEST_F(order, a_captured_copy_of_rows_into_pinned_memory_runs_at_each_launch) {
+    if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
+    device_memory device(rows * row_width);
+    pinned_memory host(rows * row_pitch);
+    const ferry_copy_desc copy = rows_to_host(at(host.address), device, FERRY_COPY_BY_STAGING);
+    captured_graph graph(stream);
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+    graph.end();
+    for (std::uint64_t i = 0; i < 5; ++i) {
+        const bytes source = random_bytes(rows * row_width, i);
+        write_for_all_streams(device, source);
+        std::memset(host.address, 0, host.size);
+        graph.run();
+        expect_rows(host.data(), source);
+    }
+}
+
+// Registered in part, in pieces or not at all; of this device or the other one; from a pool or not.
+TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_registered_as) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    struct registration {
+        std::uint64_t first, pages;
+    };
+    const registration registrations[][2] = {{{0, 0}, {0, 0}}, {{0, 1}, {0, 0}}, {{1, 1}, {0, 0}}, {{0, 1}, {1, 1}}};
+    for (int on_device = 0; on_device < std::min(device_count(), 2); ++on_device)
+        for (const place_kind kind : {place_kind::device, place_kind::pool})
+            for (const auto &parts : registrations)
+                for (const std::uint32_t flags : {0u, FERRY_COPY_URGENT, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING})
+                    for (const bool to_host : {true, false}) {
+                        SCOPED_TRACE(testing::Message()
+                                     << name_of(kind) << " of device " << on_device << ", " << parts[0].first << "+"
+                                     << parts[0].pages << " and " << parts[1].first << "+" << parts[1].pages
+                                     << ", flags " << flags << (to_host ? ", to" : ", from") << " the host");
+                        if (!can_be(kind, {.width = rows * row_width})) continue;
+                        test_place device(kind, {.width = rows * row_width}, on_device);
+                        device.fill(3);
+                        const pages host(2 * page);
+                        std::byte *const first = host.data() + page - rows / 2 * row_pitch; // across the border
+                        for (const registration &part : parts)
+                            if (part.pages) {
+                                ASSERT_OK(ferry_host_register(counted.get(), host.data() + part.first * page,
+                                                              part.pages * page, 0));
+                            }
+                        ferry_copy_desc copy = rows_to_host(at(first), device.address(), flags);
+                        if (!to_host) std::swap(copy.source, copy.destination);
+                        {
+                            captured_graph graph(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+                            ferry_error_info error = new_error();
+                            const std::int32_t status = ferry_copy_async(counted.get(), &copy, stream, &error);
+                            graph.end();
+                            if (status) {
+                                EXPECT_TRUE(status == FERRY_ERROR_CAPTURE || status == FERRY_ERROR_ROUTE)
+                                    << describe(error);
+                                // To the host all can be captured that is not forced on a route.
+                                EXPECT_FALSE(to_host && !(flags & FERRY_COPY_BY_STAGING)) << describe(error);
+                                if (status == FERRY_ERROR_CAPTURE) {
+                                    EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
+                                }
+                            } else {
+                                const bytes source = random_bytes(rows * row_width, 4);
+                                if (!to_host) {
+                                    for (std::uint64_t row = 0; row < rows; ++row)
+                                        std::memcpy(first + row * row_pitch, source.data() + row * row_width,
+                                                    row_width);
+                                }
+                                graph.run();
+                                if (to_host)
+                                    expect_rows(first, device.picture());
+                                else
+                                    EXPECT_EQ(device.read(), source);
+                            }
+                        }
+                        ASSERT_OK(raw().cuCtxSynchronize()) << "the context is sound";
+                        for (const registration &part : parts)
+                            if (part.pages) {
+                                EXPECT_OK(ferry_host_unregister(counted.get(), host.data() + part.first * page));
+                            }
+                    }
+}
+
+// The driver would read it at the launch, before the nodes in front of the copy have run.
+TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) {
+    bytes host(4096);
+    test_place managed(place_kind::managed, {.width = 4096}), device(place_kind::device, {.width = 4096});
+    for (const bool is_managed : {true, false}) {
+        const test_place &to = is_managed ? managed : device;
+        const std::uint64_t address = to.address(), source = at(host.data()), size = host.size();
+        ferry_copy_desc copy = {};
+        ferry_place_host(&copy.source, host.data());
+        ferry_place_any(&copy.destination, address);
+        copy.width = size;
+        copy.flags = is_managed ? 0 : FERRY_COPY_BY_DRIVER;
+        captured_graph graph(stream);
+        ferry_error_info error = new_error();
+        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &error), error, FERRY_ERROR_CAPTURE,
+                       FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        expect_refusal(ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, &error), error, FERRY_ERROR_CAPTURE,
+                       FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        if (is_managed)
+            expect_refusal(ferry_copy_pieces_async(counted.get(), &address, &source, &size, 1, 0, stream, &error),
+                           error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        expect_refusal(ferry_explain_async(counted.get(), &copy, stream, &told, &error), error, FERRY_ERROR_CAPTURE,
+                       FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        graph.end();
+    }
+}
+
+// ---- What is said -----------------------------------------------------------------------------------------------
+
+TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_in_part) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const pages host(256 * page);
+    ASSERT_OK(ferry_host_register(counted.get(), host.data(), 128 * page, 0));
+    device_memory device(256 * page);
+    for (const bool to_device : {true, false})
+        for (const std::uint64_t first : {std::uint64_t{0}, 64 * page, 192 * page}) {
+            ferry_copy_desc copy = {};
+            ferry_place_host(&copy.source, host.data() + first);
+            ferry_place_any(&copy.destination, device);
+            copy.width = 256 * page - first;
+            if (!to_device) std::swap(copy.source, copy.destination);
+            ferry_explanation told = {};
+            told.struct_size = sizeof told;
+            ASSERT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+            ferry_ticket *ticket = nullptr;
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+            ferry_ticket_info info = {};
+            info.struct_size = sizeof info;
+            EXPECT_OK(ferry_ticket_wait(ticket));
+            EXPECT_OK(ferry_ticket_query(ticket, &info));
+            EXPECT_EQ(info.route, told.route);
+            EXPECT_OK(ferry_ticket_release(ticket));
+        }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(ferry_host_unregister(counted.get(), host.data()));
+}
+
+// A box of a batch keeps its own wishes, and a piece those of the instance.
+TEST_F(order, pageable_copies_of_a_batch_go_by_the_route_that_they_ask_for) {
+    if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
+    bytes host(300'000);
+    device_memory device(host.size());
+    ferry_copy_desc copy = {};
+    ferry_place_host(&copy.source, host.data());
+    ferry_place_any(&copy.destination, device);
+    copy.width = host.size();
+    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
+        copy.flags = flags;
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, nullptr));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+        ferry_options options = driver.options();
+        options.copy_flags = flags;
+        const instance_owner wishing = open_or_fail(options);
+        const std::uint64_t to = device, from = at(host.data()), size = host.size();
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy_pieces_async(wishing.get(), &to, &from, &size, 1, 0, stream, nullptr));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+} // namespace
+} // namespace ferry::test
