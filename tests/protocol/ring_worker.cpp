@@ -1,0 +1,199 @@
+// The host's half: a thread as staged_board::serve() runs it, at a lane as staged_lane.cpp does. A step that holds the
+// board's mutex learns what other holders did, and passes on what it did.
+#include "ring_model.h"
+
+namespace ferry::protocol {
+
+const char *ring_model::step_worker(State &state, unsigned which, choices &way) {
+    if (!state.at.workers[which].is_at_lane) return look(state, which, way);
+    return way.pick(2) == 0 ? advance(state, which, way) : complete(state, which);
+}
+
+std::uint16_t ring_model::load_seen(State &state, unsigned thread, unsigned block, choices &way) const {
+    const order by = has(ring_defect::seen_not_acquired) ? order::relaxed : order::acquire;
+    return state.shared.load(thread, location(block, seen), by, scope::system, way);
+}
+
+// ---- Under the mutex
+
+const char *ring_model::look(State &state, unsigned which, choices &way) {
+    job &one = state.at.one;
+    const unsigned thread = thread_of_worker(which);
+    if (one.at != job_state::expected && one.at != job_state::under_way) return nullptr;
+    state.shared.pass(mutex_thread(), thread);
+    std::uint16_t words[most_blocks] = {};
+    bool has_come = false;
+    for (unsigned block = 0; block < setup_.blocks; ++block) {
+        words[block] = load_seen(state, thread, block, way);
+        has_come = has_come || words[block] >> 8 == (one.lanes[block].ended << 1 | 1);
+    }
+    const char *done = "looks";
+    if (one.at == job_state::expected && has_come) {
+        begin_run(state);
+        done = "begins the run";
+    }
+    if (one.at == job_state::under_way) {
+        unsigned eligible[most_blocks] = {}, count = 0;
+        for (unsigned block = 0; block < setup_.blocks; ++block) {
+            lane &mine = one.lanes[block];
+            if (mine.is_taken) continue;
+            look_at(state, block, words[block]);
+            if (one.next_chunk >= setup_.chunks) give_back(state, mine);
+            const bool has_arrived = !setup_.to_device && mine.done != (words[block] & 0xff);
+            const bool has_room =
+                mine.is_attended && mine.told - mine.done < int{places} && one.next_chunk < setup_.chunks;
+            if (has_arrived || (has_room && supply(state, mine))) eligible[count++] = block;
+        }
+        if (count != 0) {
+            const unsigned block = eligible[way.pick(count)];
+            one.lanes[block].is_taken = true;
+            ++one.busy;
+            state.at.workers[which] = {true, static_cast<std::uint8_t>(block)};
+            done = "takes a lane";
+        } else if (end_if_done(state, thread)) {
+            done = "ends the run";
+        }
+    }
+    state.shared.pass(thread, mutex_thread());
+    return done;
+}
+
+const char *ring_model::complete(State &state, unsigned which) {
+    const unsigned thread = thread_of_worker(which);
+    worker &me = state.at.workers[which];
+    job &one = state.at.one;
+    state.shared.pass(mutex_thread(), thread);
+    one.lanes[me.block].is_taken = false;
+    --one.busy;
+    if (one.next_chunk >= setup_.chunks) give_back(state, one.lanes[me.block]);
+    const bool has_ended = end_if_done(state, thread);
+    me = {};
+    state.shared.pass(thread, mutex_thread());
+    return has_ended ? "gives its lane up and ends the run" : "gives its lane up";
+}
+
+void ring_model::begin_run(State &state) {
+    job &one = state.at.one;
+    one.at = job_state::under_way;
+    one.next_chunk = 0;
+    one.chunks_left = static_cast<std::uint8_t>(setup_.chunks);
+}
+
+bool ring_model::end_if_done(State &state, unsigned thread) {
+    job &one = state.at.one;
+    const unsigned left = has(ring_defect::end_before_last_landed) ? setup_.chunks - one.next_chunk : one.chunks_left;
+    if (one.at != job_state::under_way || one.busy != 0 || left != 0) return false;
+    for (unsigned block = 0; block < setup_.blocks; ++block)
+        give_back(state, one.lanes[block]);
+    if (!one.is_captured && !has(ring_defect::reported_before_landed)) report_end(state, thread);
+    for (unsigned block = 0; block < setup_.blocks; ++block) {
+        lane &mine = one.lanes[block];
+        ++mine.ended;
+        mine.is_attended = false;
+        state.shared.store(thread, location(block, ended), mine.ended, order::release, scope::system);
+    }
+    --one.runs_expected;
+    if (!one.is_captured)
+        one.at = job_state::leaving;
+    else
+        one.at = one.runs_expected != 0 ? job_state::expected : job_state::launched;
+    return true;
+}
+
+void ring_model::report_end(State &state, unsigned thread) {
+    state.shared.exchange(thread, launches_left, 0, scope::system);
+}
+
+bool ring_model::supply(State &state, lane &of) const {
+    job &one = state.at.one;
+    const auto slots = [&] { return of.told - of.done + static_cast<unsigned>(__builtin_popcount(of.idle)); };
+    while (slots() < slots_each() && one.free_slots != 0) {
+        const auto first = static_cast<std::uint8_t>(one.free_slots & -one.free_slots);
+        one.free_slots = static_cast<std::uint8_t>(one.free_slots ^ first);
+        of.idle = static_cast<std::uint8_t>(of.idle | first);
+    }
+    return of.idle != 0;
+}
+
+void ring_model::give_back(State &state, lane &of) const {
+    state.at.one.free_slots = static_cast<std::uint8_t>(state.at.one.free_slots | of.idle);
+    of.idle = 0;
+}
+
+// ---- At a lane
+
+void ring_model::look_at(State &state, unsigned block, std::uint16_t seen_there) {
+    lane &mine = state.at.one.lanes[block];
+    mine.is_attended = seen_there >> 8 == (mine.ended << 1 | 1);
+    while (setup_.to_device && mine.done != (seen_there & 0xff)) {
+        if (!has(ring_defect::slot_back_before_seen))
+            mine.idle = static_cast<std::uint8_t>(mine.idle | 1U << mine.told_of[mine.done % places]);
+        ++mine.done;
+        --state.at.one.chunks_left;
+    }
+}
+
+const char *ring_model::advance(State &state, unsigned which, choices &way) {
+    const unsigned thread = thread_of_worker(which), block = state.at.workers[which].block;
+    job &one = state.at.one;
+    lane &mine = one.lanes[block];
+    const std::uint16_t seen_there = load_seen(state, thread, block, way);
+    look_at(state, block, seen_there);
+    if (setup_.to_device) {
+        const unsigned before = mine.told;
+        tell_more(state, thread, block);
+        return mine.told != before ? "fills a slot and tells the block" : "has nothing to tell";
+    }
+    bool has_moved = false;
+    if (mine.done != (seen_there & 0xff)) {
+        const unsigned from = mine.told_of[mine.done % places], chunk = one.chunk_in[from];
+        const auto empty = [&] {
+            state.shared.stream(thread, destination(chunk), state.shared.read(thread, slot(from)));
+            if (!has(ring_defect::streams_not_ended)) state.shared.end_of_stream(thread);
+        };
+        const bool is_early = has(ring_defect::reported_before_landed) && one.chunks_left == 1;
+        if (is_early)
+            report_end(state, thread);
+        else
+            empty();
+        --one.chunks_left;
+        ++mine.done;
+        if (!has(ring_defect::slot_back_before_seen)) mine.idle = static_cast<std::uint8_t>(mine.idle | 1U << from);
+        if (is_early) empty();
+        has_moved = true;
+    }
+    const unsigned before = mine.told;
+    tell_more(state, thread, block);
+    if (has_moved) return "empties a slot";
+    return mine.told != before ? "tells the block of free slots" : "has nothing to tell";
+}
+
+// To the device one chunk, which takes long; to the host all there is room for.
+void ring_model::tell_more(State &state, unsigned thread, unsigned block) {
+    job &one = state.at.one;
+    lane &mine = one.lanes[block];
+    const int room = has(ring_defect::more_messages_than_places) ? int{places} + 1 : int{places};
+    while (mine.is_attended && mine.told - mine.done < room && mine.idle != 0 && one.next_chunk < setup_.chunks) {
+        const unsigned to = static_cast<unsigned>(__builtin_ctz(mine.idle)), chunk = one.next_chunk++;
+        mine.idle = static_cast<std::uint8_t>(mine.idle & (mine.idle - 1U));
+        one.chunk_in[to] = static_cast<std::uint8_t>(chunk);
+        if (setup_.to_device) {
+            state.shared.stream(thread, slot(to), state.shared.read(thread, source(chunk)));
+            if (!has(ring_defect::streams_not_ended)) state.shared.end_of_stream(thread);
+        }
+        const unsigned marked = mark(mine.told);
+        const order by = has(ring_defect::message_not_released) ? order::relaxed : order::release;
+        const auto put = [&](unsigned which, unsigned value) {
+            state.shared.store(thread, word(block, mine.told, which), static_cast<std::uint16_t>(value << 1 | marked),
+                               by, scope::system);
+        };
+        put(0, to);
+        put(1, chunk);
+        mine.told_of[mine.told % places] = static_cast<std::uint8_t>(to);
+        ++mine.told;
+        if (has(ring_defect::slot_back_before_seen)) mine.idle = static_cast<std::uint8_t>(mine.idle | 1U << to);
+        if (setup_.to_device) return;
+    }
+}
+
+} // namespace ferry::protocol

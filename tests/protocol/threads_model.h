@@ -1,0 +1,142 @@
+// Who serves staged copies, and what everybody waits for: the board's rules, threads that sleep and are woken, pages that
+// never come, a program that helps, frees or closes, the driver's lock, contexts that die. What is decided here is decided
+// under the board's mutex, so its order is that of the steps, and memory needs no model.
+#pragma once
+
+#include <string>
+
+#include "search.h"
+
+namespace ferry::protocol {
+
+constexpr unsigned most_copies = 3, most_residents = 4;
+
+struct threads_setup {
+    struct copy {
+        std::uint8_t chunks = 0; // each by a block of its own
+        bool is_slow = false;    // its pages never come
+        bool is_captured = false;
+        std::uint8_t launches = 1;
+        std::uint8_t context = 0;
+    };
+    enum class submitting : std::uint8_t {
+        no,
+        only_worker_waits, // the program's one worker waits for the first copy, so what is submitted runs after that
+        refused,           // the program's job system takes nothing
+    };
+
+    const char *name;
+    std::uint8_t residents;
+    copy copies[most_copies];
+    std::uint8_t spares = 0;     // threads that may be started when all are in copies: one for each with slow pages
+    bool program_helps = false;  // it waits for its last copy so
+    bool frees = false;          // another thread frees device memory meanwhile
+    bool kills_context = false;  // the context 1 dies at any time
+    bool hears_of_death = false; // a call into context 0 returns the status of another context's death
+    bool closes = true;          // in the end
+    submitting submit = submitting::no;
+};
+
+enum class threads_defect : std::uint8_t {
+    none,
+    announced_at_capture,       // once, and not by each launch
+    any_thread_enters_any_copy, // with slow pages too, down to the last thread
+    no_spare_thread,            // when all are in copies
+    helper_serves_others,       // before its own copy is done
+    helper_asks_under_lock,     // the driver, whether its context lives
+    close_asks_one_context,     // the first, for ever
+    death_inferred,             // from the status of any context, and the kernel leaves
+    death_inferred_and_trapped, // the same, and the kernel traps
+    refusal_ignored,            // of submit
+    watcher_not_woken,          // when a run is announced
+    wait_value_read_unlocked,   // by a thread that goes to sleep: a wake in between is lost
+    last_looker_sleeps,         // while there is work
+    last_looker_wakes_nobody,   // when it takes the last chunk of one copy while another is expected
+};
+
+class threads_model {
+public:
+    threads_model(const threads_setup &setup, threads_defect defect);
+
+    enum class kernel : std::uint8_t { absent, queued, announced, running, over, failed };
+    enum class run : std::uint8_t { none, expected, under_way };
+    struct staged {
+        kernel at;
+        run now;
+        std::uint8_t launches_left, runs_expected, next_chunk, chunks_left, inside; // threads
+        bool may_leave, is_lost;
+    };
+    enum class resident : std::uint8_t { absent, looks, idles, rests, in_copy, falls_asleep, asleep, woken, gone };
+    struct thread {
+        resident at;
+        std::uint8_t copy, wakes_seen;
+    };
+    enum class helper : std::uint8_t { absent, looks, in_copy, asks, done };
+    enum class program : std::uint8_t { launches, waits, closes, joins, over };
+    enum class free : std::uint8_t { absent, wants_lock, holds_lock, over };
+    struct State {
+        staged copies[most_copies];
+        thread threads[most_residents];                             // residents, then spare ones
+        std::uint8_t awake, idle, in_copies, asleep, called, wakes; // as the board counts
+        std::uint8_t to_notify;
+        helper helps;
+        std::uint8_t helps_copy; // where the helper is
+        program does;
+        std::uint8_t launched; // copies
+        free frees;
+        bool is_dead, is_heard, is_locked, is_closing; // locked: the driver
+        std::uint8_t error;
+    };
+
+    State first() const;
+    unsigned actors() const { return most_actors; }
+    std::string actor(unsigned which) const;
+    const char *step(State &state, unsigned actor, choices &way) const;
+    const char *broken(const State &state) const;
+    bool is_end(const State &state) const;
+    fingerprint identify(const State &state) const;
+
+private:
+    enum : unsigned {
+        the_program,
+        the_helper,
+        the_freeing,
+        the_driver,
+        the_notifying, // whoever woke threads, after it has unlocked the mutex
+        first_stream,
+        first_thread = first_stream + most_copies,
+        most_actors = first_thread + most_residents,
+    };
+    enum error : std::uint8_t { no_error, bytes_missing, live_context_lost };
+
+    bool has(threads_defect which) const { return defect_ == which; }
+    bool is_enqueued_expected(unsigned copy) const;
+    bool is_dead(const State &state, unsigned copy) const { return state.is_dead && setup_.copies[copy].context == 1; }
+    bool has_work(const State &state) const;
+    bool has_pending(const State &state) const;
+
+    const char *step_program(State &state, choices &way) const;
+    const char *close(State &state, choices &way) const;
+    const char *step_helper(State &state, choices &way) const;
+    const char *step_free(State &state) const;
+    const char *step_driver(State &state) const;
+    const char *notify(State &state, choices &way) const;
+    const char *step_stream(State &state, unsigned copy) const;
+    const char *step_thread(State &state, unsigned which, choices &way) const;
+    const char *look(State &state, thread &me, choices &way) const;
+
+    void expect(State &state, unsigned copy) const;
+    void wake(State &state) const;
+    bool begin_or_find(State &state, unsigned copy) const;
+    bool may_enter(const State &state, unsigned copy) const;
+    void enter(State &state, unsigned copy) const;
+    void leave(State &state, unsigned copy) const;
+    void end_run(State &state, unsigned copy) const;
+    void lose(State &state, unsigned copy) const;
+
+    threads_setup setup_;
+    threads_defect defect_;
+    unsigned copies_ = 0;
+};
+
+} // namespace ferry::protocol
