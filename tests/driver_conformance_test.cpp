@@ -1775,9 +1775,9 @@ TEST_F(driver_test, a_captured_copy_reads_its_pageable_source_when_the_graph_is_
             }
             bytes source(size, std::byte{1});
             {
-                captured_graph captured(stream);
+                ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
                 ASSERT_OK(raw().cuMemcpyHtoDAsync(target, source.data(), size, stream));
-                captured.end();
+                const captured_graph captured(stream);
                 for (int round = 2; round < 4; ++round) {
                     const auto value = static_cast<std::byte>(round);
                     std::memset(source.data(), round, size);

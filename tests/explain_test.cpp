@@ -92,7 +92,8 @@ constexpr waiting_row rows[] = {
      "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, device 0 to pageable, 48 B x 3 rows x 1 slices; "
      "does not block"},
     {place_kind::pageable, place_kind::array_2d, FERRY_BLOCKS_UNTIL_STAGED,
-     "driver route: cuMemcpy3DAsync, pageable to array on device 0, 48 B x 3 rows x 1 slices; blocks until the source "
+     "driver route: cuStreamSynchronize and cuMemcpy3DAsync, pageable to array on device 0, 48 B x 3 rows x 1 slices; "
+     "blocks until the source "
      "has been read; not staged: array"},
     {place_kind::array_2d, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
      "driver route: cuMemcpy3DAsync, array on device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done; not "
@@ -147,7 +148,7 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         told.threads = 5; // and how many there are on the machine
         if (told.route == FERRY_ROUTE_STAGED) told.multiprocessors = 8;
         EXPECT_EQ(format(told), row.line);
-        EXPECT_EQ(told.synchronises, 0);
+        EXPECT_EQ(told.synchronises, row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED);
         ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_DONE);
     }

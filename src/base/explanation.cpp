@@ -56,21 +56,23 @@ std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, st
     const std::int32_t obstacle = told.route != FERRY_ROUTE_DRIVER ? FERRY_OBSTACLE_NONE
                                   : is_pageable                    ? told.staged_obstacle
                                                                    : told.kernel_obstacle;
+    // Who waits for a source to be read does not wait after the call.
+    const bool waits_before = told.synchronises && told.blocks == FERRY_BLOCKS_UNTIL_STAGED;
     const bool says_why = obstacle != FERRY_OBSTACLE_NONE;
-    const int length =
-        told.route == FERRY_ROUTE_NONE
-            ? std::snprintf(buffer, size, "nothing to copy")
-            : std::snprintf(buffer, size,
-                            "%s route: %s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64
-                            " slices; %s%s%s%s",
-                            route, told.driver_call, how, calls, told.synchronises ? " and cuStreamSynchronize" : "",
-                            name_of(told.source_memory, told.source_device).text,
-                            name_of(told.destination_memory, told.destination_device).text, told.width, told.height,
-                            told.depth, is_known ? waits[told.blocks] : "", times,
-                            !says_why     ? ""
-                            : is_pageable ? "; not staged: "
-                                          : "; no kernel: ",
-                            says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "");
+    const int length = told.route == FERRY_ROUTE_NONE
+                           ? std::snprintf(buffer, size, "nothing to copy")
+                           : std::snprintf(buffer, size,
+                                           "%s route: %s%s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64
+                                           " slices; %s%s%s%s",
+                                           route, waits_before ? "cuStreamSynchronize and " : "", told.driver_call, how,
+                                           calls, told.synchronises && !waits_before ? " and cuStreamSynchronize" : "",
+                                           name_of(told.source_memory, told.source_device).text,
+                                           name_of(told.destination_memory, told.destination_device).text, told.width,
+                                           told.height, told.depth, is_known ? waits[told.blocks] : "", times,
+                                           !says_why     ? ""
+                                           : is_pageable ? "; not staged: "
+                                                         : "; no kernel: ",
+                                           says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 
