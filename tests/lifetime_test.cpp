@@ -305,6 +305,78 @@ TEST_F(lifetimes, a_forked_child_closes_an_instance_that_a_thread_was_at_work_in
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
 }
 
+// The program's allocator: stops the thread that next frees memory inside the library, until it may go on.
+struct stopping_allocator {
+    std::promise<void> has_stopped, may_go_on;
+    std::atomic<bool> stops_next = false;
+    std::atomic<int> frees = 0;
+
+    void install(ferry_options &options) {
+        options.allocate_user = this;
+        options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) -> void * {
+            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        };
+        options.deallocate = [](void *self, void *memory, std::uint64_t) {
+            auto &of = *static_cast<stopping_allocator *>(self);
+            ++of.frees;
+            if (of.stops_next.exchange(false)) {
+                of.has_stopped.set_value();
+                of.may_go_on.get_future().wait();
+            }
+            std::free(memory);
+        };
+    }
+};
+
+// A list that grows names memory that is free already, for a moment: that of every list, ticket and job ends with the child.
+TEST_F(lifetimes, a_forked_child_that_closes_frees_nothing_as_another_thread_may_have_been_changing_it) {
+    stopping_allocator memory;
+    ferry_options options = this->options();
+    memory.install(options);
+    const instance_owner instance = open_or_fail(options);
+    const test_stream stream;
+    const device_memory device(4096);
+    ferry_place place;
+    ferry_place_device(&place, 0, device);
+    ferry_copy_desc copy = {};
+    copy.source = place;
+    ferry_place_device(&copy.destination, 0, device + 2048);
+    copy.width = 64;
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async_ticket(instance.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    ASSERT_OK(ferry_ticket_release(ticket));
+    const kernel_pieces pieces(5);
+    ASSERT_OK(pieces.copy(instance.get(), stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+
+    constexpr std::size_t page = 4096, ranges = 8;
+    void *const pages = std::aligned_alloc(page, 2 * ranges * page);
+    const auto range = [&](std::size_t at) { return static_cast<std::byte *>(pages) + 2 * at * page; };
+    memory.stops_next = true;
+    std::thread at_work([&] {
+        for (std::size_t at = 0; at < ranges; ++at)
+            EXPECT_OK(ferry_host_register(instance.get(), range(at), page, 0));
+        for (std::size_t at = 0; at < ranges; ++at)
+            EXPECT_OK(ferry_host_unregister(instance.get(), range(at)));
+    });
+    memory.has_stopped.get_future().wait();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(5); // ends a child that waits for ever
+        memory.frees = 0;
+        ferry_close(instance.get());
+        _exit(memory.frees == 0 ? 17 : 1);
+    }
+    memory.may_go_on.set_value();
+    at_work.join();
+    std::free(pages);
+    ASSERT_GE(child, 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
+}
+
 TEST_F(lifetimes, kernels_that_a_dead_context_could_not_load_serve_the_others) {
     const kernel_pieces pieces(beyond_parameters);
     const test_stream stream;

@@ -380,8 +380,8 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * what is left stays as it is, but for prepared batches, which are then not to be touched, and nobody can free host
  * memory and pinned pools any more. Copies and fills may still be on their way. Graphs that were captured through the
  * instance may not run after it, unless no kernel of ferry's is in them (FERRY_COPY_BY_DRIVER, _NO_KERNELS,
- * FERRY_KERNELS_NONE). Harmless at process exit, after the driver has gone, and in the child of a fork. NULL is
- * allowed.
+ * FERRY_KERNELS_NONE). Harmless at process exit and after the driver has gone. In the child of a fork it does nothing:
+ * the memory of the instance ends with that process, as another thread may have been changing it. NULL is allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies that are on their way have ended, unless their context is dead, and until the

@@ -170,9 +170,12 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
 }
 
 void close_instance(ferry_instance &instance) noexcept {
+    // Another thread may have been changing any list, or holding any mutex, the program's allocator's too, when the
+    // process forked. In the child nothing is read, freed or locked: all of it ends with the process.
+    if (instance.fork_mark.is_in_child()) return;
     const allocator memory = instance.allocator;
     // Without devices no driver was found, and none is asked.
-    if (instance.limits.device_count && !instance.fork_mark.is_in_child()) {
+    if (instance.limits.device_count) {
         instance.staging.close();
         instance.tables.close();
     }

@@ -29,8 +29,7 @@ array_surface none_yet(const ferry_array_desc &desc) noexcept {
 } // namespace
 
 array_surfaces::~array_surfaces() {
-    // At process exit the driver may be gone already, and the child of a fork has none; that may have been born with the
-    // contexts' mutex locked, too. Then there is nothing left to destroy.
+    // At process exit the driver may be gone already. Then there is nothing left to destroy.
     CUcontext current = nullptr;
     if (records_.size() == 0 || cu_.cuCtxGetCurrent(&current)) return;
     for (const record &left : records_)
