@@ -382,32 +382,67 @@ TEST_F(profiles, copies_go_on_while_profiles_change) {
     EXPECT_OK(ferry_device_free(ferry.get(), memory));
 }
 
+// The program's allocator, which counts the bytes that the library holds.
+struct counted_memory {
+    std::atomic<std::int64_t> held = 0;
+    std::atomic<bool> is_empty = false;
+
+    void install(ferry_options &options) {
+        options.allocate_user = this;
+        options.allocate = [](void *self, std::uint64_t size, std::uint64_t alignment) -> void * {
+            auto &counted = *static_cast<counted_memory *>(self);
+            if (counted.is_empty) return nullptr;
+            counted.held += static_cast<std::int64_t>(size);
+            return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+        };
+        options.deallocate = [](void *self, void *memory, std::uint64_t size) {
+            if (memory) static_cast<counted_memory *>(self)->held -= static_cast<std::int64_t>(size);
+            std::free(memory);
+        };
+    }
+};
+
 TEST_F(profiles, memory_for_them_comes_from_the_host_program_and_goes_back) {
-    struct counted {
-        std::int64_t held = 0;
-        bool is_empty = false;
-    } counted;
+    counted_memory counted;
     ferry_options options = options_under_test();
-    options.allocate_user = &counted;
-    options.allocate = [](void *self, std::uint64_t size, std::uint64_t alignment) -> void * {
-        auto &counted = *static_cast<struct counted *>(self);
-        if (counted.is_empty) return nullptr;
-        counted.held += static_cast<std::int64_t>(size);
-        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-    };
-    options.deallocate = [](void *self, void *memory, std::uint64_t size) {
-        if (memory) static_cast<struct counted *>(self)->held -= static_cast<std::int64_t>(size);
-        std::free(memory);
-    };
+    counted.install(options);
     {
         const instance_owner ferry = open_or_fail(options);
         const std::string text = saved(ferry.get());
-        for (int round = 0; round < 3; ++round)
-            EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
         counted.is_empty = true;
         EXPECT_EQ(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr), FERRY_ERROR_OUT_OF_MEMORY);
         EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
         counted.is_empty = false;
+        EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
+        counted.is_empty = true;
+        EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr)) << "it is there already";
+        counted.is_empty = false;
+    }
+    EXPECT_EQ(counted.held, 0);
+}
+
+TEST_F(profiles, loading_the_same_profiles_again_takes_no_more_memory) {
+    counted_memory counted;
+    ferry_options options = options_under_test();
+    counted.install(options);
+    {
+        const instance_owner ferry = open_or_fail(options);
+        const std::string built_in = saved(ferry.get());
+        ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+        const std::string measured = saved(ferry.get());
+        ASSERT_NE(measured, built_in);
+        ASSERT_OK(ferry_profile_load(ferry.get(), built_in.data(), built_in.size(), nullptr));
+        const std::int64_t held = counted.held;
+        const auto load_both = [&] {
+            for (int round = 0; round < 100; ++round)
+                for (const std::string *const text : {&built_in, &measured})
+                    EXPECT_OK(ferry_profile_load(ferry.get(), text->data(), text->size(), nullptr));
+        };
+        std::thread other(load_both);
+        load_both();
+        other.join();
+        EXPECT_EQ(counted.held, held);
+        EXPECT_EQ(saved(ferry.get()), measured);
     }
     EXPECT_EQ(counted.held, 0);
 }

@@ -1,6 +1,8 @@
 #include "plan/profiles.h"
 
+#include <cstring>
 #include <new>
+#include <type_traits>
 
 namespace ferry {
 
@@ -18,12 +20,24 @@ void device_profiles::set_up(const device_facts *devices, int count) noexcept {
 }
 
 const device_profile *device_profiles::keep(const device_profile &profile) noexcept {
-    void *const place = memory_.allocate(sizeof(kept_profile), alignof(kept_profile));
-    if (!place) return nullptr;
-    auto *const kept = new (place) kept_profile{profile, kept_.load(std::memory_order_relaxed)};
-    while (!kept_.compare_exchange_weak(kept->next, kept, std::memory_order_release, std::memory_order_relaxed)) {
+    static_assert(std::has_unique_object_representations_v<device_profile>);
+    kept_profile *made = nullptr;
+    kept_profile *newest = kept_.load(std::memory_order_acquire), *compared = nullptr;
+    for (;;) {
+        for (const kept_profile *one = newest; one != compared; one = one->next) {
+            if (std::memcmp(&one->profile, &profile, sizeof profile) != 0) continue;
+            memory_.deallocate(made, sizeof *made);
+            return &one->profile;
+        }
+        if (!made) {
+            void *const place = memory_.allocate(sizeof(kept_profile), alignof(kept_profile));
+            if (!place) return nullptr;
+            made = new (place) kept_profile{profile, nullptr};
+        }
+        made->next = compared = newest;
+        if (kept_.compare_exchange_weak(newest, made, std::memory_order_acq_rel, std::memory_order_acquire))
+            return &made->profile;
     }
-    return &kept->profile;
 }
 
 } // namespace ferry

@@ -22,14 +22,14 @@ public:
     // Stays valid as long as the instance, even when another takes its place.
     const device_profile *of(int device) const noexcept { return in_use_[device].load(std::memory_order_acquire); }
 
-    // A copy of it, to be used for any number of devices; null without memory.
+    // A copy of it, to be used for any number of devices; the same one for an equal profile. Null without memory.
     const device_profile *keep(const device_profile &profile) noexcept;
     void use(int device, const device_profile *kept) noexcept {
         in_use_[device].store(kept, std::memory_order_release);
     }
 
 private:
-    // Plans that are being made may read one that was replaced: all are kept, few as they are.
+    // Another thread may be planning by a profile that was replaced. So each different one is kept until the end.
     struct kept_profile {
         device_profile profile;
         kept_profile *next;
