@@ -239,6 +239,28 @@ TEST_F(array_routes, closing_ends_the_surfaces_that_are_left_and_no_array) {
     level.destroy_by_the_driver();
 }
 
+TEST_F(array_routes, a_surface_ends_whichever_driver_call_fails_while_its_array_is_destroyed) {
+    const device_memory to(1 << 20);
+    const made_current none(nullptr);
+    for (const char *const entry : {"cuCtxGetCurrent", "cuCtxPushCurrent", "cuThreadExchangeStreamCaptureMode",
+                                    "cuArrayDestroy", "cuMipmappedArrayDestroy", "cuStreamGetCtx"})
+        for (const std::size_t kind : {2, 8}) // an array, a level
+            for (int nth = 1, is_reached = true; is_reached; ++nth) {
+                SCOPED_TRACE(testing::Message() << entry << ", call " << nth << ", " << array_kinds[kind].name);
+                ferry_array from(counted.get(), array_kinds[kind], texels[2]);
+                ASSERT_OK(copy_async(whole(from, to)));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                reset_counts();
+                driver.fail(entry, CUDA_ERROR_NOT_PERMITTED, nth);
+                const bool is_gone = from.try_to_destroy() == FERRY_SUCCESS;
+                is_reached = driver.calls(entry) >= nth;
+                driver.heal();
+                if (!is_gone) from.destroy();
+            }
+    counted.reset();
+    EXPECT_EQ(surfaces(), 0);
+}
+
 TEST_F(array_routes, surfaces_end_with_their_context) {
     const device_memory to(1 << 20);
     CUctx_st *own = nullptr;

@@ -787,6 +787,50 @@ TEST_F(pageable, the_ring_is_made_on_first_need_and_given_back_on_request) {
     EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_F(pageable, pinned_memory_that_the_driver_does_not_take_back_stays_in_use) {
+    const bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    for (const char *const entry : {"cuThreadExchangeStreamCaptureMode", "cuMemHostUnregister", "cuMemFreeHost",
+                                    "cuCtxGetCurrent", "cuCtxPushCurrent"})
+        for (int nth = 1; nth <= 4; ++nth) {
+            SCOPED_TRACE(testing::Message() << entry << ", call " << nth);
+            counted.reset();
+            driver.reset_counts();
+            open(small());
+            ASSERT_OK(copy_async(device, at(host), host.size()));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            const auto trim_all = [&] { // slots may be about to be added, and the last kernel about to leave
+                const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+                while (staging_of(counted).ring_bytes && std::chrono::steady_clock::now() < patience) {
+                    const std::int32_t status = ferry_staging_trim(counted.get());
+                    if (status) return status;
+                    std::this_thread::yield();
+                }
+                return std::int32_t{FERRY_SUCCESS};
+            };
+            const int before = driver.calls(entry);
+            driver.fail(entry, CUDA_ERROR_NOT_PERMITTED, nth);
+            const std::int32_t status = trim_all();
+            const bool is_reached = driver.calls(entry) - before >= nth;
+            driver.heal();
+            CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL; // which may not have been put back
+            EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
+            if (status) {
+                EXPECT_GT(staging_of(counted).ring_bytes, 0u);
+            }
+            ASSERT_OK(copy_async(device, at(host), host.size()));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(read_back(device, host.size()) == host);
+            EXPECT_OK(trim_all());
+            EXPECT_EQ(staging_of(counted).ring_bytes, 0u);
+            counted.reset();
+            const auto failed = [&](const char *which) { return is_reached && std::string(which) == entry; };
+            EXPECT_EQ(driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc"),
+                      driver.calls("cuMemHostUnregister") - failed("cuMemHostUnregister") +
+                          driver.calls("cuMemFreeHost") - failed("cuMemFreeHost"));
+        }
+}
+
 TEST_F(pageable, what_the_first_copy_needs_can_be_made_before) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());

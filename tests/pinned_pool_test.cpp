@@ -823,6 +823,51 @@ TEST_F(pinned_pools, lose_no_block_to_an_error_that_stays) {
     EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block));
 }
 
+TEST_F(pinned_pools, destroy_all_events_whatever_a_question_about_one_is_answered) {
+    fault_driver driver(raw_entry_points());
+    const auto trim = [](ferry_pinned_pool *of) { return ferry_pinned_pool_trim(of, 0); };
+    const auto get_stats = [](ferry_pinned_pool *of) {
+        ferry_pool_stats stats = {};
+        stats.struct_size = sizeof stats;
+        return ferry_pinned_pool_get_stats(of, &stats);
+    };
+    const auto allocate_once = [](ferry_pinned_pool *of) {
+        void *block = nullptr;
+        const std::int32_t status = ferry_pinned_pool_alloc(of, large, &block);
+        EXPECT_OK(ferry_pinned_pool_free(of, block));
+        return status;
+    };
+    std::int32_t (*const calls[])(ferry_pinned_pool *) = {trim, get_stats, ferry_pinned_pool_reset_stats, allocate_once,
+                                                          ferry_pinned_pool_destroy};
+    for (const CUresult answer : {CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_UNKNOWN,
+                                  CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_READY})
+        for (const char *const entry : {"cuEventQuery", "cuEventSynchronize"})
+            for (const auto &call : calls) {
+                SCOPED_TRACE(testing::Message() << entry << " says " << answer << " in call " << &call - calls);
+                counted_memory memory;
+                ferry_options options = driver.options();
+                memory.install(options);
+                instance_owner instance = open_or_fail(options);
+                driver.reset_counts();
+                pool_owner asked = new_pool(instance.get());
+                void *const blocks[] = {allocate(asked, large), allocate(asked, large), allocate(asked, large)};
+                for (void *const block : blocks)
+                    EXPECT_OK(ferry_pinned_pool_free_async(asked.get(), block, block == blocks[2] ? second : first));
+                for (CUstream const stream : {first, second})
+                    EXPECT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_EQ(driver.calls("cuEventCreate"), 3);
+                driver.fail(entry, answer);
+                const bool destroys = call == ferry_pinned_pool_destroy;
+                const std::int32_t status = call(destroys ? asked.release() : asked.get());
+                EXPECT_TRUE(destroys || status == FERRY_SUCCESS) << ferry_status_name(status);
+                driver.heal();
+                asked.reset();
+                EXPECT_EQ(driver.calls("cuEventDestroy"), 3);
+                instance.reset();
+                EXPECT_EQ(memory.bytes, 0u);
+            }
+}
+
 TEST_F(pinned_pools, make_events_anew_that_ended_with_a_context) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());

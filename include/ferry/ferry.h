@@ -2160,7 +2160,8 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
  * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended, as ferry_host_free.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; -1003 in the child of a fork.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; -1003 in the child of a fork; the driver's: memory that it does not take
+ *                back stays in use.
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);

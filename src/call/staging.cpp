@@ -84,8 +84,7 @@ failure trim_staging(ferry_instance &instance) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
-    instance.staging.trim();
-    return {};
+    return instance.staging.trim();
 }
 
 failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noexcept {

@@ -440,11 +440,11 @@ pinned_pool::block *pinned_pool::ask(class_state &of, unsigned &turns, lock &hel
         if (status == FERRY_SUCCESS && asked.on.number) release_before(asked, *queue);
         dequeue(asked);
         done.behind = nullptr;
-        if (status == FERRY_SUCCESS) {
-            keep_spare(asked);
-        } else {
+        if (status == invalid_handle) {
             forget_events(asked.on.context);
             drop(asked);
+        } else {
+            keep_spare(asked);
         }
         return &done;
     }
@@ -600,10 +600,10 @@ failure pinned_pool::close() noexcept {
             if (!is_over(status) && !first_failed) first_failed = {.status = status};
             dequeue(passed);
             make_ready(*passed.held);
-            if (status == FERRY_SUCCESS || !is_over(status))
-                keep_spare(passed);
-            else
+            if (status == invalid_handle)
                 drop(passed);
+            else
+                keep_spare(passed);
         }
     for (context_events &events : events_) {
         const bool is_there = may_live(events.context);

@@ -140,8 +140,8 @@ template <class Destroy> failure array_surfaces::destroy_with(parts gone, const 
     for (std::size_t at = 0; at < gone.count; ++at)
         if (failed)
             add(gone.records[at]);
-        else
-            end_in_its_context(gone.records[at]); // which lives, as the array did
+        else if (!end_in_its_context(gone.records[at])) // which lives, as the array did
+            add({nullptr, nullptr, gone.records[at].context, gone.records[at].made});
     return failed;
 }
 
@@ -164,15 +164,16 @@ void array_surfaces::forget(CUcontext context) noexcept {
 }
 
 void array_surfaces::end(const record &gone) noexcept {
-    if (gone.made.surface && contexts_.keeps(gone.context)) end_in_its_context(gone);
+    if (gone.made.surface && contexts_.keeps(gone.context)) static_cast<void>(end_in_its_context(gone));
 }
 
-void array_surfaces::end_in_its_context(const record &gone) noexcept {
-    if (!gone.made.surface) return;
+bool array_surfaces::end_in_its_context(const record &gone) noexcept {
+    if (!gone.made.surface) return true;
     context_scope scope(cu_);
-    if (scope.enter(gone.context)) return;
+    if (scope.enter(gone.context)) return false;
     const relaxed_capture_mode relaxed(cu_);
     cu_.cuSurfObjectDestroy(gone.made.surface);
+    return true;
 }
 
 } // namespace ferry

@@ -43,7 +43,7 @@ public:
 private:
     struct record {
         CUarray array;          // null: the whole of a mipmapped array
-        CUmipmappedArray whole; // of a level
+        CUmipmappedArray whole; // of a level; both null: the array is gone, and its surface could not be destroyed yet
         CUcontext context;
         array_surface made;
 
@@ -61,8 +61,8 @@ private:
     record *look_up(const void *key) noexcept;
     template <class Is> parts take(const Is &is) noexcept;
     template <class Destroy> failure destroy_with(parts gone, const Destroy &destroy) noexcept;
-    void end(const record &gone) noexcept; // if its context is known to live
-    void end_in_its_context(const record &gone) noexcept;
+    void end(const record &gone) noexcept;                              // if its context is known to live
+    [[nodiscard]] bool end_in_its_context(const record &gone) noexcept; // false where that cannot be entered
 
     const driver_table &cu_;
     device_contexts &contexts_;

@@ -327,24 +327,36 @@ failure staged_engine::help(staged_watch &watch, CUcontext context) noexcept {
     return {.status = watch.status.load(std::memory_order_relaxed)};
 }
 
-void staged_engine::free_lot(device_ring &of, bool first) noexcept {
-    staged_memory &memory = of.ring.memory[first ? 0 : 1];
-    if (!memory || !board_.take_slots(of.ring, first)) return;
-    ring_bytes_ -= memory.block.size;
-    of.ring.used[first ? 0 : 1] = 0;
-    static_cast<void>(memory.free(pinned_));
+failure staged_engine::free_lot(device_ring &of, bool first) noexcept {
+    staged_ring &ring = of.ring;
+    const int lot = first ? 0 : 1;
+    const std::uint64_t size = ring.memory[lot].block.size;
+    if (size == 0 || !board_.take_slots(ring, first)) return {};
+    if (failure failed = ring.memory[lot].free(pinned_)) {
+        board_.add_slots(ring, ring.slots + (first ? 0 : ring.used[0]), ring.used[lot]);
+        return failed;
+    }
+    ring_bytes_ -= size;
+    ring.used[lot] = 0;
+    return {};
 }
 
-void staged_engine::trim() noexcept {
+failure staged_engine::trim() noexcept {
     const std::lock_guard lock(mutex_);
+    failure first_failed;
+    const auto note = [&](const failure &failed) noexcept {
+        if (!first_failed) first_failed = failed;
+        return failed;
+    };
     for (std::atomic<device_ring *> &one : rings_) {
         device_ring *const of = one.load(std::memory_order_relaxed);
         context_scope scope(cu_);
-        if (!of || of->is_adding.load(std::memory_order_acquire) || enter_device(of->device, scope)) continue;
-        free_lot(*of, false);
-        if (!of->ring.memory[1]) free_lot(*of, true);
+        if (!of || of->is_adding.load(std::memory_order_acquire) || note(enter_device(of->device, scope))) continue;
+        note(free_lot(*of, false));
+        if (!of->ring.memory[1]) note(free_lot(*of, true));
         of->wants_more = true;
     }
+    return first_failed;
 }
 
 void staged_engine::close() noexcept {

@@ -66,8 +66,9 @@ public:
     // The calling thread helps until the copy is done, or its context dies.
     failure help(staged_watch &watch, CUcontext context) noexcept;
 
-    // Gives pinned memory back: what no copy is at, and all but the first slots while any may come.
-    void trim() noexcept;
+    // Frees pinned memory that no copy uses; the first slots stay while a copy may come. The first failure; what the driver
+    // does not take back stays in use.
+    failure trim() noexcept;
     // The context has died: nothing that was enqueued there will go on.
     void lose(CUcontext context, std::int32_t status) noexcept { board_.lose(context, status); }
     // Some context may have died: asks the driver of each that anything was enqueued in.
@@ -118,7 +119,7 @@ private:
     failure launch(const staged_copy &copy, staged_job &job, CUstream stream) noexcept;
     void announce(staged_job &job) noexcept;
     failure probe(CUcontext context) noexcept;
-    void free_lot(device_ring &of, bool first) noexcept;
+    failure free_lot(device_ring &of, bool first) noexcept;
     static void work(void *engine) noexcept;
     static void visit(void *engine) noexcept;
 

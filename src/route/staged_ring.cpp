@@ -1,5 +1,7 @@
 #include "route/staged_ring.h"
 
+#include "driver/result.h"
+
 namespace ferry {
 
 failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
@@ -26,9 +28,11 @@ failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, s
 
 failure staged_memory::free(pinned_memory &pinned) noexcept {
     if (!*this) return {};
-    const std::uint64_t address = block.address;
+    const failure failed = pinned.free(block.address, host_owner::pool);
+    const bool ended_with_its_context = failed.status == to_status(CUDA_ERROR_INVALID_VALUE);
+    if (failed && !ended_with_its_context) return failed;
     block = {};
-    return pinned.free(address, host_owner::pool);
+    return {};
 }
 
 } // namespace ferry

@@ -22,7 +22,7 @@ struct staged_memory {
     // In the current context: at least `least` bytes, or `size` if that can be had.
     failure allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
                      int node) noexcept;
-    // Waits for what runs on the devices.
+    // Waits for what runs on the devices. Memory that the driver does not take back stays.
     failure free(pinned_memory &pinned) noexcept;
 };
 

@@ -66,13 +66,14 @@ public:
     ~ferry_array() { destroy(); }
     ferry_array(const ferry_array &) = delete;
 
-    void destroy() {
-        if (mipmapped_)
-            EXPECT_OK(ferry_mipmapped_array_destroy(instance_, mipmapped_));
-        else
-            EXPECT_OK(ferry_array_destroy(instance_, array_));
+    void destroy() { EXPECT_OK(try_to_destroy()); }
+    std::int32_t try_to_destroy() {
+        const std::int32_t status =
+            mipmapped_ ? ferry_mipmapped_array_destroy(instance_, mipmapped_) : ferry_array_destroy(instance_, array_);
+        if (status) return status;
         mipmapped_ = nullptr;
         array_ = nullptr;
+        return status;
     }
     // The instance has been closed: what is left is the driver's to destroy.
     void destroy_by_the_driver() {
