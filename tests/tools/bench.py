@@ -2,12 +2,16 @@
 """ferry-bench on the software driver, quickly: what it writes holds together. No figure of the software driver's is judged.
 bench.py PROGRAM"""
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import time
 
 result = subprocess.run([sys.argv[1], "--quick", "--driver", "software", "--json", "-"], check=True, text=True,
                         stdout=subprocess.PIPE)
 told = json.loads(result.stdout)
+assert told["complete"], "all cases are there"
 assert told["quick"] and told["machine"]["is_software"], told["machine"]
 cases = {case["name"]: case for case in told["cases"]}
 for name, case in cases.items():
@@ -105,3 +109,21 @@ for line in pageable["numbers"]:
     if line["labels"]["options"] == "4 threads": assert line["threads"] == 4, line
     assert (line["threads"] >= 1) == is_ferrys and (line["ring MiB"] > 0) == is_ferrys, line
     assert "compute slower by %" not in line, "a kernel that the software driver cannot run"
+
+# A run that is killed leaves the cases that were done, in a file that was whole all the time.
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "results.json")
+    run = subprocess.Popen([sys.argv[1], "--quick", "--driver", "software", "--json", path], stdout=subprocess.DEVNULL)
+    try:
+        while True:
+            assert run.poll() is None, "it ended before it was killed"
+            if os.path.exists(path):
+                with open(path) as file: told = json.load(file)
+                if told["cases"]: break
+            time.sleep(0.01)
+    finally:
+        run.kill()
+        run.wait()
+    with open(path) as file: told = json.load(file)
+    assert told["machine"]["is_software"] and not told["complete"], told
+    assert told["cases"][0]["name"] == "linear" and told["cases"][0]["rows"], told["cases"][0]

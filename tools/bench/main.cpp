@@ -1,5 +1,7 @@
 // ferry-bench: the raw driver's calls and ferry's, side by side on the same buffers in one run.
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -50,7 +52,8 @@ void declare(CLI::App &app, options &options) {
         names.push_back(each->name);
     app.add_option("--case", options.cases, "Run only this case; may be repeated")->check(CLI::IsMember(names));
     app.add_flag("--quick", options.is_quick, "Fewer sizes and samples: seconds instead of minutes");
-    app.add_option("--json", options.json, "Write all results to this file; - is stdout (the tables go to stderr)")
+    app.add_option("--json", options.json,
+                   "Write the results to this file, after each case; - is stdout, at the end (tables go to stderr)")
         ->type_name("FILE");
     app.add_option("--device", options.device, "Device number")->check(CLI::NonNegativeNumber);
     app.add_option("--driver", options.driver, "Which driver; auto takes the software driver where there is no GPU")
@@ -75,16 +78,52 @@ bool has_lost_target(const case_result &result) {
                        [](const row &row) { return row.has_target() && row.judged() == verdict::lost; });
 }
 
+// The results of the cases that are done. The file is valid JSON at every moment, also when the run is killed: it is
+// written under another name and then renamed. A pipe or a device is written once, at the end.
+class results_file {
+public:
+    explicit results_file(std::string path)
+        : path_(std::move(path)),
+          is_replaced_(!std::filesystem::exists(path_) || std::filesystem::is_regular_file(path_)),
+          results_({{"complete", false}, {"cases", json::array()}}) {
+        write();
+    }
+    void describe(json run) {
+        run.update(results_);
+        results_ = std::move(run);
+        write();
+    }
+    void add(json done) {
+        results_["cases"].push_back(std::move(done));
+        write();
+    }
+    void complete() {
+        results_["complete"] = true;
+        write();
+        if (path_ == "-" && !(std::cout << results_.dump(2) << std::endl)) fail("cannot write to stdout");
+    }
+
+private:
+    void write() const {
+        if (path_.empty() || path_ == "-" || (!is_replaced_ && !results_["complete"])) return;
+        const std::string draft = is_replaced_ ? path_ + ".part" : path_;
+        std::ofstream file(draft);
+        file << results_.dump(2) << std::endl;
+        file.close();
+        if (!file || (is_replaced_ && std::rename(draft.c_str(), path_.c_str()) != 0)) fail("cannot write " + path_);
+    }
+
+    const std::string path_;
+    const bool is_replaced_;
+    json results_;
+};
+
 int run(const options &options) {
     if (options.importer_socket >= 0) {
         run_importer(environment(options.driver, options.device), options.importer_socket, options.is_quick);
         return 0;
     }
-    std::ofstream json_file;
-    if (!options.json.empty() && options.json != "-") {
-        json_file.open(options.json); // before the measuring, not after minutes of it
-        if (!json_file) fail("cannot write " + options.json);
-    }
+    results_file results(options.json); // before the measuring, not after minutes of it
     std::ostream &out = options.json == "-" ? std::cerr : std::cout;
 
     const environment environment(options.driver, options.device);
@@ -93,7 +132,7 @@ int run(const options &options) {
     const run_info info = {environment, measure_opening(environment), ceilings, today_utc(), options.is_quick};
     print_heading(out, info);
 
-    json results = to_json(info);
+    results.describe(to_json(info));
     bool is_lost = false;
     progress progress;
     session session = {environment, workspace, ceilings, options.is_quick, progress};
@@ -103,14 +142,10 @@ int run(const options &options) {
         progress.erase();
         print_case(out, *each, result, environment.device_info.is_software);
         out << std::flush;
-        results["cases"].push_back(to_json(*each, result));
+        results.add(to_json(*each, result));
         is_lost = is_lost || has_lost_target(result);
     }
-    if (!options.json.empty()) {
-        std::ostream &target = options.json == "-" ? std::cout : json_file;
-        target << results.dump(2) << std::endl;
-        if (!target) fail("cannot write " + options.json);
-    }
+    results.complete();
     return is_lost && options.is_strict ? 1 : 0;
 }
 
