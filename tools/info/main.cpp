@@ -1,5 +1,6 @@
 // ferry-info: what ferry finds on this machine, as a table or as JSON.
 #include <cctype>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -101,10 +103,23 @@ device describe_device(ferry_instance *instance, std::int32_t ordinal) {
     return found;
 }
 
+// Most of a ring is pinned by a thread, after ferry_open has returned. Where less can be pinned it stays smaller.
+ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &report) {
+    const std::uint64_t whole = report.staging_bytes * static_cast<std::uint64_t>(report.device_count);
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (;;) {
+        auto staging = sized<ferry_staging_info>();
+        check(ferry_staging_get_info(instance, &staging), "ferry_staging_get_info");
+        const bool is_growing = staging.ring_bytes != 0 && staging.ring_bytes < whole;
+        if (!is_growing || std::chrono::steady_clock::now() >= patience) return staging;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 machine look_around(ferry_instance *instance, bool probe) {
     machine found = {sized<ferry_report>(), {}, {}, {}, sized<ferry_staging_info>()};
     check(ferry_get_report(instance, &found.report), "ferry_get_report");
-    check(ferry_staging_get_info(instance, &found.staging), "ferry_staging_get_info");
+    found.staging = whole_staging(instance, found.report);
     for (std::uint32_t i = 0; i < found.report.missing_count; ++i)
         found.missing.push_back(ferry_missing_entry_point(instance, i));
     const std::int32_t count = found.report.device_count;
