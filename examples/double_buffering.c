@@ -11,7 +11,7 @@ static uint64_t address_of(const void *pointer) { return (uint64_t)(uintptr_t)po
 int main(void) {
     ferry_error_info error = {.struct_size = sizeof error};
     ferry_instance *ferry = NULL;
-    void *sent = NULL, *received = NULL; /* pinned: copies of pageable memory would wait */
+    void *sent = NULL, *received = NULL; /* pinned: pageable memory would be staged */
     uint64_t buffers[2] = {0, 0};
     struct CUstream_st *up = NULL, *down = NULL;
     struct CUevent_st *arrived[2] = {NULL, NULL}, *emptied[2] = {NULL, NULL};

@@ -19,7 +19,7 @@ static buffer make_buffer(const ferry::instance &ferry, std::uint64_t count) {
 int main() try {
     const std::uint64_t chunk = 1 << 18, chunks = 8;
     const auto ferry = ferry::instance::open().or_throw();
-    // Pinned: copies of pageable memory would wait.
+    // Pinned: copies of pageable memory would be staged, by threads of ferry's.
     auto sent = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();
     auto received = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();
     const auto up = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
