@@ -120,7 +120,7 @@ TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
         {"y that overflows", [](auto &c) { c.source.y = most; }, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,
          FERRY_FIELD_Y},
         {"z that overflows", [](auto &c) { c.source.z = most; }, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,
-         FERRY_FIELD_ADDRESS},
+         FERRY_FIELD_Z},
         {"overlapping ends",
          [](auto &c) {
              c.destination = c.source;
@@ -160,6 +160,34 @@ TEST_F(bad_input, error_tells_value_and_limit) {
     char short_buffer[8];
     EXPECT_EQ(ferry_error_format(&error, short_buffer, sizeof short_buffer), describe(error).size());
     EXPECT_STREQ(short_buffer, "source.");
+}
+
+TEST_F(bad_input, an_overflow_names_the_field_at_fault_and_the_most_that_fits) {
+    ferry_copy_desc copy = good();
+    copy.source.row_pitch = 256;
+    copy.source.slice_height = 16;
+    copy.source.z = most;
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_OVERFLOW);
+    EXPECT_EQ(error.limit, (most - copy.source.address) / 4096);
+    EXPECT_EQ(describe(error),
+              "source.z: 18446744073709551615, at most " + std::to_string(error.limit) + " (FERRY_ERROR_OVERFLOW)");
+    copy.source.z = 1;
+    copy.source.slice_height = most / 2;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_OVERFLOW);
+    EXPECT_EQ(describe(error), "source.slice_height: 9223372036854775807, at most 72057594037927935 "
+                               "(FERRY_ERROR_OVERFLOW)");
+    copy = good();
+    copy.depth = most;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_OVERFLOW);
+    EXPECT_EQ(error.side, FERRY_SIDE_EXTENT);
+    EXPECT_EQ(error.field, FERRY_FIELD_DEPTH);
+    EXPECT_EQ(error.value, most);
+    const std::uint64_t to = device->address(), from = host->address(), size = most - 8;
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), &to, &from, &size, 1, 0, &error), FERRY_ERROR_OVERFLOW);
+    EXPECT_EQ(error.field, FERRY_FIELD_WIDTH);
+    EXPECT_EQ(error.limit, most - from + 1);
+    EXPECT_EQ(device->read(), device->picture());
 }
 
 TEST_F(bad_input, error_info_is_filled_as_far_as_it_reaches_and_cleared_by_success) {
@@ -296,11 +324,13 @@ TEST_F(bad_input, refused_copies_make_no_driver_copy_call) {
 TEST_F(bad_input, options_of_the_wrong_size_or_content) {
     ferry_instance *instance = nullptr;
     ferry_error_info error = new_error();
+    std::string text;
     const auto refuse = [&](const ferry_options &options, std::int32_t status, std::int32_t field) {
         error = new_error();
         const std::int32_t returned = ferry_open(&options, &instance, &error);
         EXPECT_EQ(instance, nullptr);
         expect_refusal(returned, error, status, FERRY_SIDE_OPTIONS, field);
+        text = describe(error);
     };
     ferry_options options = options_under_test();
     options.struct_size = 0;
@@ -318,7 +348,12 @@ TEST_F(bad_input, options_of_the_wrong_size_or_content) {
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CHECKS);
     options = options_under_test();
     options.software_devices = 65;
-    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE);
+    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE_DEVICES);
+    EXPECT_EQ(text, "options.software_devices: 65, at most 64 (FERRY_ERROR_INVALID_ARGUMENT)");
+    options = options_under_test();
+    options.software_queues = 129;
+    refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE_QUEUES);
+    EXPECT_EQ(text, "options.software_queues: 129, at most 128 (FERRY_ERROR_INVALID_ARGUMENT)");
     options = options_under_test();
     options.allocate = [](void *, std::uint64_t, std::uint64_t) -> void * { return nullptr; };
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
@@ -361,10 +396,38 @@ TEST_F(bad_input, unknown_flags_of_memory_calls) {
     EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_FLAGS);
     desc.flags = 0;
     desc.channels = 3;
-    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_STATUS_DRIVER_BASE - 1);
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_ARRAY_FORMAT);
     EXPECT_EQ(made, nullptr);
+    desc.channels = 1;
+    CUmipmappedArray mipmapped = nullptr;
+    for (const std::int32_t format : {0, 0x7f, -1}) {
+        desc.format = format;
+        EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_ARRAY_FORMAT) << format;
+        EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, &desc, 1, &mipmapped), FERRY_ERROR_ARRAY_FORMAT);
+    }
+    desc.format = FERRY_FORMAT_FLOAT;
+    desc.width = std::uint64_t{1} << 40;
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
+        << "the driver's own, as the format is known";
     EXPECT_EQ(ferry_device_alloc(basic.get(), device_count(), 64, reinterpret_cast<std::uint64_t *>(bytes)),
               FERRY_ERROR_DEVICE);
+}
+
+TEST_F(bad_input, from_one_layer_of_a_1d_array_to_another_is_copied) {
+    const grid shape = {.width = 64, .depth = 6, .element_size = 4};
+    test_place array(place_kind::layers_1d, shape);
+    array.fill(1);
+    for (ferry_instance *const instance : {basic.get(), full.get()})
+        for (const bool is_synchronous : {true, false}) {
+            const ferry_copy_desc across = describe_copy(array.describe(statement::stated, {.x = 8, .z = 4}),
+                                                         array.describe(statement::stated, {.z = 1}), 32, 1, 2);
+            EXPECT_OK(is_synchronous ? ferry_copy(instance, &across, nullptr)
+                                     : ferry_copy_async(instance, &across, nullptr, nullptr));
+            EXPECT_OK(raw().cuCtxSynchronize());
+            reference_copy(array, {.x = 8, .z = 4}, array, {.z = 1}, 32, 1, 2);
+            EXPECT_EQ(array.read(), array.picture());
+            array.fill(2);
+        }
 }
 
 // The driver reads the layer that it writes.

@@ -364,6 +364,46 @@ TEST_F(cpp, texels_may_be_wider_than_elements) {
                    FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
 }
 
+TEST_F(cpp, elements_larger_than_the_array_s_are_refused) {
+    array texels = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 1, 8)).or_throw();
+    std::vector<double> doubles(4), as_many(8);
+    const struct {
+        status refused;
+        std::int32_t side;
+    } cases[] = {{copy(gpu, doubles, texels), FERRY_SIDE_DESTINATION},
+                 {copy(gpu, as_many, texels), FERRY_SIDE_DESTINATION},
+                 {copy(gpu, texels, doubles), FERRY_SIDE_SOURCE},
+                 {copy_async(gpu, texels, doubles, nullptr), FERRY_SIDE_SOURCE}};
+    for (const auto &each : cases) {
+        expect_refusal(each.refused, FERRY_ERROR_ARRAY_FORMAT, each.side, FERRY_FIELD_ARRAY);
+        EXPECT_EQ(each.refused.info().value, 8u);
+        EXPECT_EQ(each.refused.info().limit, 4u);
+    }
+    EXPECT_STREQ(cases[0].refused.line().c_str(), "destination.array: 8, in elements of 4 (FERRY_ERROR_ARRAY_FORMAT)");
+    std::vector<float> floats(8);
+    EXPECT_OK(copy(gpu, texels, floats));
+    EXPECT_OK(copy(gpu, texels, view_of(doubles).as_bytes()));
+}
+
+TEST_F(cpp, an_array_owner_without_an_array_is_refused_by_its_name) {
+    array none, filled = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 1, 8)).or_throw();
+    std::vector<float> floats(8);
+    expect_refusal(copy(gpu, none, floats), FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ARRAY);
+    expect_refusal(copy(gpu, floats, none), FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY);
+    const array moved = std::move(filled);
+    expect_refusal(copy(gpu, floats, filled), FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY);
+    EXPECT_OK(copy(gpu, floats, moved));
+}
+
+TEST_F(cpp, an_array_of_no_such_format_is_refused_by_field) {
+    const auto three = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 3, 8)).why();
+    expect_refusal(three, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_CHANNELS);
+    EXPECT_STREQ(three.line().c_str(), "options.channels: 3, not one of 1, 2 and 4 (FERRY_ERROR_ARRAY_FORMAT)");
+    const auto unknown = mipmapped_array::create(gpu, 0, array_desc(0x7f, 1, 8)).why();
+    expect_refusal(unknown, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_FORMAT);
+    EXPECT_EQ(unknown.info().value, 0x7fu);
+}
+
 TEST_F(cpp, layers_and_faces_are_slices) {
     for (const std::uint32_t flags : {FERRY_ARRAY_LAYERED, FERRY_ARRAY_CUBEMAP}) {
         const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 8, 8, 6, flags);
@@ -1121,8 +1161,22 @@ TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
     }
     EXPECT_EQ(view_of(source.elements).shaped(8, 6, 5).mistake().code(), FERRY_ERROR_OUT_OF_BOUNDS);
     EXPECT_EQ(source.view().shaped(4, 4).mistake().code(), FERRY_ERROR_INVALID_ARGUMENT);
-    const host_view<std::uint32_t> endless(source.elements.data(), 8, 6, far, far / 2);
-    EXPECT_EQ(endless.sub(0, 0, far - 1, 1, 1, 1).mistake().code(), FERRY_ERROR_OVERFLOW);
+    const std::uint64_t room = far - reinterpret_cast<std::uintptr_t>(source.elements.data());
+    const host_view<std::uint32_t> tight(source.elements.data(), 8, far, far, 0, 6),
+        endless(source.elements.data(), 8, 6, far, far / 2);
+    const struct {
+        status refused;
+        std::int32_t field;
+        std::uint64_t value, limit;
+    } overflows[] = {{tight.sub(0, far - 1, 0, 1, 1, 1).mistake(), FERRY_FIELD_Y, far - 1, room / 32},
+                     {tight.sub(0, 0, far - 1, 1, 1, 1).mistake(), FERRY_FIELD_Z, far - 1, room / (32 * 6)},
+                     {endless.sub(0, 0, far - 1, 1, 1, 1).mistake(), FERRY_FIELD_SLICE_HEIGHT, 6, 2}};
+    for (const auto &each : overflows) {
+        EXPECT_EQ(each.refused.code(), FERRY_ERROR_OVERFLOW);
+        EXPECT_EQ(each.refused.field(), each.field);
+        EXPECT_EQ(each.refused.info().value, each.value);
+        EXPECT_EQ(each.refused.info().limit, each.limit);
+    }
     EXPECT_FALSE(device_memory<int>::create(gpu, 0, far / 2)) << "four times that is not a few bytes";
 }
 
@@ -1247,6 +1301,8 @@ TEST_F(cpp, a_ticket_tells_of_its_copy_and_is_released_with_its_owner) {
     const ferry_ticket_info info = of_copy.query().or_throw();
     EXPECT_EQ(info.done, 1);
     EXPECT_EQ(info.landed, numbers.size() * sizeof(std::uint32_t));
+    const ferry_copy_desc desc = describe_copy(view_of(numbers), view_of(device)).or_throw();
+    EXPECT_OK(copy_async_ticket(gpu, desc, nullptr).or_throw().wait());
     const ticket moved = std::move(of_copy);
     EXPECT_FALSE(of_copy);
     EXPECT_TRUE(moved);

@@ -189,7 +189,28 @@ TEST(shape, slices_of_one_row_beside_an_array_have_their_height_in_the_pitch) {
     EXPECT_FALSE(settle(ends, limits, shape));
 }
 
-TEST(layout, hostile_numbers_never_wrap) {
+// What an overflow names.
+std::uint64_t *field_of(ferry_copy_desc &copy, const failure &failed) {
+    ferry_place &place = failed.side == FERRY_SIDE_SOURCE ? copy.source : copy.destination;
+    switch (failed.field) {
+    case FERRY_FIELD_X:
+        return &place.x;
+    case FERRY_FIELD_Y:
+        return &place.y;
+    case FERRY_FIELD_Z:
+        return &place.z;
+    case FERRY_FIELD_SLICE_HEIGHT:
+        return &place.slice_height;
+    case FERRY_FIELD_WIDTH:
+        return &copy.width;
+    case FERRY_FIELD_HEIGHT:
+        return &copy.height;
+    default:
+        return &copy.depth;
+    }
+}
+
+TEST(layout, hostile_numbers_never_wrap_and_an_overflow_names_the_field_at_fault) {
     std::random_device device;
     const std::uint64_t seed = device();
     std::mt19937_64 random(seed);
@@ -200,7 +221,7 @@ TEST(layout, hostile_numbers_never_wrap) {
         const std::uint64_t value = bits == 64 ? random() : random() & ((std::uint64_t{1} << bits) - 1);
         return random() % 4 == 0 ? ~(value >> 40) : value;
     };
-    int accepted = 0;
+    int accepted = 0, overflowing = 0;
     for (int round = 0; round < 200000; ++round) {
         ferry_copy_desc copy = {};
         copy.source =
@@ -211,7 +232,21 @@ TEST(layout, hostile_numbers_never_wrap) {
         copy.depth = random() % 2 ? 1 : hostile();
         if (random() % 2) copy.source.x = copy.source.y = copy.source.z = 0;
         shape layout;
-        if (lay_out(copy, limits, layout) || layout.empty()) continue;
+        const failure failed = lay_out(copy, limits, layout);
+        if (failed.status == FERRY_ERROR_OVERFLOW) {
+            ++overflowing;
+            ASSERT_GT(failed.value, failed.limit);
+            ferry_copy_desc changed = copy;
+            std::uint64_t &at_fault = *field_of(changed, failed);
+            ASSERT_EQ(at_fault, failed.value);
+            at_fault = failed.limit + 1;
+            ASSERT_TRUE(lay_out(changed, limits, layout));
+            at_fault = failed.limit;
+            const failure next = lay_out(changed, limits, layout);
+            const bool is_same = next.status == failed.status && next.side == failed.side && next.field == failed.field;
+            ASSERT_FALSE(is_same && failed.side != FERRY_SIDE_EXTENT) << "the other end may have less room";
+        }
+        if (failed || layout.empty()) continue;
         ++accepted;
         for (const auto &[place, end] :
              {std::pair{copy.source, layout.source}, {copy.destination, layout.destination}}) {
@@ -223,6 +258,7 @@ TEST(layout, hostile_numbers_never_wrap) {
         }
     }
     EXPECT_GT(accepted, 1000);
+    EXPECT_GT(overflowing, 1000);
 }
 
 // ---- Splits ----------------------------------------------------------------------------------------------------

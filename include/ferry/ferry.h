@@ -99,10 +99,11 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_ADDRESS (-8) /* a null address, no array; full checks: an address freed or foreign */
 #define FERRY_ERROR_PITCH                                                                                              \
     (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
-#define FERRY_ERROR_OVERFLOW (-10)        /* offsets and extent do not fit 64 bits */
-#define FERRY_ERROR_OUT_OF_BOUNDS (-11)   /* the box reaches past the array; full checks: past the allocation */
-#define FERRY_ERROR_OVERLAP (-12)         /* source and destination share bytes */
-#define FERRY_ERROR_ARRAY_FORMAT (-13)    /* element sizes differ, or x or width is not a whole number of elements */
+#define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
+#define FERRY_ERROR_OUT_OF_BOUNDS (-11) /* the box reaches past the array; full checks: past the allocation */
+#define FERRY_ERROR_OVERLAP (-12)       /* source and destination share bytes */
+#define FERRY_ERROR_ARRAY_FORMAT                                                                                       \
+    (-13) /* element sizes differ, x or width is no whole number of elements, no such format */
 #define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
 #define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
 #define FERRY_ERROR_NO_DEVICE (-16)       /* a driver, but no device that it can use */
@@ -190,7 +191,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_DRIVER 16
 #define FERRY_FIELD_CHECKS 17
 #define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
-#define FERRY_FIELD_SOFTWARE 19  /* software_devices, software_queues or software_memory */
+#define FERRY_FIELD_SOFTWARE 19  /* software_* options that differ from those of the software driver that runs */
 #define FERRY_FIELD_PATTERN 20   /* pattern_size */
 #define FERRY_FIELD_NUMA 21
 #define FERRY_FIELD_NUMA_NODE 22
@@ -211,6 +212,10 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_STAGING_CPUS 37 /* staging_cpus or staging_cpu_count */
 #define FERRY_FIELD_STAGING_PRIORITY 38
 #define FERRY_FIELD_STAGING_BYTES 39
+#define FERRY_FIELD_SOFTWARE_DEVICES 40
+#define FERRY_FIELD_SOFTWARE_QUEUES 41
+#define FERRY_FIELD_FORMAT 42   /* of an array */
+#define FERRY_FIELD_CHANNELS 43 /* of an array */
 
 /*
  * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
@@ -223,7 +228,9 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *   ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size to fit
  *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is, or
  *                       of a fill the one where the stream is
- *   OVERFLOW, FLAGS     value: what was given
+ *   INVALID_ARGUMENT    value: the number given; limit: the most, the least or the unit that is allowed
+ *   OVERFLOW            value: the offset, extent or slice height given; limit: the most that fits 64 bits
+ *   FLAGS               value: what was given
  *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
  *   OVERLAP             between two copies of a batch, value: the later one's index; limit: the other's
  *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
@@ -1126,8 +1133,9 @@ typedef struct ferry_array_desc {
  * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; the driver's own for formats, channels
- *                and sizes that it does not have.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; _ARRAY_FORMAT for a format that the
+ *                driver does not have, or a number of channels that the format does not have; the driver's own, also
+ *                for sizes that it does not have.
  * Driver:        cuArray3DCreate.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -1981,7 +1989,7 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  * Ownership:     `copy` is read before return.
  * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
  *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
- *                _UNSUPPORTED from one layer or face to another of one array, which the driver gets wrong; _ROUTE
+ *                _UNSUPPORTED from one 2D layer or face to another of one array, which the driver gets wrong; _ROUTE
  *                where the flags force a route that cannot take it; the driver's own, which may also report earlier
  *                asynchronous work that failed.
  * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then

@@ -326,9 +326,22 @@ private:
     }
     void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
         const std::uint64_t offset = offset_of(x, y, z);
-        if (offset > detail::most - address_)
-            return this->blame(detail::refusal(FERRY_ERROR_OVERFLOW, FERRY_FIELD_ADDRESS, 0, address_));
+        if (offset > detail::most - address_) return this->blame(overflow_of(x, y, z));
         address_ += offset;
+    }
+    status overflow_of(std::uint64_t x, std::uint64_t y, std::uint64_t z) const noexcept {
+        const auto refused = [](std::int32_t field, std::uint64_t limit, std::uint64_t value) noexcept {
+            return detail::refusal(FERRY_ERROR_OVERFLOW, field, limit, value);
+        };
+        std::uint64_t room = detail::most - address_;
+        const std::uint64_t bytes = detail::multiply(x, sizeof(T));
+        if (bytes > room) return refused(FERRY_FIELD_X, room, bytes);
+        room -= bytes;
+        if (y && y > room / row_pitch_) return refused(FERRY_FIELD_Y, room / row_pitch_, y);
+        room -= y * row_pitch_;
+        const std::uint64_t most_rows = detail::most / row_pitch_;
+        if (slice_height_ > most_rows) return refused(FERRY_FIELD_SLICE_HEIGHT, most_rows, slice_height_);
+        return refused(FERRY_FIELD_Z, room / (row_pitch_ * slice_height_), z);
     }
 
     std::uint64_t address_ = 0;
@@ -1093,6 +1106,18 @@ inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, 
     return desc;
 }
 
+namespace detail {
+
+// ferry_array_create tells no field.
+inline status refused_array(const ferry_array_desc &desc, const status &why) noexcept {
+    if (why.code() != FERRY_ERROR_ARRAY_FORMAT) return why;
+    if (desc.channels == 1 || desc.channels == 2 || desc.channels == 4)
+        return refusal(why.code(), FERRY_FIELD_FORMAT, 0, static_cast<std::uint64_t>(desc.format), FERRY_SIDE_OPTIONS);
+    return refusal(why.code(), FERRY_FIELD_CHANNELS, 4, desc.channels, FERRY_SIDE_OPTIONS);
+}
+
+} // namespace detail
+
 // ferry_array_create.
 class array : public detail::owner<CUarray_st *, ferry_array_destroy, array_view> {
 public:
@@ -1101,14 +1126,18 @@ public:
         CUarray_st *const none = nullptr;
         const auto handle = detail::fetch(none, ferry_array_create, instance, device, &desc);
         auto made = detail::own<array>(instance, handle, array_view());
-        if (!made) return made;
+        if (!made) return detail::refused_array(desc, made.why());
         const auto view = array_view::of(instance, device, *made);
         if (!view) return view.why();
         made->known_ = *view;
         return made;
     }
     operator CUarray_st *() const noexcept { return handle_; }
-    array_view view() const &noexcept { return known_; }
+    array_view view() const &noexcept {
+        array_view view = known_;
+        if (!handle_) view.blame(detail::refusal(FERRY_ERROR_ADDRESS, FERRY_FIELD_ARRAY));
+        return view;
+    }
     void view() const && = delete; // the array would be gone before the view
     // Of planar video formats; it ends with the array.
     result<array_view> plane(std::uint32_t number) const &noexcept {
@@ -1127,6 +1156,7 @@ public:
                                           std::uint32_t levels = 0) noexcept {
         CUmipmappedArray_st *const none = nullptr;
         const auto made = detail::fetch(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
+        if (!made) return detail::refused_array(desc, made.why());
         return detail::own<mipmapped_array>(instance, made, device);
     }
     operator CUmipmappedArray_st *() const noexcept { return handle_; }
@@ -1328,7 +1358,7 @@ public:
 // Copies, explanations and fills
 //
 // Both ends of a copy have the same width, height and depth: elements of one type or, with an array at either end, the
-// same bytes. Ends that differ are refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller one. A destination
+// same bytes, in elements that are no larger than the array's and divide them. Ends that differ are refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller one. A destination
 // is not const, and nothing is enqueued from or to a temporary that owns its memory. `flags` are FERRY_COPY_*; 0 are the
 // instance's. Each call also takes a descriptor, such as describe_copy() and describe_fill() make.
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1355,6 +1385,17 @@ inline status check_same(const extent &from, const extent &to) noexcept {
     return {};
 }
 
+// Of an array only the size of its elements is known: none lies in two of them.
+template <class From, class To> status check_elements(const From &from, const To &to) noexcept {
+    if (std::is_same_v<From, To>) return {};
+    const bool to_array = std::is_same_v<To, array_view>;
+    const std::uint64_t given = to_array ? from.element_size() : to.element_size(),
+                        of_array = to_array ? to.element_size() : from.element_size();
+    if (!(to_array || std::is_same_v<From, array_view>) || of_array % given == 0) return {};
+    return refusal(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_ARRAY, of_array, given,
+                   to_array ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE);
+}
+
 // To a descriptor a height or depth of 0 is 1, so what is empty shows in the width.
 template <class Desc> void set_extent(Desc &desc, const extent &extent) noexcept {
     desc.width = extent.empty() ? 0 : extent.width;
@@ -1370,7 +1411,8 @@ status describe(const From &from, const To &to, std::uint32_t flags, ferry_copy_
     copy.destination = to.place();
     copy.flags = flags;
     detail::set_extent(copy, from.byte_extent());
-    return check_same(from.byte_extent(), to.byte_extent());
+    const status fits = check_elements(from, to);
+    return fits.ok() ? check_same(from.byte_extent(), to.byte_extent()) : fits;
 }
 
 template <class To>
@@ -1427,7 +1469,7 @@ inline std::int32_t release_ticket(ferry_instance *, ferry_ticket *ticket) noexc
 
 } // namespace detail
 
-// How far a copy is. It may end before the copy does.
+// The progress of a copy. A ticket may be released before the copy is complete.
 class ticket : public detail::owner<ferry_ticket *, detail::release_ticket> {
 public:
     using owner::owner;
@@ -1441,14 +1483,17 @@ public:
 };
 
 // ferry_copy_async_ticket: copy_async() that hands out a ticket.
+inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
+                                        CUstream_st *stream) noexcept {
+    ferry_ticket *const none = nullptr;
+    return detail::own<ticket>(instance, detail::fetch_told(none, ferry_copy_async_ticket, instance, &desc, stream));
+}
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
                                  std::uint32_t flags = 0) noexcept {
     ferry_copy_desc desc = {};
     const status done = detail::describe(ferry::view_of(from), ferry::view_of(to), flags, desc);
-    if (!done.ok()) return done;
-    ferry_ticket *const none = nullptr;
-    return detail::own<ticket>(instance, detail::fetch_told(none, ferry_copy_async_ticket, instance, &desc, stream));
+    return done.ok() ? ferry::copy_async_ticket(instance, desc, stream) : done;
 }
 
 // ferry_explain: what copy() would do, without doing it.

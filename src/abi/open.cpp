@@ -51,8 +51,8 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
     } const ranges[] = {
         {options.driver, FERRY_DRIVER_SOFTWARE, FERRY_FIELD_DRIVER},
         {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
-        {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE},
-        {options.software_queues, 128, FERRY_FIELD_SOFTWARE},
+        {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE_DEVICES},
+        {options.software_queues, 128, FERRY_FIELD_SOFTWARE_QUEUES},
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
         {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
         {options.staging_threads, most_threads, FERRY_FIELD_THREADS},

@@ -50,7 +50,9 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_OVERFLOW", "offsets and extent do not fit 64 bits"},
     {"FERRY_ERROR_OUT_OF_BOUNDS", "origin plus extent reaches past the array or the allocation"},
     {"FERRY_ERROR_OVERLAP", "source and destination share bytes"},
-    {"FERRY_ERROR_ARRAY_FORMAT", "element sizes differ, or x or the width is not a whole number of elements"},
+    {"FERRY_ERROR_ARRAY_FORMAT",
+     "element sizes differ, x or the width is not a whole number of elements, or there is no such format "
+     "or no such number of channels"},
     {"FERRY_ERROR_NO_DRIVER", "there is no NVIDIA driver on this machine"},
     {"FERRY_ERROR_DRIVER_TOO_OLD", "the NVIDIA driver is older than CUDA 12.0 or lacks a required entry point"},
     {"FERRY_ERROR_NO_DEVICE", "there is an NVIDIA driver but no device that it can use"},
@@ -113,23 +115,33 @@ constexpr const char *field_names[] = {"",
                                        "staging",
                                        "staging_cpus",
                                        "staging_priority",
-                                       "staging_bytes"};
+                                       "staging_bytes",
+                                       "software_devices",
+                                       "software_queues",
+                                       "format",
+                                       "channels"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_OPTIONS + 1);
-static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_STAGING_BYTES + 1);
+static_assert(sizeof field_names / sizeof field_names[0] == FERRY_FIELD_CHANNELS + 1);
 
 template <std::size_t count> const char *name_or_empty(const char *const (&names)[count], std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
 }
 
 // How value and limit read together; null where the sentence says more.
-const char *relation(std::int32_t status, std::uint64_t value, std::uint64_t limit) noexcept {
+const char *relation(std::int32_t status, std::int32_t field, std::uint64_t value, std::uint64_t limit) noexcept {
     switch (status) {
+    case FERRY_ERROR_INVALID_ARGUMENT:
+        if (limit == 0 || value > INT64_MAX) return nullptr; // below 0
+        return field == FERRY_FIELD_REGISTER_CHUNK ? "not a multiple of" : value < limit ? "at least" : "at most";
     case FERRY_ERROR_PITCH:
         return value < limit ? "at least" : "at most";
+    case FERRY_ERROR_OVERFLOW:
+        return "at most";
     case FERRY_ERROR_OUT_OF_BOUNDS:
         return value < limit ? "but it begins at" : "but it ends at";
     case FERRY_ERROR_ARRAY_FORMAT:
-        return "in elements of";
+        if (field == FERRY_FIELD_FORMAT) return nullptr;
+        return field == FERRY_FIELD_CHANNELS ? "not one of 1, 2 and" : "in elements of";
     case FERRY_ERROR_ALIGNMENT:
         return "not a multiple of";
     case FERRY_ERROR_DRIVER_TOO_OLD:
@@ -163,7 +175,8 @@ std::uint64_t format_error(const ferry_error_info &error, const char *status_nam
     if (*side || *field) std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field ? "." : "", field);
     // Numbers say more than the sentence, where there are any.
     char numbers[96] = "";
-    const char *words = error.value || error.limit ? relation(error.status, error.value, error.limit) : nullptr;
+    const char *words =
+        error.value || error.limit ? relation(error.status, error.field, error.value, error.limit) : nullptr;
     if (words) std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64, error.value, words, error.limit);
     char which[32] = "";
     if (error.index) std::snprintf(which, sizeof which, "copy %" PRIu64 ": ", error.index);

@@ -58,7 +58,8 @@ failure batch_checker::add_line(const ferry_place &to, const ferry_place &from, 
         std::uint64_t last = 0;
         if (!end->place.address) return refuse(FERRY_ERROR_ADDRESS, end->side, FERRY_FIELD_ADDRESS);
         if (!add(end->place.address, size - 1, last))
-            return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, size);
+            return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH,
+                          UINT64_MAX - end->place.address + 1, size);
     }
     if (to.address - from.address < size || from.address - to.address < size)
         return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);

@@ -19,6 +19,35 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
     return multiply_add(z, end.slice_height, y, rows) && multiply_add(rows, end.row_pitch, x, offset);
 }
 
+// Which field takes the last byte past 64 bits, and the largest value that would not.
+[[gnu::cold, gnu::noinline]] failure refuse_overflow(const ferry_place &place, std::int32_t side, const shape_end &end,
+                                                     const extent &extent) noexcept {
+    std::uint64_t slice_pitch = 0;
+    if (!multiply_add(end.row_pitch, end.slice_height, 0, slice_pitch)) slice_pitch = 0;
+    const struct {
+        std::int32_t side, field;
+        std::uint64_t value, first, stride;
+    } steps[] = {{side, FERRY_FIELD_X, place.x, 0, 1},
+                 {side, FERRY_FIELD_Y, place.y, 0, end.row_pitch},
+                 {side, FERRY_FIELD_Z, place.z, 0, slice_pitch},
+                 {FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, extent.width, 1, 1},
+                 {FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT, extent.height, 1, end.row_pitch},
+                 {FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, extent.depth, 1, slice_pitch}};
+    std::uint64_t room = UINT64_MAX - place.address;
+    for (const auto &step : steps) {
+        const std::uint64_t count = step.value - step.first;
+        if (count == 0) continue;
+        if (step.stride == 0) break; // one slice is already too large
+        if (count > room / step.stride)
+            return refuse(FERRY_ERROR_OVERFLOW, step.side, step.field, room / step.stride + step.first, step.value);
+        room -= count * step.stride;
+    }
+    return place.slice_height ? refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_SLICE_HEIGHT, UINT64_MAX / end.row_pitch,
+                                       place.slice_height)
+                              : refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT,
+                                       UINT64_MAX / end.row_pitch, extent.height);
+}
+
 } // namespace
 
 failure check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
@@ -41,8 +70,8 @@ failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_l
     end.slice_height = place.slice_height ? place.slice_height : extent.height;
 
     std::uint64_t row_end = 0, slice_end = 0;
-    if (!add(place.x, extent.width, row_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_X, 0, place.x);
-    if (!add(place.y, extent.height, slice_end)) return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_Y, 0, place.y);
+    if (!add(place.x, extent.width, row_end) || !add(place.y, extent.height, slice_end))
+        return refuse_overflow(place, side, end, extent);
 
     // A default is held to the rule only where it is a stride: rows of a tight place have no room for an origin in X.
     const bool has_slices = extent.depth > 1 || place.z > 0;
@@ -55,11 +84,10 @@ failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_l
         return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, slice_end, place.slice_height);
 
     std::uint64_t origin = 0, reach = 0;
-    if (!find_offset(end, place.x, place.y, place.z, origin) || !add(place.address, origin, end.span.first))
-        return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_ADDRESS, 0, place.address);
-    if (!find_offset(end, extent.width - 1, extent.height - 1, extent.depth - 1, reach) ||
+    if (!find_offset(end, place.x, place.y, place.z, origin) || !add(place.address, origin, end.span.first) ||
+        !find_offset(end, extent.width - 1, extent.height - 1, extent.depth - 1, reach) ||
         !add(end.span.first, reach, end.span.last))
-        return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, 0, extent.width);
+        return refuse_overflow(place, side, end, extent);
     return {};
 }
 

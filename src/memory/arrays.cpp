@@ -29,12 +29,19 @@ failure lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call) noexc
     return {};
 }
 
+// The driver judges, as a newer one has more formats. It says the same of a format as of a size.
+failure explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, std::int32_t status) noexcept {
+    const bool has_elements = elements_of(call).size != 0 || find_format(planar_formats, call.Format);
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE) && !has_elements) status = FERRY_ERROR_ARRAY_FORMAT;
+    return {.status = status};
+}
+
 } // namespace
 
 failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call;
     if (failure failed = lower(desc, call)) return failed;
-    return to_failure(cu.cuArray3DCreate(&array, &call));
+    return explain_refusal(call, to_status(cu.cuArray3DCreate(&array, &call)));
 }
 
 failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
@@ -42,7 +49,8 @@ failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &d
     CUDA_ARRAY3D_DESCRIPTOR call;
     if (failure failed = lower(desc, call)) return failed;
     constexpr std::uint32_t more_than_any = 32; // the driver makes no more than there can be, but one for 0
-    return {.status = call_optional(cu.cuMipmappedArrayCreate, &mipmapped, &call, levels ? levels : more_than_any)};
+    return explain_refusal(
+        call, call_optional(cu.cuMipmappedArrayCreate, &mipmapped, &call, levels ? levels : more_than_any));
 }
 
 failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,

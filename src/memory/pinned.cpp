@@ -173,7 +173,8 @@ failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size,
     const std::uint64_t page = page_size();
     const host_registration wanted = {address, size, std::max(register_chunk_ / page * page, page)};
     std::uint64_t end = 0;
-    if (!add(address, size, end)) return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, 0, size);
+    if (!add(address, size, end))
+        return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, UINT64_MAX - address, size);
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     const unsigned how = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
