@@ -130,8 +130,7 @@ bool pinned_memory::map_pageable(const host_request &request, host_block &block)
 // ---- Freeing
 
 failure pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
-    const relaxed_capture_mode relaxed(cu_);
-    if (!relaxed.entered()) return relaxed.why();
+    const relaxed_capture_mode relaxed(cu_); // without it the driver decides: memory that is not freed now is lost
     host_registration registration; // also of a pageable block: devices may be using it
     if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
@@ -193,8 +192,7 @@ failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size,
 }
 
 failure pinned_memory::unregister_range(std::uint64_t address) noexcept {
-    const relaxed_capture_mode relaxed(cu_);
-    if (!relaxed.entered()) return relaxed.why();
+    const relaxed_capture_mode relaxed(cu_); // without it the driver decides
     host_registration registration;
     if (ranges_.remove_registration(address, registration))
         return to_failure(unregister_pieces(registration, address + registration.size));
