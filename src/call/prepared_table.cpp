@@ -91,8 +91,7 @@ failure free_table_of(const ferry_prepared &prepared) noexcept {
     const driver_table &cu = prepared.instance.cu;
     const relaxed_capture_mode relaxed(cu); // if it cannot be entered, there is no driver left to speak of
     const CUcontext context = prepared.job->context.wanted;
-    unsigned long long number = 0;
-    if (prepared.context_number && (cu.cuCtxGetId(context, &number) || number != prepared.context_number)) return {};
+    if (prepared.context_number && is_another_context(cu, context, prepared.context_number)) return {};
     context_scope scope(cu);
     if (failure failed = scope.enter(context)) return failed;
     return to_failure(cu.cuMemFree(prepared.table));

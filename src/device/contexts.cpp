@@ -121,6 +121,14 @@ failure create_context(const driver_table &cu, CUdevice device, unsigned flags, 
     return to_failure(result);
 }
 
+bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept {
+    if (!cu.cuCtxGetId) return false;
+    unsigned long long found = 0;
+    const CUresult result = cu.cuCtxGetId(handle, &found);
+    if (result == CUDA_SUCCESS) return found != number;
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !(status_traits(to_status(result)) & FERRY_STATUS_CONTEXT_DEAD);
+}
+
 failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
                           context_choice &choice) noexcept {
     if (failure failed = choose_context(cu, contexts, stream, device, -1, choice)) return failed;

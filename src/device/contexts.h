@@ -93,6 +93,10 @@ private:
 // A new context, which is not current.
 failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
 
+// Whether the context with the number has ended: the driver does not know the handle, or another has it now. A failure that
+// says something else is no answer, and what is made there must still be freed.
+bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept;
+
 // NULL, the legacy and the per-thread stream belong to whatever context is current.
 inline bool belongs_to_current_context(CUstream stream) noexcept {
     return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;

@@ -131,7 +131,7 @@ bool pinned_memory::map_pageable(const host_request &request, host_block &block)
 
 failure pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
     const relaxed_capture_mode relaxed(cu_); // without it the driver decides: memory that is not freed now is lost
-    host_registration registration; // also of a pageable block: devices may be using it
+    host_registration registration;          // also of a pageable block: devices may be using it
     if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
     if (ranges_.begin_freeing(address, owner, block)) return to_failure(release(block));

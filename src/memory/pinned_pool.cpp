@@ -321,9 +321,7 @@ void pinned_pool::keep_spare(wait &done) noexcept { find_events(done.on.context)
 void pinned_pool::drop(wait &dead) noexcept { memory_.deallocate(&dead, sizeof(wait)); }
 
 bool pinned_pool::may_live(const context_name &context) const noexcept {
-    unsigned long long number = 0;
-    return !context.number || !cu_.cuCtxGetId ||
-           (cu_.cuCtxGetId(context.handle, &number) == CUDA_SUCCESS && number == context.number);
+    return !context.number || !is_another_context(cu_, context.handle, context.number);
 }
 
 // Events that have ended with their context are not touched again: something else may have their handles.
@@ -600,7 +598,7 @@ failure pinned_pool::close() noexcept {
             if (!is_over(status) && !first_failed) first_failed = {.status = status};
             dequeue(passed);
             make_ready(*passed.held);
-            if (status == invalid_handle)
+            if (status == invalid_handle) // it ended with its context
                 drop(passed);
             else
                 keep_spare(passed);
@@ -616,8 +614,11 @@ failure pinned_pool::close() noexcept {
         memory_.deallocate(queue, sizeof(stream_queue));
     lock held(mutex_);
     const failure not_given = give_back(UINT64_MAX, held);
-    for (const slab_place &place : slabs_) // which the driver has not taken back, and will not
+    for (const slab_place &place : slabs_) { // which the driver has not taken back
+        // Once more, in whatever context is current: after this nobody knows of it.
+        static_cast<void>(pinned_.free(place.base, host_owner::pool));
         memory_.deallocate(place.there, sizeof(slab) + place.there->count * sizeof(block));
+    }
     return first_failed ? first_failed : not_given;
 }
 
