@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <type_traits>
 
 namespace ferry::test {
 
@@ -20,17 +22,103 @@ struct entry_state {
 
 entry_state entries[driver_symbol_count];
 resolver inner_entry_points;
+std::atomic<bool> is_paused = false;
+std::atomic<int> injected_count = 0;
 
 bool is_faulty(entry_state &entry) {
+    if (is_paused) return false;
     ++entry.calls;
-    int left = entry.calls_until_fault.load();
+    int left = entry.calls_until_fault;
+    while (left > 1)
+        if (entry.calls_until_fault.compare_exchange_weak(left, left - 1)) return false;
     if (left == 0) return false;
-    if (left > 1) {
-        --entry.calls_until_fault;
-        return false;
-    }
-    if (!entry.sticky) entry.calls_until_fault = 0;
+    if (!entry.sticky && !entry.calls_until_fault.compare_exchange_strong(left, 0)) return false; // another thread's
+    ++injected_count;
     return true;
+}
+
+// ---- Objects
+
+enum class effect { creates, destroys };
+// The handle is the first argument or, of most that create, where that points.
+enum class handle_at { first_argument, target_of_first_argument, second_argument };
+struct object_call {
+    const char *entry;
+    effect what;
+    const char *kind;
+    handle_at handle;
+};
+constexpr object_call object_calls[] = {
+    {"cuDevicePrimaryCtxRetain", effect::creates, "reference to a primary context", handle_at::second_argument},
+    {"cuDevicePrimaryCtxRelease", effect::destroys, "reference to a primary context", handle_at::first_argument},
+    {"cuCtxCreate", effect::creates, "context", handle_at::target_of_first_argument},
+    {"cuCtxDestroy", effect::destroys, "context", handle_at::first_argument},
+    {"cuMemAlloc", effect::creates, "device memory", handle_at::target_of_first_argument},
+    {"cuMemAllocPitch", effect::creates, "device memory", handle_at::target_of_first_argument},
+    {"cuMemAllocManaged", effect::creates, "device memory", handle_at::target_of_first_argument},
+    {"cuMemAllocAsync", effect::creates, "device memory", handle_at::target_of_first_argument},
+    {"cuMemAllocFromPoolAsync", effect::creates, "device memory", handle_at::target_of_first_argument},
+    {"cuMemPoolImportPointer", effect::creates, "device memory", handle_at::target_of_first_argument},
+    {"cuMemFree", effect::destroys, "device memory", handle_at::first_argument},
+    {"cuMemFreeAsync", effect::destroys, "device memory", handle_at::first_argument},
+    {"cuIpcOpenMemHandle", effect::creates, "mapping of another process", handle_at::target_of_first_argument},
+    {"cuIpcCloseMemHandle", effect::destroys, "mapping of another process", handle_at::first_argument},
+    {"cuMemHostAlloc", effect::creates, "pinned memory", handle_at::target_of_first_argument},
+    {"cuMemFreeHost", effect::destroys, "pinned memory", handle_at::first_argument},
+    {"cuMemHostRegister", effect::creates, "registration", handle_at::first_argument},
+    {"cuMemHostUnregister", effect::destroys, "registration", handle_at::first_argument},
+    {"cuArray3DCreate", effect::creates, "array", handle_at::target_of_first_argument},
+    {"cuArrayDestroy", effect::destroys, "array", handle_at::first_argument},
+    {"cuMipmappedArrayCreate", effect::creates, "mipmapped array", handle_at::target_of_first_argument},
+    {"cuMipmappedArrayDestroy", effect::destroys, "mipmapped array", handle_at::first_argument},
+    {"cuSurfObjectCreate", effect::creates, "surface", handle_at::target_of_first_argument},
+    {"cuSurfObjectDestroy", effect::destroys, "surface", handle_at::first_argument},
+    {"cuLibraryLoadData", effect::creates, "kernel library", handle_at::target_of_first_argument},
+    {"cuLibraryUnload", effect::destroys, "kernel library", handle_at::first_argument},
+    {"cuStreamCreateWithPriority", effect::creates, "stream", handle_at::target_of_first_argument},
+    {"cuStreamDestroy", effect::destroys, "stream", handle_at::first_argument},
+    {"cuEventCreate", effect::creates, "event", handle_at::target_of_first_argument},
+    {"cuIpcOpenEventHandle", effect::creates, "event", handle_at::target_of_first_argument},
+    {"cuEventDestroy", effect::destroys, "event", handle_at::first_argument},
+    {"cuMemPoolCreate", effect::creates, "pool", handle_at::target_of_first_argument},
+    {"cuMemPoolImportFromShareableHandle", effect::creates, "pool", handle_at::target_of_first_argument},
+    {"cuMemPoolDestroy", effect::destroys, "pool", handle_at::first_argument},
+};
+
+const object_call *object_calls_by_row[driver_symbol_count];
+std::mutex objects_mutex;
+std::vector<fault_driver::live_object> objects; // guarded by objects_mutex
+
+template <class Argument> std::uint64_t as_number([[maybe_unused]] Argument argument) {
+    if constexpr (std::is_pointer_v<Argument>)
+        return reinterpret_cast<std::uint64_t>(argument);
+    else if constexpr (std::is_integral_v<Argument>)
+        return static_cast<std::uint64_t>(argument);
+    else
+        return 0;
+}
+
+// After the call, or instead of it.
+void note_object(const object_call &call, const std::uint64_t *arguments, bool is_injected) {
+    if (call.what == effect::creates && is_injected) return;
+    std::uint64_t handle = arguments[call.handle == handle_at::second_argument];
+    if (call.handle == handle_at::target_of_first_argument)
+        std::memcpy(&handle, reinterpret_cast<const void *>(arguments[0]), sizeof handle);
+    if (handle == 0 && call.handle == handle_at::target_of_first_argument) return; // an allocation of 0 bytes
+    const std::lock_guard lock(objects_mutex);
+    if (call.what == effect::creates) return objects.push_back({call.kind, handle, false});
+    // Of several references to one context those whose release has not failed come first.
+    std::size_t found = objects.size();
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+        if (objects[i].handle != handle || std::strcmp(objects[i].kind, call.kind) != 0) continue;
+        found = i;
+        if (!objects[i].destruction_failed) break;
+    }
+    if (found == objects.size()) return;
+    if (is_injected)
+        objects[found].destruction_failed = true;
+    else
+        objects.erase(objects.begin() + static_cast<std::ptrdiff_t>(found));
 }
 
 // One function per row, with the row's own type.
@@ -38,8 +126,15 @@ template <int row, class Function> struct thunk;
 template <int row, class... Arguments> struct thunk<row, CUresult(CUDAAPI *)(Arguments...)> {
     static CUresult CUDAAPI call(Arguments... arguments) {
         entry_state &entry = entries[row];
-        if (is_faulty(entry)) return entry.result;
-        return reinterpret_cast<CUresult(CUDAAPI *)(Arguments...)>(entry.real)(arguments...);
+        const object_call *const of_objects = object_calls_by_row[row];
+        const std::uint64_t numbers[] = {as_number(arguments)..., 0, 0};
+        if (is_faulty(entry)) {
+            if (of_objects && entry.result != CUDA_SUCCESS) note_object(*of_objects, numbers, true);
+            return entry.result;
+        }
+        const CUresult result = reinterpret_cast<CUresult(CUDAAPI *)(Arguments...)>(entry.real)(arguments...);
+        if (of_objects && result == CUDA_SUCCESS) note_object(*of_objects, numbers, false);
+        return result;
     }
 };
 
@@ -85,8 +180,12 @@ fault_driver::fault_driver(resolver inner) {
     inner_entry_points = inner;
     heal();
     reset_counts();
-    for (int row = 0; row < driver_symbol_count; ++row)
+    objects.clear();
+    for (int row = 0; row < driver_symbol_count; ++row) {
         entries[row].real = inner.get_proc(inner.user, driver_symbols[row].name, driver_symbols[row].version);
+        for (const object_call &call : object_calls)
+            if (std::strcmp(call.entry, driver_symbols[row].name) == 0) object_calls_by_row[row] = &call;
+    }
 }
 
 fault_driver::~fault_driver() { heal(); }
@@ -116,6 +215,16 @@ void fault_driver::heal() {
         entry.calls_until_fault = 0;
         entry.hidden = false;
     }
+    is_paused = false;
+}
+
+void fault_driver::pause(bool is_to_be_paused) { is_paused = is_to_be_paused; }
+
+int fault_driver::injected() const { return injected_count; }
+
+std::vector<fault_driver::live_object> fault_driver::live_objects() const {
+    const std::lock_guard lock(objects_mutex);
+    return objects;
 }
 
 int fault_driver::calls(const char *entry) const {
@@ -134,6 +243,7 @@ int fault_driver::calls_beginning(const char *prefix) const {
 void fault_driver::reset_counts() {
     for (entry_state &entry : entries)
         entry.calls = 0;
+    injected_count = 0;
 }
 
 } // namespace ferry::test

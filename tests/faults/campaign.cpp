@@ -1,0 +1,429 @@
+// Lets each call that a scenario makes of the driver fail in turn, and reports what did not hold.
+//
+// For each scenario a first run counts the calls of each entry point; then each of them fails in a run of its own: once,
+// from then on, with an ordinary refusal and with statuses that say a context is dead. A run is a process, which opens the
+// driver anew; one that does not end is stopped and counted. The driver is the one that FERRY_TEST_DRIVER names.
+//
+//   test-faults [--scenario=TEXT] [--entry=NAME] [--nth=N] [--mode=TEXT] [--jobs=N] [--limit=SECONDS]
+//
+// FERRY_FAULT_SECONDS: stops after so many seconds, with cases in an order that FERRY_FAULT_SEED chooses; it is printed.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include <dirent.h>
+#include <execinfo.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faults/trial.h"
+#include "support/second_process.h"
+
+namespace ferry::test {
+namespace {
+
+// ---- Cases
+
+struct fault_mode {
+    const char *name;
+    CUresult result; // CUDA_SUCCESS: the refusal that is natural for the entry point
+    bool sticky;
+};
+constexpr fault_mode fault_modes[] = {
+    {"once unknown", CUDA_ERROR_UNKNOWN, false},      {"once refused", CUDA_SUCCESS, false},
+    {"once dead", CUDA_ERROR_ILLEGAL_ADDRESS, false}, // as if of another context
+    {"sticky unknown", CUDA_ERROR_UNKNOWN, true},     {"sticky refused", CUDA_SUCCESS, true},
+};
+
+CUresult natural_refusal(const std::string &entry) {
+    // Others would say that what is to be freed has ended with its context.
+    for (const char *const part : {"Unregister", "FreeHost"})
+        if (entry.find(part) != std::string::npos) return CUDA_ERROR_NOT_PERMITTED;
+    for (const char *const part : {"Alloc", "Create", "Register", "Load", "Retain", "Import", "Open", "EnablePeer"})
+        if (entry.find(part) != std::string::npos) return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+struct fault_case {
+    const scenario *of;
+    const char *entry;
+    int nth;
+    const fault_mode *mode;
+};
+
+// The first, some in the middle, the last two.
+std::vector<int> chosen_calls(int count, int most) {
+    std::vector<int> chosen;
+    if (count <= most) {
+        for (int nth = 1; nth <= count; ++nth)
+            chosen.push_back(nth);
+        return chosen;
+    }
+    const int last = std::min(2, most / 3), middle = std::min(3, most / 3), first = most - last - middle;
+    for (int nth = 1; nth <= first; ++nth)
+        chosen.push_back(nth);
+    for (int i = 1; i <= middle; ++i)
+        chosen.push_back(first + (count - last - first) * i / (middle + 1));
+    for (int nth = count - last + 1; nth <= count; ++nth)
+        chosen.push_back(nth);
+    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+    return chosen;
+}
+
+// ---- What does not fail the campaign
+
+// A null field stands for any; `text` is what the text of the finding begins with, `mode` a part of its name.
+struct exemption {
+    finding kind;
+    const char *text, *scenario, *entry, *mode;
+    const char *why;
+};
+
+// Consequences of a fault that nothing can be done about.
+constexpr char no_context[] = "pinned memory is not freed without any context",
+               no_owner[] =
+                   "without its context nobody can say whose memory has the address of a prepared batch's table";
+constexpr exemption consequences[] = {
+    {finding::driver_leak, nullptr, nullptr, "cuCtxGetId", "refused", "the driver says that the context has ended"},
+    {finding::driver_leak, "registration", "without a current context", "cuCtxGetCurrent", nullptr, no_context},
+    {finding::driver_leak, "registration", "without a current context", "cuCtxPushCurrent", nullptr, no_context},
+    {finding::driver_leak, "device memory", "prepared batches", "cuCtxGetCurrent", nullptr, no_owner},
+    {finding::driver_leak, "device memory", "prepared batches", "cuCtxPushCurrent", nullptr, no_owner},
+};
+
+// Defects that are known and not yet fixed: they are reported.
+constexpr char inferred_death[] = "a status that another context may have caused ends staged copies of a live one",
+               unentered_context[] = "what cannot enter its context at ferry_close does not free its pinned memory",
+               freed_beside_work[] = "a slot that cannot be looked up is freed while the program holds a stream",
+               lost_events[] = "a question about one event that fails loses the events of its context",
+               unasked_capture[] =
+                   "where the driver does not say whether a stream is captured, a staged copy is made for one run",
+               lost_surface[] = "the surface is kept if its context cannot be entered after its array has gone";
+constexpr exemption known_findings[] = {
+    {finding::wrong_bytes, nullptr, "other calls beside staged copies", nullptr, "unknown", inferred_death},
+    {finding::wrong_bytes, nullptr, "other calls beside staged copies", nullptr, "dead", inferred_death},
+    {finding::wrong_bytes, nullptr, "staged many", nullptr, "unknown", inferred_death},
+    {finding::wrong_bytes, nullptr, "staged many", nullptr, "dead", inferred_death},
+    {finding::wrong_bytes, nullptr, "tickets", "cuEventQuery", "unknown", inferred_death},
+    {finding::wrong_bytes, nullptr, "tickets", "cuEventQuery", "dead", inferred_death},
+    {finding::wrong_bytes, nullptr, "graphs", nullptr, "unknown", inferred_death},
+    {finding::wrong_bytes, nullptr, "graphs", nullptr, "dead", inferred_death},
+    {finding::hang, nullptr, "graphs", nullptr, "unknown", inferred_death},
+    {finding::hang, nullptr, "graphs", nullptr, "dead", inferred_death},
+    {finding::hang, nullptr, "graphs", "cuStreamIsCapturing", nullptr, unasked_capture},
+    {finding::driver_leak, "registration", nullptr, "cuCtxGetCurrent", nullptr, unentered_context},
+    {finding::driver_leak, "registration", nullptr, "cuCtxPushCurrent", nullptr, unentered_context},
+    {finding::driver_leak, "pinned memory", nullptr, "cuCtxGetCurrent", nullptr, unentered_context},
+    {finding::driver_leak, "pinned memory", nullptr, "cuCtxPushCurrent", nullptr, unentered_context},
+    {finding::hang, nullptr, "other calls beside staged copies", "cuPointerGetAttributes", nullptr, freed_beside_work},
+    {finding::driver_leak, "event", "pinned pools", "cuEventQuery", nullptr, lost_events},
+    {finding::driver_leak, "surface", nullptr, "cuCtxGetCurrent", nullptr, lost_surface},
+};
+
+bool is_equal(const char *wanted, const char *text) { return !wanted || std::strcmp(wanted, text) == 0; }
+
+template <class List> bool is_in(const List &list, const fault_case &one, finding kind, const char *text) {
+    return std::any_of(std::begin(list), std::end(list), [&](const exemption &each) {
+        return each.kind == kind && (!each.text || std::strncmp(text, each.text, std::strlen(each.text)) == 0) &&
+               is_equal(each.scenario, one.of->name) && is_equal(each.entry, one.entry) &&
+               (!each.mode || std::strstr(one.mode->name, each.mode));
+    });
+}
+
+// ---- One run, in a process of its own
+
+int limit_s = 40; // longer than any run takes on a busy machine with sanitizers
+constexpr int status_no_driver = 77, status_hang = 78;
+
+verdict *running = nullptr;
+
+void print_stack(int) {
+    void *frames[64];
+    backtrace_symbols_fd(frames, backtrace(frames, 64), 1);
+    const char end[] = "--\n";
+    static_cast<void>(!write(1, end, sizeof end - 1));
+}
+
+// Threads that block signals print nothing.
+void stop_hung_run(int) {
+    running->add(finding::hang, "in %s", running->last_call);
+    if (DIR *const tasks = opendir("/proc/self/task")) {
+        while (const dirent *const one = readdir(tasks))
+            if (const int thread = std::atoi(one->d_name)) {
+                syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
+                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // stacks one after the other
+            }
+    }
+    _exit(status_hang);
+}
+
+[[noreturn]] void run_in_child(const scenario &of, const fault &planned, verdict &result, int output) {
+    dup2(output, 1);
+    dup2(output, 2);
+    running = &result;
+    void *frame = nullptr;
+    backtrace(&frame, 1); // loads what it needs, which a signal handler may not
+    std::signal(SIGUSR1, print_stack);
+    std::signal(SIGALRM, stop_hung_run);
+    alarm(static_cast<unsigned>(of.is_long ? 6 * limit_s : limit_s));
+    if (const std::int32_t status = open_driver_under_test())
+        _exit(status == FERRY_ERROR_NO_DRIVER || status == FERRY_ERROR_NO_DEVICE ? status_no_driver : 1);
+    {
+        trial run(planned, result);
+        of.run(run);
+    }
+    std::fflush(nullptr);
+    _exit(0); // a sanitizer that has found something makes another status of it
+}
+
+// Processes side by side, each with its verdict and its output.
+class runner {
+public:
+    explicit runner(int jobs) : slots_(static_cast<std::size_t>(jobs)) {
+        for (slot &one : slots_) {
+            one.result = static_cast<verdict *>(
+                mmap(nullptr, sizeof(verdict), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+            one.output = memfd_create("output", MFD_CLOEXEC);
+        }
+    }
+    using report = std::function<void(const verdict &result, const std::string &output, int exit_status)>;
+    void start(const scenario &of, const fault &planned, report done) {
+        slot *free = nullptr;
+        while (!free) {
+            for (slot &one : slots_)
+                if (one.process == 0) free = &one;
+            if (!free) wait_for_one();
+        }
+        *free->result = {};
+        static_cast<void>(!ftruncate(free->output, 0));
+        lseek(free->output, 0, SEEK_SET);
+        free->done = std::move(done);
+        std::fflush(nullptr);
+        free->process = fork();
+        if (free->process == 0) run_in_child(of, planned, *free->result, free->output);
+        if (free->process < 0) std::abort();
+    }
+    void finish() {
+        while (std::any_of(slots_.begin(), slots_.end(), [](const slot &one) { return one.process != 0; }))
+            wait_for_one();
+    }
+
+private:
+    struct slot {
+        pid_t process = 0;
+        verdict *result = nullptr;
+        int output = -1;
+        report done;
+    };
+    void wait_for_one() {
+        int status = 0;
+        const pid_t ended = waitpid(-1, &status, 0);
+        for (slot &one : slots_) {
+            if (one.process != ended) continue;
+            one.process = 0;
+            std::string output(static_cast<std::size_t>(lseek(one.output, 0, SEEK_END)), '\0');
+            static_cast<void>(!pread(one.output, output.data(), output.size(), 0));
+            if (WIFSIGNALED(status))
+                one.result->add(finding::crash, "in %s: %s", one.result->last_call, strsignal(WTERMSIG(status)));
+            else if (WEXITSTATUS(status) && WEXITSTATUS(status) != status_no_driver &&
+                     WEXITSTATUS(status) != status_hang)
+                one.result->add(finding::crash, "in %s: exit status %d", one.result->last_call, WEXITSTATUS(status));
+            one.done(*one.result, output, status);
+        }
+    }
+    std::vector<slot> slots_;
+};
+
+// ---- The campaign
+
+struct row {
+    int cases = 0, injected = 0, failed_calls = 0, failed_streams = 0, defects = 0, known = 0;
+    void add(const row &other) {
+        cases += other.cases, injected += other.injected, failed_calls += other.failed_calls;
+        failed_streams += other.failed_streams, defects += other.defects, known += other.known;
+    }
+};
+
+struct choice {
+    std::string scenario, entry, mode;
+    int nth = 0;
+    int jobs = 1;
+};
+
+class campaign {
+public:
+    explicit campaign(const choice &wanted) : wanted_(wanted), runner_(wanted.jobs) {}
+
+    // 77 where there is no such driver.
+    int run() {
+        count_calls();
+        if (!has_driver_) {
+            std::printf("SKIPPED, no GPU here\n");
+            return 77;
+        }
+        if (seconds_) shuffle();
+        const auto end =
+            std::chrono::steady_clock::now() + std::chrono::seconds(seconds_ ? std::atoi(seconds_) : 1 << 30);
+        std::printf("cases: %zu\n", cases_.size());
+        for (const fault_case &one : cases_) {
+            if (std::chrono::steady_clock::now() >= end) break;
+            const CUresult result = one.mode->result ? one.mode->result : natural_refusal(one.entry);
+            runner_.start(
+                *one.of, {one.entry, one.nth, result, one.mode->sticky},
+                [this, one](const verdict &found, const std::string &output, int) { note(one, found, output); });
+        }
+        runner_.finish();
+        print_table();
+        return total_.defects || has_failed_ ? 1 : 0;
+    }
+
+private:
+    void count_calls() {
+        for (const std::vector<scenario> *list : {&memory_scenarios, &copy_scenarios})
+            for (const scenario &one : *list) {
+                if (std::string(one.name).find(wanted_.scenario) == std::string::npos) continue;
+                if (one.is_long && seconds_ && wanted_.scenario.empty()) continue;
+                runner_.start(one, {}, [this, &one](const verdict &found, const std::string &output, int status) {
+                    if (WIFEXITED(status) && WEXITSTATUS(status) == status_no_driver) {
+                        has_driver_ = false;
+                        return;
+                    }
+                    for (int i = 0; i < found.finding_count; ++i) {
+                        std::printf("defect without a fault: %s: %s: %s\n%s", one.name, name_of(found.findings[i].kind),
+                                    found.findings[i].text, output.c_str());
+                        has_failed_ = true;
+                    }
+                    plan(one, found);
+                });
+            }
+        runner_.finish();
+    }
+
+    void plan(const scenario &of, const verdict &counted) {
+        for (int i = 0; i < driver_symbol_count; ++i) {
+            const char *const entry = driver_symbols[i].name;
+            if (i > 0 && std::strcmp(entry, driver_symbols[i - 1].name) == 0) continue; // its older signature
+            if (!wanted_.entry.empty() && wanted_.entry != entry) continue;
+            for (const int nth : chosen_calls(counted.counts[i], of.most_calls))
+                for (const fault_mode &mode : fault_modes)
+                    if ((wanted_.nth == 0 || wanted_.nth == nth) &&
+                        std::string(mode.name).find(wanted_.mode) != std::string::npos)
+                        cases_.push_back({&of, entry, nth, &mode});
+        }
+    }
+
+    void shuffle() {
+        const char *const given = std::getenv("FERRY_FAULT_SEED");
+        const unsigned seed = given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device()();
+        std::printf("FERRY_FAULT_SEED=%u\n", seed);
+        // The children of runs end in any order, and so do their counts.
+        std::sort(cases_.begin(), cases_.end(), [](const fault_case &one, const fault_case &other) {
+            return std::tuple(std::string(one.of->name), std::string(one.entry), one.nth, one.mode) <
+                   std::tuple(std::string(other.of->name), std::string(other.entry), other.nth, other.mode);
+        });
+        std::shuffle(cases_.begin(), cases_.end(), std::mt19937(seed));
+    }
+
+    void note(const fault_case &one, const verdict &found, const std::string &output) {
+        row added = {.cases = 1,
+                     .injected = found.injected,
+                     .failed_calls = found.failed_calls,
+                     .failed_streams = found.failed_streams};
+        calls_ += found.calls;
+        for (int i = 0; i < found.finding_count; ++i) {
+            if (is_in(consequences, one, found.findings[i].kind, found.findings[i].text)) continue;
+            const bool known = is_in(known_findings, one, found.findings[i].kind, found.findings[i].text);
+            ++kinds_[found.findings[i].kind];
+            std::printf("%s: %s, %s call %d, %s: %s: %s\n", known ? "known" : "defect", one.of->name, one.entry,
+                        one.nth, one.mode->name, name_of(found.findings[i].kind), found.findings[i].text);
+            if (known)
+                added.known = 1;
+            else
+                added.defects = 1;
+        }
+        if (added.defects && outputs_printed_ < 40 && !output.empty()) {
+            std::printf("%s\n", output.c_str());
+            ++outputs_printed_;
+        }
+        std::fflush(stdout);
+        rows_[one.entry].add(added);
+        total_.add(added);
+    }
+
+    void print_table() const {
+        const auto print = [](const char *name, const row &of) {
+            std::printf("%-36s %7d %9d %13d %15d %8d %7d\n", name, of.cases, of.injected, of.failed_calls,
+                        of.failed_streams, of.defects, of.known);
+        };
+        std::printf("%-36s %7s %9s %13s %15s %8s %7s\n", "entry point", "cases", "injected", "failed calls",
+                    "failed streams", "defects", "known");
+        for (const auto &[entry, of] : rows_)
+            print(entry.c_str(), of);
+        print("all", total_);
+        std::printf("faults: cases=%d injected=%d calls=%lld failed_calls=%d failed_streams=%d defects=%d known=%d",
+                    total_.cases, total_.injected, calls_, total_.failed_calls, total_.failed_streams, total_.defects,
+                    total_.known);
+        for (const auto &[kind, count] : kinds_) {
+            std::string name = name_of(kind);
+            std::replace(name.begin(), name.end(), ' ', '_');
+            std::printf(" %s=%d", name.c_str(), count);
+        }
+        std::printf("\n");
+    }
+
+    const choice wanted_;
+    const char *const seconds_ = std::getenv("FERRY_FAULT_SECONDS"); // null: no limit
+    runner runner_;
+    bool has_driver_ = true, has_failed_ = false;
+    std::vector<fault_case> cases_;
+    std::map<std::string, row> rows_;
+    std::map<finding, int> kinds_;
+    row total_;
+    long long calls_ = 0;
+    int outputs_printed_ = 0;
+};
+
+bool read_argument(const char *argument, const char *name, std::string &value) {
+    const std::size_t length = std::strlen(name);
+    if (std::strncmp(argument, name, length) != 0) return false;
+    value = argument + length;
+    return true;
+}
+
+} // namespace
+} // namespace ferry::test
+
+int main(int argc, char **argv) {
+    using namespace ferry::test;
+    if (argc > 1 && std::strcmp(argv[1], "--second-process") == 0) { // of a scenario
+        int status = open_driver_under_test();
+        if (status == FERRY_SUCCESS) play_second_process(argc, argv, status);
+        return status ? 1 : 0;
+    }
+    choice wanted;
+    for (int i = 1; i < argc; ++i) {
+        std::string number;
+        if (read_argument(argv[i], "--scenario=", wanted.scenario) ||
+            read_argument(argv[i], "--entry=", wanted.entry) || read_argument(argv[i], "--mode=", wanted.mode))
+            continue;
+        if (read_argument(argv[i], "--nth=", number)) {
+            wanted.nth = std::atoi(number.c_str());
+        } else if (read_argument(argv[i], "--limit=", number)) {
+            limit_s = std::max(std::atoi(number.c_str()), 1);
+        } else if (read_argument(argv[i], "--jobs=", number)) {
+            wanted.jobs = std::max(std::atoi(number.c_str()), 1);
+        } else {
+            std::printf(
+                "test-faults [--scenario=TEXT] [--entry=NAME] [--nth=N] [--mode=TEXT] [--jobs=N] [--limit=SECONDS]\n");
+            return 2;
+        }
+    }
+    return campaign(wanted).run();
+}

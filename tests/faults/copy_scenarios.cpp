@@ -1,0 +1,852 @@
+// Scenarios of everything that moves bytes: each route, each form of call.
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+#include "call/instance.h"
+#include "faults/trial.h"
+#include "support/gate.h"
+
+namespace ferry::test {
+namespace {
+
+struct copy_form {
+    const char *name;
+    bool is_asynchronous;
+};
+constexpr copy_form both_forms[] = {{"synchronous", false}, {"asynchronous", true}};
+
+// Copies, waits and compares.
+void copy_and_compare(trial &t, test_place &source, const box &from, test_place &destination, const box &to,
+                      std::uint64_t width, std::uint64_t height, std::uint64_t depth, std::uint32_t flags,
+                      bool is_asynchronous, statement how = statement::any) {
+    ferry_copy_desc copy =
+        describe_copy(source.describe(how, from), destination.describe(how, to), width, height, depth);
+    copy.flags = flags;
+    const bool succeeded = is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, t.error())
+                                           : CALL(t, ferry_copy, t.ferry, &copy, t.error());
+    t.expect_copy(succeeded, source, from, destination, to, width, height, depth);
+    if (is_asynchronous)
+        t.settle(t.stream);
+    else
+        t.compare();
+}
+
+void copies_by_the_driver(trial &t) {
+    t.open();
+    constexpr grid shape = {.width = 96, .height = 12, .depth = 3, .row_pitch = 128, .slice_height = 14, .lead = 5};
+    test_place pinned(place_kind::pinned, shape), pageable(place_kind::pageable, shape),
+        managed(place_kind::managed, shape), device(place_kind::device, shape), other(place_kind::device, shape),
+        array(place_kind::array_3d, {.width = 96, .height = 12, .depth = 3, .element_size = 4});
+    test_place *const places[] = {&pinned, &pageable, &managed, &device, &other, &array};
+    std::uint64_t seed = 1;
+    for (test_place *place : places)
+        place->fill(seed++);
+    const struct {
+        test_place &from, &to;
+    } pairs[] = {{pinned, device}, {device, pageable}, {pageable, other}, {other, managed}, {managed, device},
+                 {device, other},  {other, pinned},    {pageable, array}, {array, pinned}};
+    for (const copy_form &form : both_forms)
+        for (const auto &[from, to] : pairs)
+            copy_and_compare(t, from, {4, 1, 0}, to, {8, 2, 1}, 64, 9, 2, FERRY_COPY_BY_DRIVER, form.is_asynchronous);
+}
+
+void lines_and_bytes(trial &t) {
+    t.open();
+    constexpr grid shape = {.width = 70'000, .lead = 3};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), pool(place_kind::pool, shape);
+    pinned.fill(1), device.fill(2), pool.fill(3);
+    const bool by_bytes = CALL(t, ferry_copy_bytes, t.ferry, device.address(), pinned.address(), 60'000, t.error());
+    t.expect_copy(by_bytes, pinned, {}, device, {}, 60'000);
+    t.compare();
+    const bool asynchronous =
+        CALL(t, ferry_copy_bytes_async, t.ferry, pool.address() + 7, device.address() + 3, 50'000, t.stream, t.error());
+    t.expect_copy(asynchronous, device, {3}, pool, {7}, 50'000);
+    const bool back =
+        CALL(t, ferry_copy_bytes_async, t.ferry, pinned.address(), pool.address(), 70'000, t.stream, t.error());
+    t.expect_copy(back, pool, {}, pinned, {}, 70'000);
+    t.settle(t.stream);
+    copy_and_compare(t, pinned, {}, device, {}, 70'000, 1, 1, 0, true, statement::stated);
+    copy_and_compare(t, device, {}, pool, {}, 70'000, 1, 1, FERRY_COPY_URGENT, true, statement::stated);
+}
+
+void without_a_current_context(trial &t) {
+    t.open();
+    constexpr grid shape = {.width = 64, .height = 40, .row_pitch = 80};
+    test_place pageable(place_kind::pageable, shape), device(place_kind::device, shape),
+        other(place_kind::device, shape);
+    pageable.fill(1), device.fill(2), other.fill(3);
+    t.make_current(nullptr);
+    for (const copy_form &form : both_forms)
+        for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_STAGING}) {
+            const bool is_staged = flags == FERRY_COPY_BY_STAGING;
+            ferry_copy_desc copy =
+                describe_copy(is_staged ? pageable.describe(statement::any) : other.describe(statement::stated),
+                              device.describe(statement::stated), 60, 40);
+            copy.flags = flags;
+            const bool succeeded = form.is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, t.error())
+                                                        : CALL(t, ferry_copy, t.ferry, &copy, t.error());
+            t.expect_copy(succeeded, is_staged ? pageable : other, {}, device, {}, 60, 40);
+            t.make_current(t.primary);
+            t.settle(t.stream);
+            t.make_current(nullptr);
+        }
+    t.close();
+    t.make_current(t.primary);
+}
+
+void rows_by_kernels(trial &t) {
+    t.open();
+    constexpr grid shape = {.width = 120, .height = 60, .depth = 3, .row_pitch = 131, .slice_height = 61, .lead = 1};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape);
+    pinned.fill(1), device.fill(2), other.fill(3);
+    for (const copy_form &form : both_forms)
+        for (const std::uint32_t flags : {FERRY_COPY_BY_KERNEL, FERRY_COPY_URGENT}) {
+            copy_and_compare(t, pinned, {3}, device, {1, 2}, 100, 50, 2, flags, form.is_asynchronous);
+            copy_and_compare(t, device, {3}, other, {0, 2, 1}, 100, 50, 2, flags, form.is_asynchronous);
+            copy_and_compare(t, other, {3}, pinned, {7}, 100, 50, 2, flags, form.is_asynchronous);
+        }
+}
+
+// ---- Staged
+
+// So that small copies take several chunks and launches. Before the first of them.
+void cut_small(trial &t, staged_wake wake = staged_wake::by_looking) {
+    staged_options options;
+    options.slot_size = 16384;
+    options.slots = 8;
+    options.first_slots = 2;
+    options.largest_launch = 64 << 10;
+    options.threads = 2;
+    options.wake = wake;
+    t.ferry->staging.set_up(options);
+}
+
+constexpr grid staged_line = {.width = 200'000, .lead = 3};
+
+void staged(trial &t, bool is_asynchronous) {
+    constexpr grid rows = {.width = 1000, .height = 90, .depth = 2, .row_pitch = 1111, .lead = 1};
+    test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line),
+        host_rows(place_kind::pageable, rows), device_rows(place_kind::device, rows);
+    host.fill(1), device.fill(2), host_rows.fill(3), device_rows.fill(4);
+    copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, is_asynchronous);
+    copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, is_asynchronous);
+    copy_and_compare(t, host_rows, {3}, device_rows, {1, 2}, 900, 88, 2, FERRY_COPY_BY_STAGING, is_asynchronous);
+    copy_and_compare(t, device_rows, {3}, host_rows, {1, 2}, 900, 88, 2, FERRY_COPY_BY_STAGING, is_asynchronous);
+}
+void staged_synchronously(trial &t) {
+    t.open();
+    cut_small(t);
+    staged(t, false);
+}
+void staged_asynchronously(trial &t) {
+    t.open();
+    cut_small(t);
+    staged(t, true);
+}
+void staged_by_host_functions(trial &t) {
+    t.open();
+    cut_small(t, staged_wake::by_host_function);
+    staged(t, true);
+}
+void staged_as_the_plan_says(trial &t) {
+    t.open();
+    constexpr grid shape = {.width = 1'500'000};
+    test_place host(place_kind::pageable, shape), device(place_kind::device, shape);
+    host.fill(1), device.fill(2);
+    copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, true);
+    copy_and_compare(t, device, {}, host, {1}, shape.width - 1, 1, 1, 0, true);
+    copy_and_compare(t, host, {}, device, {}, 3000, 1, 1, 0, true); // small: may be read in the call
+    copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, false);
+}
+
+// Several on one stream and a second one, then waits for all.
+void staged_many(trial &t) {
+    t.open();
+    cut_small(t);
+    CUstream second = nullptr;
+    EXPECT_OK(raw().cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    test_place host(place_kind::pageable, staged_line), back(place_kind::pageable, staged_line),
+        device(place_kind::device, staged_line), other(place_kind::device, staged_line),
+        of_second(place_kind::pageable, staged_line), unchanged(place_kind::device, staged_line);
+    host.fill(1), back.fill(2), device.fill(3), other.fill(4), of_second.fill(5), unchanged.fill(6);
+    const auto enqueue = [&](test_place &from, test_place &to, CUstream on) {
+        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 150'000);
+        copy.flags = is_array(from.kind()) || from.kind() == to.kind() ? 0 : FERRY_COPY_BY_STAGING;
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, on, t.error()), from, {}, to, {}, 150'000);
+    };
+    enqueue(host, device, t.stream);
+    enqueue(unchanged, of_second, second);
+    enqueue(device, other, t.stream);
+    enqueue(other, back, t.stream);
+    enqueue(of_second, unchanged, second);
+    if (const CUresult result = raw().cuStreamSynchronize(second)) t.note_dead("waiting for a stream", result);
+    t.settle(t.stream);
+    EXPECT_OK(raw().cuStreamDestroy(second));
+}
+
+void tickets(trial &t) {
+    t.open();
+    cut_small(t);
+    test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line),
+        other(place_kind::device, staged_line);
+    host.fill(1), device.fill(2), other.fill(3);
+    const auto ticket_for = [&](test_place &from, test_place &to, std::uint32_t flags) {
+        ferry_ticket *ticket = nullptr;
+        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 180'000);
+        copy.flags = flags;
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async_ticket, t.ferry, &copy, t.stream, &ticket, t.error()), from, {},
+                      to, {}, 180'000);
+        return ticket;
+    };
+    const auto finish = [&](ferry_ticket *ticket, test_place &to) {
+        if (!ticket) return;
+        ferry_ticket_info info = {};
+        info.struct_size = sizeof info;
+        CALL(t, ferry_ticket_query, ticket, &info);
+        if (CALL(t, ferry_ticket_wait, ticket) && !is_array(to.kind()) && to.kind() == place_kind::pageable &&
+            to.read() != to.picture())
+            t.add(finding::wrong_bytes, "a ticket was done before its bytes had arrived");
+        info = {};
+        info.struct_size = sizeof info;
+        if (CALL(t, ferry_ticket_query, ticket, &info) && info.done && info.status == 0 && info.landed != info.total)
+            t.add(finding::bad_output, "a ticket is done at %llu of %llu bytes",
+                  static_cast<unsigned long long>(info.landed), static_cast<unsigned long long>(info.total));
+        RELEASE(t, ferry_ticket_release, ticket);
+    };
+    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER}) {
+        ferry_ticket *const up = ticket_for(host, device, flags);
+        finish(up, device);
+        t.settle(t.stream);
+        ferry_ticket *const down = ticket_for(device, host, flags);
+        finish(down, host);
+        t.settle(t.stream);
+        ferry_ticket *const early = ticket_for(host, other, flags); // released while the copy runs
+        if (early) RELEASE(t, ferry_ticket_release, early);
+        t.settle(t.stream);
+    }
+    finish(ticket_for(device, other, FERRY_COPY_BY_KERNEL), other);
+    t.settle(t.stream);
+}
+
+// Threads of the program's, that call what ferry submits.
+class job_system {
+public:
+    job_system() : threads_{std::thread([this] { work(); }), std::thread([this] { work(); })} {}
+    ~job_system() {
+        {
+            const std::lock_guard lock(mutex_);
+            is_over_ = true;
+        }
+        wake_.notify_all();
+        for (std::thread &one : threads_)
+            one.join();
+    }
+    static void submit(void *system, void (*work)(void *), void *argument) {
+        auto &self = *static_cast<job_system *>(system);
+        {
+            const std::lock_guard lock(self.mutex_);
+            self.jobs_.push_back({work, argument});
+        }
+        self.wake_.notify_one();
+    }
+
+private:
+    struct job {
+        void (*work)(void *);
+        void *argument;
+    };
+    void work() {
+        std::unique_lock lock(mutex_);
+        while (true) {
+            wake_.wait(lock, [&] { return is_over_ || !jobs_.empty(); });
+            if (jobs_.empty()) return;
+            const job next = jobs_.front();
+            jobs_.pop_front();
+            lock.unlock();
+            next.work(next.argument);
+            lock.lock();
+        }
+    }
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<job> jobs_;
+    bool is_over_ = false;
+    std::thread threads_[2];
+};
+
+void staged_by_threads_of_the_program(trial &t) {
+    job_system system;
+    ferry_options options = t.options();
+    options.submit = job_system::submit;
+    options.submit_user = &system;
+    options.staging_threads = 2;
+    options.staging_bytes = 128 << 10;
+    t.open(options);
+    test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line);
+    host.fill(1), device.fill(2);
+    for (const copy_form &form : both_forms) {
+        copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, form.is_asynchronous);
+        copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, form.is_asynchronous);
+    }
+    t.close(); // before its threads go
+}
+
+// Copies are enqueued behind a stream that is held, then other calls fail, then the stream goes on.
+void other_calls_beside_staged_copies(trial &t) {
+    t.open();
+    cut_small(t);
+    // Without what this makes a copy may wait for the stream that is held.
+    if (!CALL(t, ferry_staging_prepare, t.ferry, 0)) return;
+    CUstream_st *second = nullptr;
+    CUevent_st *event = nullptr;
+    MAKE(t, second, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &second);
+    MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_DISABLE_TIMING, &event);
+    test_place host(place_kind::pageable, staged_line), back(place_kind::pageable, staged_line),
+        device(place_kind::device, staged_line), other(place_kind::device, staged_line),
+        small(place_kind::device, {.width = 256, .height = 20}),
+        pinned(place_kind::pinned, {.width = 256, .height = 20});
+    host.fill(1), back.fill(2), device.fill(3), other.fill(4), small.fill(5), pinned.fill(6);
+    {
+        gate held(t.stream);
+        ferry_copy_desc up = describe_copy(host.describe(statement::any), device.describe(statement::any), 200'000);
+        ferry_copy_desc down = describe_copy(other.describe(statement::any), back.describe(statement::any), 200'000);
+        up.flags = down.flags = FERRY_COPY_BY_STAGING;
+        ferry_ticket *ticket = nullptr;
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &up, t.stream, t.error()), host, {}, device, {}, 200'000);
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async_ticket, t.ferry, &down, t.stream, &ticket, t.error()), other, {},
+                      back, {}, 200'000);
+        std::int32_t done = 0;
+        if (second) {
+            if (event) {
+                CALL(t, ferry_event_record, t.ferry, event, second);
+                CALL(t, ferry_stream_wait_event, t.ferry, second, event);
+                CALL(t, ferry_event_query, t.ferry, event, &done);
+                CALL(t, ferry_event_synchronize, t.ferry, event);
+            }
+            CALL(t, ferry_stream_query, t.ferry, second, &done);
+            CALL(t, ferry_stream_synchronize, t.ferry, second);
+            for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
+                ferry_copy_desc copy =
+                    describe_copy(pinned.describe(statement::any), small.describe(statement::any), 200, 20);
+                copy.source.row_pitch = copy.destination.row_pitch = 256;
+                copy.flags = flags;
+                t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, second, t.error()), pinned, {}, small, {}, 200,
+                              20);
+            }
+            const ferry_place place = small.describe(statement::any);
+            ferry_fill_desc fill;
+            const std::uint8_t pattern = 7;
+            ferry_fill_desc_init(&fill, &place, 10, 1, 1, &pattern, 1);
+            t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, second, t.error()), small, {}, 10, 1, 1,
+                             &pattern, 1);
+            std::uint64_t address = 0;
+            if (MAKE(t, address, ferry_device_alloc_async, t.ferry, 0, 4096, second, &address))
+                RELEASE(t, ferry_device_free_async, t.ferry, address, second);
+            if (const CUresult result = raw().cuStreamSynchronize(second)) t.note_dead("waiting for a stream", result);
+        }
+        CALL(t, ferry_stream_query, t.ferry, t.stream, &done);
+        if (ticket) {
+            ferry_ticket_info info = {};
+            info.struct_size = sizeof info;
+            CALL(t, ferry_ticket_query, ticket, &info);
+            RELEASE(t, ferry_ticket_release, ticket);
+        }
+        held.let_go();
+        t.settle(t.stream);
+    }
+    if (event) RELEASE(t, ferry_event_destroy, t.ferry, event);
+    if (second) RELEASE(t, ferry_stream_destroy, t.ferry, second);
+}
+
+void staging_prepared_and_trimmed(trial &t) {
+    t.open();
+    ferry_staging_info info = {};
+    info.struct_size = sizeof info;
+    test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line);
+    host.fill(1), device.fill(2);
+    for (int round = 0; round < 2; ++round) {
+        for (int i = 0; i < std::min(device_count(), 2); ++i)
+            CALL(t, ferry_staging_prepare, t.ferry, i);
+        copy_and_compare(t, host, {}, device, {}, 200'000, 1, 1, FERRY_COPY_BY_STAGING, true);
+        CALL(t, ferry_staging_get_info, t.ferry, &info);
+        CALL(t, ferry_staging_trim, t.ferry);
+    }
+    copy_and_compare(t, device, {}, host, {}, 200'000, 1, 1, FERRY_COPY_BY_STAGING, true);
+}
+
+// ---- Parts
+
+// Pageable memory of which the middle is registered, in pieces; copies and fills run across.
+void parts(trial &t) {
+    ferry_options options = t.options();
+    options.register_chunk = 16384;
+    t.open(options);
+    cut_small(t);
+    constexpr std::uint64_t size = 160'000, page = 4096;
+    test_place host(place_kind::pageable, {.width = size + page}), device(place_kind::device, {.width = size});
+    host.fill(1), device.fill(2);
+    const std::uint64_t begin = (host.address() + page - 1) / page * page - host.address();
+    void *const registered = reinterpret_cast<void *>(host.address() + begin + 8 * page);
+    const bool is_registered = CALL(t, ferry_host_register, t.ferry, registered, 12 * page, 0);
+    const struct {
+        std::uint64_t from, width;
+    } ranges[] = {{begin, 140'000}, {begin + 9 * page, 60'000}, {begin + 8 * page + 100, 11 * page}};
+    for (const auto &[from, width] : ranges)
+        for (const copy_form &form : both_forms)
+            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER}) {
+                copy_and_compare(t, host, {from}, device, {10}, width, 1, 1, flags, form.is_asynchronous);
+                copy_and_compare(t, device, {20}, host, {from}, width, 1, 1, flags, form.is_asynchronous);
+            }
+    if (!is_registered) return;
+    ferry_place place = host.describe(statement::any, {});
+    place.address += begin + 8 * page;
+    const std::uint32_t pattern = 0x01020304;
+    ferry_fill_desc fill;
+    ferry_fill_desc_init(&fill, &place, 12 * page, 1, 1, &pattern, sizeof pattern);
+    t.expect_pattern(CALL(t, ferry_fill, t.ferry, &fill, t.error()), host, {begin + 8 * page}, 12 * page, 1, 1,
+                     &pattern, sizeof pattern);
+    t.compare();
+    t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error()), host, {begin + 8 * page},
+                     12 * page, 1, 1, &pattern, sizeof pattern);
+    t.settle(t.stream);
+    RELEASE(t, ferry_host_unregister, t.ferry, registered);
+}
+
+// ---- Batches
+
+void batches(trial &t) {
+    t.open();
+    cut_small(t);
+    constexpr grid shape = {.width = 256, .height = 300};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape),
+        pageable(place_kind::pageable, shape), array(place_kind::array_2d, {.width = 256, .height = 300});
+    pinned.fill(1), device.fill(2), other.fill(3), pageable.fill(4), array.fill(5);
+    // Boxes that a kernel takes, lines, pageable memory and an array.
+    std::vector<ferry_copy_desc> copies;
+    struct planned {
+        test_place *from, *to;
+        box at, onto;
+        std::uint64_t width, height;
+    };
+    std::vector<planned> plan;
+    for (std::uint64_t i = 0; i < 60; ++i) // more boxes than a launch takes by itself
+        plan.push_back({&pinned, &device, {8, 4 * i}, {16, 4 * i}, 40, 4});
+    for (std::uint64_t i = 0; i < 8; ++i)
+        plan.push_back({&device, &other, {0, 240 + i}, {0, 2 * i}, 256, 1});
+    plan.push_back({&pageable, &device, {0, 250}, {0, 250}, 256, 20});
+    plan.push_back({&array, &other, {0, 0}, {0, 100}, 256, 50});
+    for (const planned &one : plan)
+        copies.push_back(describe_copy(one.from->describe(statement::any, one.at),
+                                       one.to->describe(statement::any, one.onto), one.width, one.height));
+    const auto expect = [&](bool succeeded) {
+        for (const planned &one : plan)
+            t.expect_copy(succeeded, *one.from, one.at, *one.to, one.onto, one.width, one.height);
+    };
+    expect(CALL(t, ferry_copy_batch, t.ferry, copies.data(), copies.size(), 0, t.error()));
+    t.settle(t.stream);
+    expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), FERRY_BATCH_CHECK_OVERLAP, t.stream,
+                t.error()));
+    t.settle(t.stream);
+    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
+        for (ferry_copy_desc &copy : copies)
+            copy.flags = flags;
+        expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), 0, t.stream, t.error()));
+        t.settle(t.stream);
+    }
+}
+
+struct pieces {
+    std::vector<std::uint64_t> destinations, sources, sizes;
+    void add(test_place &from, std::uint64_t at, test_place &to, std::uint64_t onto, std::uint64_t size) {
+        sources.push_back(from.address() + at);
+        destinations.push_back(to.address() + onto);
+        sizes.push_back(size);
+    }
+};
+
+void pieces_with(trial &t, std::uint32_t instance_flags) {
+    ferry_options options = t.options();
+    options.copy_flags = instance_flags;
+    t.open(options);
+    cut_small(t);
+    constexpr grid shape = {.width = 100'000};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape),
+        pageable(place_kind::pageable, shape), other(place_kind::device, shape);
+    pinned.fill(1), device.fill(2), pageable.fill(3), other.fill(4);
+    constexpr std::uint64_t small = 250, large = 3; // more than a launch takes by itself
+    pieces all;
+    for (std::uint64_t i = 0; i < small; ++i)
+        all.add(pinned, 300 * i, device, 301 * i, 200);
+    for (std::uint64_t i = 0; i < large; ++i)
+        all.add(pageable, 20'000 * i, other, 20'011 * i, 9000);
+    const auto expect = [&](bool succeeded) {
+        for (std::uint64_t i = 0; i < small; ++i)
+            t.expect_copy(succeeded, pinned, {300 * i}, device, {301 * i}, 200);
+        for (std::uint64_t i = 0; i < large; ++i)
+            t.expect_copy(succeeded, pageable, {20'000 * i}, other, {20'011 * i}, 9000);
+    };
+    expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
+                all.sizes.size(), 0, t.error()));
+    t.settle(t.stream);
+    for (int i = 0; i < 2; ++i) {
+        expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
+                    all.sizes.size(), 0, t.stream, t.error()));
+        t.settle(t.stream);
+    }
+}
+void pieces_by_kernels(trial &t) { pieces_with(t, 0); }
+void pieces_by_the_driver(trial &t) { pieces_with(t, FERRY_COPY_NO_KERNELS); }
+
+void prepared_batches(trial &t) {
+    t.open();
+    cut_small(t);
+    constexpr grid shape = {.width = 100'000};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape),
+        pageable(place_kind::pageable, shape);
+    pinned.fill(1), device.fill(2), other.fill(3), pageable.fill(4);
+    // Changeable pieces, of which there is a table.
+    constexpr std::uint64_t count = 250;
+    pieces to_device, to_other;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        to_device.add(pinned, 320 * i, device, 320 * i, 200);
+        to_other.add(pinned, 320 * i + 16, other, 320 * i + 32, 200);
+    }
+    const auto expect = [&](bool succeeded, test_place &to, std::uint64_t from, std::uint64_t onto) {
+        for (std::uint64_t i = 0; i < count; ++i)
+            t.expect_copy(succeeded, pinned, {320 * i + from}, to, {320 * i + onto}, 200);
+    };
+    ferry_prepared *prepared = nullptr;
+    if (MAKE(t, prepared, ferry_prepared_create_pieces, t.ferry, to_device.destinations.data(),
+             to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_CHANGEABLE, t.stream, &prepared,
+             t.error())) {
+        expect(CALL(t, ferry_prepared_launch, prepared, t.stream, t.error()), device, 0, 0);
+        t.settle(t.stream);
+        const bool is_changed = CALL(t, ferry_prepared_set_addresses, prepared, to_other.destinations.data(),
+                                     to_other.sources.data(), t.stream, t.error());
+        const bool is_launched = CALL(t, ferry_prepared_launch, prepared, t.stream, t.error());
+        if (is_changed)
+            expect(is_launched, other, 16, 32);
+        else
+            expect(is_launched, device, 0, 0); // the addresses are the old ones then
+        t.settle(t.stream);
+        t.begin("ferry_prepared_destroy");
+        t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
+    }
+    // Copies of every kind.
+    const ferry_copy_desc copies[] = {
+        describe_copy(pinned.describe(statement::any), device.describe(statement::any), 50'000),
+        describe_copy(pageable.describe(statement::any), other.describe(statement::any), 50'000),
+        describe_copy(device.describe(statement::any, {60'000}), other.describe(statement::any, {60'000}), 30'000)};
+    prepared = nullptr;
+    if (MAKE(t, prepared, ferry_prepared_create, t.ferry, copies, std::size(copies), 0, t.stream, &prepared,
+             t.error())) {
+        for (int i = 0; i < 2; ++i) {
+            const bool succeeded = CALL(t, ferry_prepared_launch, prepared, t.stream, t.error());
+            t.expect_copy(succeeded, pinned, {}, device, {}, 50'000);
+            t.expect_copy(succeeded, pageable, {}, other, {}, 50'000);
+            t.expect_copy(succeeded, device, {60'000}, other, {60'000}, 30'000);
+            t.settle(t.stream);
+        }
+        t.begin("ferry_prepared_destroy");
+        t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
+    }
+}
+
+// ---- Fills
+
+void fills(trial &t) {
+    t.open();
+    constexpr grid shape = {.width = 256, .height = 20, .depth = 3, .slice_height = 22};
+    test_place device(place_kind::device, shape), pinned(place_kind::pinned, shape);
+    device.fill(1), pinned.fill(2);
+    const std::uint64_t pattern[2] = {0x0123456789abcdef, 0xfedcba9876543210};
+    for (const copy_form &form : both_forms)
+        for (test_place *const place : {&device, &pinned})
+            for (const std::uint32_t size : {1u, 2u, 4u, 16u})
+                for (const bool is_box : {false, true}) {
+                    const std::uint64_t width = is_box ? 128 : 256, height = is_box ? 15 : 1, depth = is_box ? 2 : 1;
+                    const box at = is_box ? box{32, 2, 1} : box{};
+                    const ferry_place where = place->describe(statement::any, at);
+                    ferry_fill_desc fill;
+                    ferry_fill_desc_init(&fill, &where, width, height, depth, pattern, size);
+                    const bool succeeded = form.is_asynchronous
+                                               ? CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error())
+                                               : CALL(t, ferry_fill, t.ferry, &fill, t.error());
+                    t.expect_pattern(succeeded, *place, at, width, height, depth, pattern, size);
+                    if (form.is_asynchronous)
+                        t.settle(t.stream);
+                    else
+                        t.compare();
+                }
+}
+
+// ---- Arrays
+
+// Arrays that kernels read, made by ferry; their bytes are written and read back by ferry, too.
+void arrays(trial &t) {
+    t.open();
+    cut_small(t);
+    ferry_array_desc desc = {.struct_size = sizeof desc,
+                             .format = FERRY_FORMAT_UINT32,
+                             .channels = 1,
+                             .flags = FERRY_ARRAY_SURFACE,
+                             .width = 64,
+                             .height = 50,
+                             .depth = 0};
+    constexpr grid shape = {.width = 256, .height = 50};
+    test_place device(place_kind::device, shape), back(place_kind::device, shape), host(place_kind::pageable, shape),
+        pinned(place_kind::pinned, shape);
+    device.fill(1), back.fill(2), host.fill(3), pinned.fill(4);
+    CUarray_st *array = nullptr, *level = nullptr;
+    CUmipmappedArray_st *mipmapped = nullptr;
+    MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array);
+    desc.width *= 2, desc.height *= 2;
+    MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 2, &mipmapped);
+    if (mipmapped) MAKE(t, level, ferry_mipmapped_array_get_level, t.ferry, mipmapped, 1, &level);
+    for (CUarray_st *const one : {array, level}) {
+        if (!one) continue;
+        // Into the array, and out of it again.
+        const auto there_and_back = [&](test_place &from, test_place &to, std::uint32_t flags, bool is_asynchronous) {
+            ferry_place in_array;
+            ferry_place_array(&in_array, 0, one);
+            ferry_copy_desc up = describe_copy(from.describe(statement::any), in_array, 256, 50),
+                            down = describe_copy(in_array, to.describe(statement::any), 256, 50);
+            up.flags = flags == FERRY_COPY_BY_KERNEL ? 0 : flags; // kernels only read arrays
+            down.flags = flags;
+            bool succeeded = true;
+            for (ferry_copy_desc *copy : {&up, &down})
+                succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, t.error())
+                                             : CALL(t, ferry_copy, t.ferry, copy, t.error());
+            t.expect_copy(succeeded, from, {}, to, {}, 256, 50);
+            t.settle(t.stream);
+        };
+        for (const copy_form &form : both_forms) {
+            there_and_back(device, back, 0, form.is_asynchronous);
+            there_and_back(device, back, FERRY_COPY_BY_KERNEL, form.is_asynchronous);
+            there_and_back(host, host, FERRY_COPY_BY_STAGING, form.is_asynchronous);
+            there_and_back(pinned, back, FERRY_COPY_BY_DRIVER, form.is_asynchronous);
+        }
+        // Boxes out of it, by one launch.
+        ferry_place in_array;
+        ferry_place_array(&in_array, 0, one);
+        ferry_copy_desc whole = describe_copy(device.describe(statement::any), in_array, 256, 50);
+        const bool is_written = CALL(t, ferry_copy, t.ferry, &whole, t.error());
+        std::vector<ferry_copy_desc> boxes;
+        for (std::uint64_t i = 0; i < 12; ++i) {
+            in_array.x = 16 * i;
+            boxes.push_back(describe_copy(in_array, back.describe(statement::any, {16 * i}), 16, 40));
+        }
+        const bool is_read =
+            CALL(t, ferry_copy_batch_async, t.ferry, boxes.data(), boxes.size(), 0, t.stream, t.error());
+        t.expect_copy(is_written && is_read, device, {}, back, {}, 12 * 16, 40);
+        t.settle(t.stream);
+    }
+    if (array) RELEASE(t, ferry_array_destroy, t.ferry, array);
+    if (mipmapped) RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, mipmapped);
+}
+
+// One array that a kernel reads, so that each call of its life is made to fail.
+void surfaces(trial &t) {
+    t.open();
+    ferry_array_desc desc = {.struct_size = sizeof desc,
+                             .format = FERRY_FORMAT_UINT8,
+                             .channels = 1,
+                             .flags = FERRY_ARRAY_SURFACE,
+                             .width = 256,
+                             .height = 50,
+                             .depth = 0};
+    constexpr grid shape = {.width = 256, .height = 50};
+    test_place pinned(place_kind::pinned, shape), back(place_kind::device, shape);
+    pinned.fill(1), back.fill(2);
+    CUarray_st *array = nullptr;
+    if (!MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) return;
+    ferry_place in_array;
+    ferry_place_array(&in_array, 0, array);
+    ferry_copy_desc up = describe_copy(pinned.describe(statement::any), in_array, 256, 50),
+                    down = describe_copy(in_array, back.describe(statement::any), 256, 50);
+    down.flags = FERRY_COPY_BY_KERNEL;
+    const bool is_up = CALL(t, ferry_copy, t.ferry, &up, t.error());
+    const bool is_down = CALL(t, ferry_copy, t.ferry, &down, t.error());
+    t.expect_copy(is_up && is_down, pinned, {}, back, {}, 256, 50);
+    t.settle(t.stream);
+    RELEASE(t, ferry_array_destroy, t.ferry, array);
+}
+
+// ---- Devices
+
+void peers(trial &t) {
+    t.open();
+    if (device_count() < 2) return;
+    constexpr grid shape = {.width = 200, .height = 40, .row_pitch = 256};
+    test_place here(place_kind::device, shape, 0), there(place_kind::device, shape, 1),
+        back(place_kind::device, shape, 0), array(place_kind::array_2d, {.width = 200, .height = 40}, 1);
+    here.fill(1), there.fill(2), back.fill(3), array.fill(4);
+    ferry_peer_info info = {};
+    info.struct_size = sizeof info;
+    const auto copy_both_ways = [&] {
+        for (const copy_form &form : both_forms) {
+            copy_and_compare(t, here, {}, there, {}, 190, 40, 1, 0, form.is_asynchronous);
+            copy_and_compare(t, there, {1}, back, {2}, 190, 40, 1, 0, form.is_asynchronous);
+            copy_and_compare(t, there, {}, array, {}, 200, 40, 1, 0, form.is_asynchronous);
+            copy_and_compare(t, array, {}, back, {}, 200, 40, 1, 0, form.is_asynchronous);
+        }
+    };
+    CUcontext far = nullptr;
+    EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&far, 1));
+    const auto expect_no_access = [&](const char *after) {
+        const CUresult result = raw().cuCtxEnablePeerAccess(far, 0);
+        if (result == CUDA_SUCCESS)
+            EXPECT_OK(raw().cuCtxDisablePeerAccess(far));
+        else if (!t.fails("cuCtxDisablePeerAccess") && !t.fails("cuCtxPopCurrent")) // which leaves a wrong one current
+            t.add(finding::driver_leak, "peer access after %s", after);
+    };
+    copy_both_ways();
+    CALL(t, ferry_get_peer_info, t.ferry, 0, 1, &info);
+    CALL(t, ferry_peer_probe, t.ferry, 0, 1);
+    expect_no_access("ferry_peer_probe");
+    const bool is_enabled = CALL(t, ferry_peer_enable, t.ferry, 0, 1);
+    if (!is_enabled) expect_no_access("ferry_peer_enable");
+    copy_both_ways();
+    if (is_enabled) {
+        copy_and_compare(t, there, {}, back, {}, 190, 40, 1, FERRY_COPY_BY_KERNEL, true);
+        const ferry_copy_desc copies[] = {
+            describe_copy(there.describe(statement::any), back.describe(statement::any), 50),
+            describe_copy(there.describe(statement::any, {60, 1}), back.describe(statement::any, {60, 1}), 50, 30)};
+        const bool succeeded = CALL(t, ferry_copy_batch_async, t.ferry, copies, 2, 0, t.stream, t.error());
+        t.expect_copy(succeeded, there, {}, back, {}, 50);
+        t.expect_copy(succeeded, there, {60, 1}, back, {60, 1}, 50, 30);
+        t.settle(t.stream);
+    }
+    RELEASE(t, ferry_peer_disable, t.ferry, 0, 1);
+    expect_no_access("ferry_peer_disable");
+    copy_both_ways();
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
+}
+
+// ---- Graphs
+
+void graphs(trial &t) {
+    ferry_options options = t.options();
+    options.kernels = FERRY_KERNELS_AT_OPEN;
+    t.open(options);
+    cut_small(t);
+    constexpr grid shape = {.width = 100'000}, rows = {.width = 100, .height = 50, .row_pitch = 128};
+    test_place host(place_kind::pageable, shape), back(place_kind::pageable, shape), device(place_kind::device, shape),
+        pinned(place_kind::pinned, shape), row_source(place_kind::pinned, rows), row_target(place_kind::device, rows);
+    host.fill(1), back.fill(2), device.fill(3), pinned.fill(4), row_source.fill(5), row_target.fill(6);
+    CALL(t, ferry_staging_prepare, t.ferry, 0);
+    EXPECT_OK(raw().cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    bool captured[6] = {};
+    const auto capture = [&](int index, test_place &from, test_place &to, std::uint64_t width, std::uint64_t height,
+                             std::uint32_t flags) {
+        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), width, height);
+        copy.flags = flags;
+        captured[index] = CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, t.error());
+    };
+    capture(0, host, device, 90'000, 1, FERRY_COPY_BY_STAGING);
+    capture(1, device, back, 90'000, 1, FERRY_COPY_BY_STAGING);
+    capture(2, device, pinned, 80'000, 1, FERRY_COPY_BY_DRIVER);
+    capture(3, row_source, row_target, 90, 40, FERRY_COPY_BY_KERNEL);
+    const std::uint32_t pattern = 0x11223344;
+    ferry_fill_desc fill;
+    const ferry_place place = row_target.describe(statement::any, {0, 45});
+    ferry_fill_desc_init(&fill, &place, 64, 2, 1, &pattern, sizeof pattern);
+    captured[4] = CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error());
+    const ferry_copy_desc batch[] = {
+        describe_copy(pinned.describe(statement::any, {90'000}), device.describe(statement::any, {90'000}), 1000),
+        describe_copy(pinned.describe(statement::any, {95'000}), device.describe(statement::any, {95'000}), 1000)};
+    captured[5] = CALL(t, ferry_copy_batch_async, t.ferry, batch, 2, 0, t.stream, t.error());
+    const bool all = captured[0] && captured[1] && captured[2] && captured[3] && captured[4] && captured[5];
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    const CUresult ended = raw().cuStreamEndCapture(t.stream, &graph);
+    if (ended && all) t.add(finding::stream_failed, "a capture broke although each call reported success");
+    if (ended == CUDA_SUCCESS) {
+        EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+        for (int launch = 0; launch < 3; ++launch) {
+            host.fill(10u + static_cast<unsigned>(launch));
+            EXPECT_OK(raw().cuGraphLaunch(executable, t.stream));
+            t.expect_copy(captured[0], host, {}, device, {}, 90'000);
+            t.expect_copy(captured[1], device, {}, back, {}, 90'000);
+            t.expect_copy(captured[2], device, {}, pinned, {}, 80'000);
+            t.expect_copy(captured[3], row_source, {}, row_target, {}, 90, 40);
+            t.expect_pattern(captured[4], row_target, {0, 45}, 64, 2, 1, &pattern, sizeof pattern);
+            t.expect_copy(captured[5], pinned, {90'000}, device, {90'000}, 1000);
+            t.expect_copy(captured[5], pinned, {95'000}, device, {95'000}, 1000);
+            t.settle(t.stream);
+            if (t.is_dead()) break;
+        }
+        EXPECT_OK(raw().cuGraphExecDestroy(executable));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+    }
+}
+
+// ---- Explanations
+
+void explanations(trial &t) {
+    t.open();
+    constexpr grid shape = {.width = 4096, .height = 10, .row_pitch = 5000};
+    test_place pageable(place_kind::pageable, shape), pinned(place_kind::pinned, shape),
+        device(place_kind::device, shape);
+    for (test_place *const from : {&pageable, &pinned, &device}) {
+        const ferry_copy_desc copy =
+            describe_copy(from->describe(statement::any), device.describe(statement::any, {0, 5}), 4000, 5);
+        ferry_explanation told = {};
+        told.struct_size = sizeof told;
+        CALL(t, ferry_explain, t.ferry, &copy, &told, t.error());
+        CALL(t, ferry_explain_async, t.ferry, &copy, t.stream, &told, t.error());
+    }
+    ferry_address_info info = {};
+    info.struct_size = sizeof info;
+    CALL(t, ferry_get_address_info, t.ferry, device.address(), &info);
+}
+
+void with_full_checks(trial &t) {
+    ferry_options options = t.options();
+    options.checks = FERRY_CHECKS_FULL;
+    t.open(options);
+    cut_small(t);
+    constexpr grid shape = {.width = 4096, .height = 20, .row_pitch = 5000};
+    test_place pageable(place_kind::pageable, shape), pinned(place_kind::pinned, shape),
+        device(place_kind::device, shape), array(place_kind::array_2d, {.width = 4096, .height = 20});
+    pageable.fill(1), pinned.fill(2), device.fill(3), array.fill(4);
+    for (const copy_form &form : both_forms) {
+        copy_and_compare(t, pageable, {}, device, {}, 4000, 20, 1, 0, form.is_asynchronous);
+        copy_and_compare(t, device, {}, pinned, {}, 4000, 20, 1, 0, form.is_asynchronous);
+        copy_and_compare(t, pinned, {}, array, {}, 4000, 20, 1, 0, form.is_asynchronous);
+        copy_and_compare(t, array, {}, pageable, {}, 4000, 20, 1, 0, form.is_asynchronous);
+    }
+}
+
+} // namespace
+
+const std::vector<scenario> copy_scenarios = {
+    {"copies by the driver", copies_by_the_driver},
+    {"lines and bytes", lines_and_bytes},
+    {"without a current context", without_a_current_context},
+    {"rows by kernels", rows_by_kernels},
+    {"staged synchronously", staged_synchronously},
+    {"staged asynchronously", staged_asynchronously},
+    {"staged by host functions", staged_by_host_functions},
+    {"staged as the plan says", staged_as_the_plan_says},
+    {"staged many", staged_many},
+    {"tickets", tickets},
+    {"staged by threads of the program", staged_by_threads_of_the_program},
+    {"other calls beside staged copies", other_calls_beside_staged_copies},
+    {"staging prepared and trimmed", staging_prepared_and_trimmed, 40},
+    {"parts", parts},
+    {"batches", batches},
+    {"pieces by kernels", pieces_by_kernels},
+    {"pieces by the driver", pieces_by_the_driver},
+    {"prepared batches", prepared_batches},
+    {"fills", fills},
+    {"arrays", arrays},
+    {"surfaces", surfaces, 40},
+    {"peers", peers},
+    {"graphs", graphs},
+    {"explanations", explanations},
+    {"with full checks", with_full_checks},
+};
+
+} // namespace ferry::test

@@ -1,0 +1,143 @@
+// One run of a scenario with one fault: an instance on a wrapped driver, and what its calls have promised.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "support/fault_driver.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+
+// Opens the driver that FERRY_TEST_DRIVER names, for the functions of support/driver_under_test.h. Once in a process, and
+// after its last fork. Returns ferry_open's status.
+std::int32_t open_driver_under_test();
+
+// Which call of the driver is made to fail, and how. No entry: none, the calls are counted.
+struct fault {
+    const char *entry = nullptr;
+    int nth = 1;
+    CUresult result = CUDA_SUCCESS;
+    bool sticky = false;
+
+    bool means_death() const {
+        return ferry_status_traits(FERRY_STATUS_DRIVER_BASE - result) & FERRY_STATUS_CONTEXT_DEAD;
+    }
+};
+
+enum class finding : int {
+    hang,
+    crash,
+    wrong_bytes,     // promised by calls and a stream that all report success
+    stream_failed,   // although the fault does not say that a context is dead
+    host_leak,       // memory of the program's allocator is left after ferry_close
+    driver_leak,     // an object of the driver is left after ferry_close
+    context_changed, // by a call
+    bad_output,      // a handle beside a failure, an unknown status, an error struct that says something else
+    harness,         // a call of the test's own failed
+};
+const char *name_of(finding kind);
+
+// What a run reports. It lies in memory that the run shares with the campaign.
+struct verdict {
+    int counts[driver_symbol_count]; // calls of each entry point while faults were possible
+    int calls, failed_calls;         // of ferry
+    int injected;
+    int failed_streams;
+    char last_call[64];
+    int finding_count;
+    struct {
+        finding kind;
+        char text[240];
+    } findings[6];
+
+    [[gnu::format(printf, 3, 4)]] void add(finding kind, const char *format, ...);
+};
+
+class trial {
+public:
+    trial(const fault &planned, verdict &result);
+    ~trial(); // closes what is open and looks for leaks
+    trial(const trial &) = delete;
+    trial &operator=(const trial &) = delete;
+
+    // Options that open the wrapped driver, with a counted allocator.
+    ferry_options options();
+    // Opens `ferry` without a fault. The driver's calls fail from the next on, once those of the plan come.
+    void open(const ferry_options &options);
+    void open() { open(options()); }
+    void begin_faults();
+    void close();
+
+    // After each call of ferry, by way of CALL: counts it and looks at what must hold after any. Returns whether it
+    // succeeded.
+    void begin(const char *name);
+    bool ended(const char *name, std::int32_t status);
+    // The same for a call that hands something out: nothing, where it fails.
+    template <class Handle> bool ended(const char *name, std::int32_t status, const Handle &handle) {
+        const bool succeeded = ended(name, status);
+        if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and handed something out", name);
+        return succeeded;
+    }
+    // For the next call's last argument: what is in it must agree with what the call returns.
+    ferry_error_info *error();
+    // A call that gives something back: where it fails, it is called again without faults.
+    void release(const char *name, const std::function<std::int32_t()> &call);
+
+    // The context that the scenario has made current; each call must leave it so.
+    void make_current(CUcontext context);
+    CUcontext context() const { return context_; }
+
+    // What a call that has succeeded will have done. After one that failed the destination may hold anything.
+    void expect_copy(bool succeeded, test_place &source, const box &from, test_place &destination, const box &to,
+                     std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1);
+    void expect_pattern(bool succeeded, test_place &destination, const box &to, std::uint64_t width,
+                        std::uint64_t height, std::uint64_t depth, const void *pattern, std::size_t pattern_size);
+    // Waits for the stream by the raw driver and compares.
+    void settle(CUstream stream);
+    // After synchronous calls.
+    void compare();
+    // Whether the plan makes calls of this entry point fail.
+    bool fails(const char *entry) const { return planned_.entry && std::strcmp(planned_.entry, entry) == 0; }
+    // The raw driver has said that a stream, and so its context, has failed: nothing is promised any more.
+    bool is_dead() const { return is_dead_; }
+    void note_dead(const char *what, CUresult result);
+
+    template <class... Values> void add(finding kind, const char *format, Values... values) {
+        result_.add(kind, format, values...);
+    }
+
+    ferry_instance *ferry = nullptr;
+    fault_driver driver;
+    CUcontext primary = nullptr; // of device 0; current at first
+    CUstream stream = nullptr;   // a raw one, non-blocking
+
+private:
+    void look_for_leaks();
+
+    const fault planned_;
+    verdict &result_;
+    bool is_dead_ = false;
+    CUcontext context_ = nullptr;
+    ferry_error_info error_ = {};
+    bool is_error_asked_ = false;
+    std::set<test_place *> touched_, unknown_;
+};
+
+#define CALL(trial, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__)))
+// The last argument is what the call hands out.
+#define MAKE(trial, handle, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__), handle))
+#define RELEASE(trial, name, ...) (trial).release(#name, [&] { return name(__VA_ARGS__); })
+
+struct scenario {
+    const char *name;
+    void (*run)(trial &);
+    int most_calls =
+        16; // of one entry point that are made to fail, at most: the first ones, some in the middle, the last
+    bool is_long = false; // takes seconds: left out where the time is limited
+};
+extern const std::vector<scenario> memory_scenarios, copy_scenarios;
+
+} // namespace ferry::test
