@@ -16,7 +16,8 @@ failure run(ferry_instance &instance, const batch_input &input, copy_form form, 
     if (failure failed = enter_for_batch(instance, input, stream, job, scope)) return failed;
     if (failure failed = check_batch(instance, input, true, stream, job)) return failed;
     if (job.is_empty()) return {};
-    const bool is_captured = is_being_captured(instance.cu, stream);
+    bool is_captured = false;
+    if (failure failed = ask_capture(instance.cu, stream, is_captured)) return failed;
     if (failure failed = plan_job(instance, takes_batch_calls(stream, is_captured), nullptr, job)) return failed;
     launch_site site = {job.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;

@@ -125,7 +125,7 @@ failure batch_checker::add_own(std::uint32_t flags, batch_box &box) noexcept {
     box.group = piece_group::apart;
     plan_facts facts = {.context_device = job_.context_device, .form = copy_form::asynchronous};
     box.wishes = facts.wishes = wishes_of(flags);
-    look_at_stream(instance_, box.shape, stream_, facts);
+    if (failure failed = look_at_stream(instance_, box.shape, stream_, facts)) return failed;
     kernel_views views;
     if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, views, box.plan)) return failed;
     box.to = static_cast<std::uint32_t>(job_.own_views.size());

@@ -167,8 +167,8 @@ private:
                                 copy_plan &plan) noexcept {
         if (is_behind_earlier_work_)
             facts.is_stream_idle = true;
-        else
-            look_at_stream(instance_, shape, stream_, facts);
+        else if (failure failed = look_at_stream(instance_, shape, stream_, facts))
+            return failed;
         facts.wishes = wishes;
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
         const failure failed = choose(instance_, shape, site_.context, facts, views, plan);

@@ -102,15 +102,16 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
 
 // A synchronous copy has its place on the legacy stream, as the driver's call has. That reads a pageable source at once
 // too, and only copies of ferry's that are in flight may be about to write it.
-void look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
+failure look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
     const bool stages = instance.staging.has_copies_in_flight();
     if (facts.form == copy_form::synchronous) {
         facts.is_stream_idle = !stages;
-        return;
+        return {};
     }
-    facts.is_captured = is_being_captured(instance.cu, stream);
+    if (failure failed = ask_capture(instance.cu, stream, facts.is_captured)) return failed;
     if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
         facts.is_stream_idle = is_idle(instance.cu, stream, stages);
+    return {};
 }
 
 namespace {

@@ -36,8 +36,8 @@ failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext co
 
 // Whether the copy becomes part of a graph, and whether the work before it is complete, where that makes a difference:
 // the first facts of a plan. Not needed for a plain line on the context's own device.
-[[gnu::noinline]] void look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
-                                      plan_facts &facts) noexcept;
+[[gnu::noinline]] failure look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
+                                         plan_facts &facts) noexcept;
 
 // The planning inputs that need no driver query.
 void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;

@@ -83,7 +83,7 @@ template <class Then>
     if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, prepared.facts.context_device)) {
         prepared.plan = plan_for_driver(shape, prepared.facts);
     } else {
-        look_at_stream(instance, shape, stream, prepared.facts);
+        if (failure failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
         prepared.facts.wishes = wishes_of(flags);
         if (failure failed = choose(instance, shape, choice.wanted, prepared.facts, prepared.views, prepared.plan))
             return failed;

@@ -133,7 +133,7 @@ failure launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
     context_scope scope(instance.cu);
     launch_site site = {nullptr, stream, false, prepared.tables};
     if (failure failed = enter_stream(prepared, stream, scope, site.context)) return failed;
-    site.is_captured = is_being_captured(instance.cu, stream);
+    if (failure failed = ask_capture(instance.cu, stream, site.is_captured)) return failed;
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
     if (site.is_captured && prepared.is_changeable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
     const failure failed = enqueue_job(instance, *prepared.job, copy_form::asynchronous, site);
@@ -169,7 +169,7 @@ failure check_and_send(ferry_prepared &prepared, const batch_input &input, CUstr
     context_scope scope(instance.cu);
     CUcontext of_stream = nullptr;
     if (failure failed = enter_stream(prepared, stream, scope, of_stream)) return failed;
-    if (is_being_captured(instance.cu, stream)) return {.status = FERRY_ERROR_CAPTURE};
+    if (failure failed = refuse_captured(instance.cu, stream)) return failed;
     job.context.wanted = prepared.job->context.wanted;
     {
         context_scope home(instance.cu);

@@ -35,7 +35,7 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
 failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
     ferry_instance &instance = ticket.instance;
     const auto &[shape, facts, plan, choice, views] = prepared;
-    if (is_being_captured(instance.cu, stream)) return {.status = FERRY_ERROR_CAPTURE};
+    if (failure failed = refuse_captured(instance.cu, stream)) return failed;
     const copy_site site = prepared.site(stream);
     ticket.context = choice.wanted;
     const auto note_route = [&](const planned_part &call) noexcept -> failure {

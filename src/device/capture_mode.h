@@ -25,12 +25,28 @@ private:
     const CUresult result_;
 };
 
-// False where the driver does not tell, and for NULL and the legacy stream, which cannot be captured. Of the per-thread
-// stream it is the current context's.
-inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept {
-    if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return false;
+// Not so NULL and the legacy stream, which cannot be captured. Of the per-thread stream it is the current context's.
+// Where the question fails nothing may be enqueued: what was made for one run might become part of a graph.
+inline failure ask_capture(const driver_table &cu, CUstream stream, bool &is_captured) noexcept {
+    is_captured = false;
+    if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return {};
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return cu.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    const CUresult result = cu.cuStreamIsCapturing(stream, &status);
+    is_captured = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return to_failure(result);
+}
+
+// FERRY_ERROR_CAPTURE for a stream that is being captured.
+inline failure refuse_captured(const driver_table &cu, CUstream stream) noexcept {
+    bool is_captured = false;
+    if (failure failed = ask_capture(cu, stream, is_captured)) return failed;
+    return {.status = is_captured ? FERRY_ERROR_CAPTURE : FERRY_SUCCESS};
+}
+
+// For what is only believed then: false where the question fails.
+inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept {
+    bool is_captured = false;
+    return !ask_capture(cu, stream, is_captured) && is_captured;
 }
 
 } // namespace ferry

@@ -331,7 +331,7 @@ failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
             context_scope scope(cu_);
             if (failure failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
             if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-            if (is_being_captured(cu_, stream)) return {.status = FERRY_ERROR_CAPTURE}; // a graph would close it again
+            if (failure failed = refuse_captured(cu_, stream)) return failed; // a graph would close it again
             if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
                 return {.status = status};
         }
