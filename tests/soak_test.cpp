@@ -5,7 +5,6 @@
 // how threads interleave is not.
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -25,6 +24,7 @@
 #include <unistd.h>
 
 #include "support/captured_graph.h"
+#include "support/dice.h"
 #include "support/ferry_array.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
@@ -33,27 +33,6 @@ namespace ferry::test {
 namespace {
 
 using std::chrono::steady_clock;
-
-// ---- What is drawn -----------------------------------------------------------------------------------------------
-
-class dice {
-public:
-    explicit dice(std::uint64_t seed) : random_(seed) {}
-    std::uint64_t up_to(std::uint64_t most) { return random_() % (most + 1); }
-    bool one_in(std::uint64_t number) { return up_to(number - 1) == 0; }
-    // Small ones too, which are few among all that there are.
-    std::uint64_t size(std::uint64_t most) {
-        std::uint64_t limit = most;
-        if (one_in(2)) limit >>= up_to(static_cast<std::uint64_t>(std::bit_width(most)) - 1);
-        return one_in(4) ? limit : 1 + up_to(limit - 1);
-    }
-    template <class One, std::size_t count> const One &of(const One (&choices)[count]) {
-        return choices[up_to(count - 1)];
-    }
-
-private:
-    std::mt19937_64 random_;
-};
 
 // ---- What is copied ----------------------------------------------------------------------------------------------
 

@@ -53,6 +53,8 @@ instance_owner open_or_fail(const ferry_options &options) {
     return instance_owner(instance);
 }
 
+[[gnu::weak]] void take_arguments(int, char **) {}
+
 void driver_test::SetUp() {
     CUdevice device = 0;
     ASSERT_OK(raw().cuDeviceGet(&device, 0));
@@ -129,6 +131,7 @@ void expect_refusal(std::int32_t returned, const ferry_error_info &error, std::i
 int main(int argc, char **argv) {
     using namespace ferry::test;
     ::testing::InitGoogleTest(&argc, argv);
+    take_arguments(argc, argv);
     ferry_options options = options_under_test();
     options.software_queues = wanted_queues();
     const std::int32_t status = ferry_open(&options, &environment.instance, nullptr);

@@ -24,6 +24,9 @@ int device_count();
 // FERRY_TEST_QUEUES=1: all streams of the software driver wait for each other, as some of any driver's may.
 bool streams_share_a_queue();
 
+// A test with arguments of its own defines it; called before the tests run.
+void take_arguments(int argc, char **argv);
+
 // Options that open the driver under test.
 ferry_options options_under_test();
 

@@ -40,7 +40,7 @@ inline constexpr array_kind array_kinds[] = {
 class ferry_array {
 public:
     ferry_array(ferry_instance *instance, const array_kind &kind, const texel &texel,
-                std::uint32_t flags = FERRY_ARRAY_SURFACE)
+                std::uint32_t flags = FERRY_ARRAY_SURFACE, int device = 0)
         : instance_(instance) {
         ferry_array_desc desc = {.struct_size = sizeof desc,
                                  .format = texel.format,
@@ -50,10 +50,10 @@ public:
                                  .height = kind.height,
                                  .depth = kind.depth};
         if (kind.levels) {
-            EXPECT_OK(ferry_mipmapped_array_create(instance, 0, &desc, kind.levels, &mipmapped_));
+            EXPECT_OK(ferry_mipmapped_array_create(instance, device, &desc, kind.levels, &mipmapped_));
             EXPECT_OK(ferry_mipmapped_array_get_level(instance, mipmapped_, kind.levels - 1, &array_));
         } else {
-            EXPECT_OK(ferry_array_create(instance, 0, &desc, &array_));
+            EXPECT_OK(ferry_array_create(instance, device, &desc, &array_));
         }
         const auto of_level = [&](std::uint64_t side) {
             return kind.levels ? std::max<std::uint64_t>(side >> (kind.levels - 1), side != 0) : side;

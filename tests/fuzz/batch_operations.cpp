@@ -1,0 +1,208 @@
+// Batches, pieces and prepared batches. Their copies have no order among themselves, so they are drawn not to overlap.
+#include <algorithm>
+
+#include "fuzz/operations.h"
+
+namespace ferry::test {
+
+namespace {
+
+using copies = std::vector<drawn_copy>;
+
+std::vector<effect> effects_of(const copies &all) { return {all.begin(), all.end()}; }
+
+std::string words_of(const char *call, const copies &all) {
+    std::string words = call;
+    for (const drawn_copy &one : all)
+        words += "\n    " + one.words();
+    return words;
+}
+
+std::vector<ferry_copy_desc> describe(const copies &all) {
+    std::vector<ferry_copy_desc> described;
+    for (const drawn_copy &one : all)
+        described.push_back(one.describe());
+    return described;
+}
+
+struct described_pieces {
+    explicit described_pieces(const copies &all) {
+        for (const drawn_copy &one : all) {
+            const ferry_copy_desc copy = one.describe();
+            destinations.push_back(copy.destination.address);
+            sources.push_back(copy.source.address);
+            sizes.push_back(copy.width);
+        }
+    }
+    std::vector<std::uint64_t> destinations, sources, sizes;
+};
+
+// Some buffers are written, any of the others are read.
+copies draw_batch(world &w, bool with_boxes, const std::function<bool(const buffer &)> &is_fit) {
+    std::vector<buffer *> fit, written;
+    for (const auto &one : w.buffers)
+        if (is_fit(*one) && (with_boxes || !one->is_array())) fit.push_back(one.get());
+    std::shuffle(fit.begin(), fit.end(), std::minstd_rand(static_cast<unsigned>(w.random.up_to(1u << 30))));
+    written.assign(fit.begin(), fit.begin() + 1 + static_cast<std::ptrdiff_t>(w.random.up_to(2)));
+    const std::vector<buffer *> read(fit.begin() + static_cast<std::ptrdiff_t>(written.size()), fit.end());
+    std::vector<buffer *> linear;
+    std::copy_if(read.begin(), read.end(), std::back_inserter(linear), [](buffer *one) { return !one->is_array(); });
+    copies drawn;
+    for (buffer *const to : written) {
+        if (with_boxes && (to->is_array() || w.random.one_in(2))) {
+            drawn_copy box;
+            if (!draw_copy(w.random, *read[w.random.up_to(read.size() - 1)], *to, box)) continue;
+            if (!w.random.one_in(4)) box.flags = 0;
+            drawn.push_back(box);
+        } else {
+            const copies pieces = draw_pieces(w.random, linear, *to, w.random.one_in(6) ? 300 : 12);
+            drawn.insert(drawn.end(), pieces.begin(), pieces.end());
+        }
+    }
+    return drawn;
+}
+
+bool is_any(const buffer &) { return true; }
+
+std::uint32_t batch_flags(world &w) { return w.random.one_in(3) ? FERRY_BATCH_CHECK_OVERLAP : 0; }
+
+bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const copies &all) {
+    w.expect(error.status == status, "the error has another status than the call");
+    if (status == 0) return true;
+    if (status == FERRY_ERROR_ROUTE && error.index < all.size() && all[error.index].flags) return false;
+    w.fail("a legal batch is refused: " + describe_status(status, error));
+    return false;
+}
+
+void run_on_a_stream(world &w, const char *name, bool with_boxes) {
+    const copies all = draw_batch(w, with_boxes, is_any);
+    const std::vector<effect> effects = effects_of(all);
+    const std::size_t lane = w.any_lane();
+    const struct lane &on = w.lanes[lane];
+    w.say(words_of(name, all) + "\n  on '" + on.name + "' of device " + std::to_string(on.device));
+    w.order(lane, effects);
+    ferry_instance *const ferry = w.instance_for(effects);
+    const std::vector<ferry_copy_desc> described = describe(all);
+    const described_pieces pieces(all);
+    const std::uint32_t flags = batch_flags(w);
+    ferry_error_info error = new_error();
+    const std::int32_t status = w.call(w.context_for(on), [&] {
+        return with_boxes ? ferry_copy_batch_async(ferry, described.data(), described.size(), flags, on.stream, &error)
+                          : ferry_copy_pieces_async(ferry, pieces.destinations.data(), pieces.sources.data(),
+                                                    pieces.sizes.data(), all.size(), flags, on.stream, &error);
+    });
+    if (went_well(w, status, error, all)) w.enqueued(lane, effects);
+}
+
+void run_at_once(world &w, const char *name, bool with_boxes) {
+    const copies all = draw_batch(w, with_boxes, is_any);
+    const std::vector<effect> effects = effects_of(all);
+    w.say(words_of(name, all));
+    w.wait_for(effects);
+    ferry_instance *const ferry = w.instance_for(effects);
+    const std::vector<ferry_copy_desc> described = describe(all);
+    const described_pieces pieces(all);
+    const std::uint32_t flags = batch_flags(w);
+    ferry_error_info error = new_error();
+    const std::int32_t status = w.call(w.any_context(), [&] {
+        return with_boxes ? ferry_copy_batch(ferry, described.data(), described.size(), flags, &error)
+                          : ferry_copy_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
+                                              pieces.sizes.data(), all.size(), flags, &error);
+    });
+    if (!went_well(w, status, error, all)) return;
+    w.done(effects);
+    for (const effect &one : effects)
+        w.compare(*destination_of(one), "right after a synchronous batch");
+}
+
+} // namespace
+
+void batch_on_a_stream(world &w) { run_on_a_stream(w, "ferry_copy_batch_async", true); }
+void batch_at_once(world &w) { run_at_once(w, "ferry_copy_batch", true); }
+void pieces_on_a_stream(world &w) { run_on_a_stream(w, "ferry_copy_pieces_async", false); }
+void pieces_at_once(world &w) { run_at_once(w, "ferry_copy_pieces", false); }
+
+// ---- Prepared
+
+void prepare_a_batch(world &w) {
+    if (w.prepared.size() > 5) w.release_prepared(0);
+    const bool is_changeable = w.random.one_in(2);
+    // Addresses change within one allocation that the device reaches.
+    const auto is_reached = [](const buffer &one) { return !one.traits().is_pageable; };
+    const copies all = is_changeable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
+    if (all.empty()) return;
+    const bool is_pieces = is_changeable || std::all_of(all.begin(), all.end(), [](const drawn_copy &one) {
+                               return one.size.height * one.size.depth == 1 && one.flags == 0 &&
+                                      one.source.at.x + one.destination.at.x == 0 && !one.source.in->is_array() &&
+                                      !one.destination.in->is_array();
+                           });
+    const std::size_t lane = w.any_lane();
+    const struct lane &on = w.lanes[lane];
+    w.say(words_of(is_changeable ? "ferry_prepared_create_pieces, changeable" : "ferry_prepared_create", all) +
+          "\n  for '" + on.name + "' of device " + std::to_string(on.device));
+    const std::vector<ferry_copy_desc> described = describe(all);
+    const described_pieces pieces(all);
+    const std::uint32_t flags = batch_flags(w) | (is_changeable ? FERRY_BATCH_CHANGEABLE : 0);
+    ferry_instance *const ferry = w.instance_for(effects_of(all));
+    ferry_error_info error = new_error();
+    ferry_prepared *made = nullptr;
+    const std::int32_t status = w.call(w.context_for(on), [&] {
+        return is_pieces
+                   ? ferry_prepared_create_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
+                                                  pieces.sizes.data(), all.size(), flags, on.stream, &made, &error)
+                   : ferry_prepared_create(ferry, described.data(), described.size(), flags, on.stream, &made, &error);
+    });
+    if (went_well(w, status, error, all)) w.prepared.push_back({made, all, lane, is_changeable});
+}
+
+void launch_a_prepared_batch(world &w) {
+    if (w.prepared.empty()) return;
+    const held_prepared &held = w.random.among(w.prepared);
+    const CUcontext context = w.lanes[held.lane].context;
+    const std::size_t lane =
+        held.is_changeable ? held.lane : w.any_lane([&](const struct lane &one) { return one.context == context; });
+    const struct lane &on = w.lanes[lane];
+    w.say(words_of("ferry_prepared_launch", held.copies) + "\n  on '" + on.name + "' of device " +
+          std::to_string(on.device));
+    const std::vector<effect> effects = effects_of(held.copies);
+    for (std::uint64_t launches = 1 + w.random.up_to(2); launches; --launches) {
+        w.order(lane, effects);
+        ferry_error_info error = new_error();
+        const std::int32_t status =
+            w.call(w.context_for(on), [&] { return ferry_prepared_launch(held.handle, on.stream, &error); });
+        if (!went_well(w, status, error, {})) return;
+        w.enqueued(lane, effects);
+    }
+}
+
+void set_addresses(world &w) {
+    const auto found = std::find_if(w.prepared.begin(), w.prepared.end(), [](auto &one) { return one.is_changeable; });
+    if (found == w.prepared.end()) return;
+    copies moved = found->copies;
+    for (drawn_copy &one : moved) {
+        one.source.offset = w.random.up_to(one.source.in->size() - one.size.width);
+        // Within the gap before the next piece, by whole vectors.
+        std::uint64_t end = one.destination.in->size();
+        for (const drawn_copy &other : found->copies)
+            if (other.destination.in == one.destination.in && other.destination.offset > one.destination.offset)
+                end = std::min(end, other.destination.offset);
+        one.destination.offset += w.random.up_to((end - one.destination.offset - one.size.width) / 16) * 16;
+    }
+    const struct lane &on = w.lanes[found->lane];
+    w.say(words_of("ferry_prepared_set_addresses", moved) + "\n  on '" + on.name + "'");
+    const described_pieces pieces(moved);
+    ferry_error_info error = new_error();
+    const std::int32_t status = w.call(w.context_for(on), [&] {
+        return ferry_prepared_set_addresses(found->handle, pieces.destinations.data(), pieces.sources.data(), on.stream,
+                                            &error);
+    });
+    if (went_well(w, status, error, {})) found->copies = moved;
+}
+
+void destroy_a_prepared_batch(world &w) {
+    if (w.prepared.empty()) return;
+    w.say("destroying a prepared batch");
+    w.release_prepared(w.random.up_to(w.prepared.size() - 1));
+}
+
+} // namespace ferry::test

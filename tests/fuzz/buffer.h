@@ -1,0 +1,131 @@
+// Memory of every kind that a copy can have at an end, made by ferry's own calls. Each buffer has a model in plain memory:
+// the bytes it holds once everything issued has run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "support/dice.h"
+#include "support/ferry_array.h"
+
+namespace ferry::test {
+
+enum class memory_kind {
+    heap,
+    mapped,
+    registered_in_part,
+    registered,
+    host_alloc,
+    pinned_pool,
+    host_pool,
+    host_pool_with_access,
+    device,
+    device_pitched,
+    stream_ordered,
+    device_pool,
+    managed,
+    imported,
+    array,
+    array_without_surface
+};
+
+struct memory_traits {
+    memory_kind kind;
+    const char *name;
+    bool is_on_host; // the CPU reads and writes it
+    bool is_pageable;
+    bool is_fillable;
+    std::int32_t place; // FERRY_KIND_* that describes it
+};
+inline constexpr memory_traits all_memory[] = {
+    {memory_kind::heap, "heap", true, true, false, FERRY_KIND_HOST},
+    {memory_kind::mapped, "mapped", true, true, false, FERRY_KIND_HOST},
+    {memory_kind::registered_in_part, "registered in part", true, true, false, FERRY_KIND_HOST},
+    {memory_kind::registered, "registered", true, false, true, FERRY_KIND_HOST},
+    {memory_kind::host_alloc, "ferry_host_alloc", true, false, true, FERRY_KIND_HOST},
+    {memory_kind::pinned_pool, "pinned pool", true, false, true, FERRY_KIND_HOST},
+    {memory_kind::host_pool, "host pool without access", true, true, false, FERRY_KIND_HOST},
+    {memory_kind::host_pool_with_access, "host pool with access", true, false, true, FERRY_KIND_HOST},
+    {memory_kind::device, "device", false, false, true, FERRY_KIND_DEVICE},
+    {memory_kind::device_pitched, "pitched", false, false, true, FERRY_KIND_DEVICE},
+    {memory_kind::stream_ordered, "stream-ordered", false, false, true, FERRY_KIND_DEVICE},
+    {memory_kind::device_pool, "device pool", false, false, true, FERRY_KIND_DEVICE},
+    {memory_kind::managed, "managed", false, false, true, FERRY_KIND_DEVICE},
+    {memory_kind::imported, "imported", false, false, true, FERRY_KIND_DEVICE},
+    {memory_kind::array, "array", false, false, false, FERRY_KIND_ARRAY},
+    {memory_kind::array_without_surface, "array without a surface", false, false, false, FERRY_KIND_ARRAY},
+};
+constexpr const memory_traits &traits_of(memory_kind kind) { return all_memory[static_cast<std::size_t>(kind)]; }
+
+// Device memory of another process.
+inline constexpr std::uint64_t lent_bytes = 96 << 10;
+
+// What the buffers of one world are made from; null where the driver has none.
+struct buffer_sources {
+    ferry_instance *ferry = nullptr;
+    ferry_pinned_pool *pinned = nullptr;
+    CUmemPoolHandle_st *host_pool = nullptr, *host_pool_with_access = nullptr, *device_pools[2] = {};
+    const ferry_ipc_handle *lent = nullptr;
+    bool has(memory_kind kind, int device) const;
+};
+
+class buffer {
+public:
+    buffer(const buffer_sources &from, memory_kind kind, int device, std::uint64_t size, std::uint32_t number,
+           dice &random);
+    ~buffer();
+    buffer(const buffer &) = delete;
+
+    const memory_traits &traits() const { return traits_of(kind); }
+    bool is_array() const { return made_array_.has_value(); }
+    ferry_array *array() { return made_array_ ? &*made_array_ : nullptr; }
+    std::uint64_t size() const { return model.size(); }
+    std::byte *bytes_on_host() const { return reinterpret_cast<std::byte *>(address); }
+    std::string name() const;
+
+    // Only of memory registered in part. Nothing may be using the buffer.
+    void register_part(dice &random);
+    void unregister_parts();
+    // Only of stream-ordered memory: frees it and allocates it anew on `stream`, with undefined bytes.
+    void reallocate(CUstream_st *stream);
+
+    const memory_kind kind;
+    const int device;
+    const std::uint32_t number;
+    std::uint64_t address = 0;
+    bytes model;
+    std::uint32_t element_size = 1;
+    // Lanes, as bits, with work on this buffer that nobody has waited for.
+    std::uint32_t readers = 0, writers = 0;
+
+private:
+    void allocate(std::uint64_t size);
+    void make_array(dice &random);
+
+    const buffer_sources &from_;
+    std::optional<ferry_array> made_array_;
+    std::vector<void *> registered_;
+};
+
+// Reads and writes whole buffers by calls of the driver alone, on streams of its own that wait for nothing: it sees what
+// any other stream or thread would see at that moment.
+class witness {
+public:
+    witness();
+    ~witness();
+    // The offset of the first byte that differs from the model.
+    std::optional<std::uint64_t> first_difference(const buffer &one);
+    void write_model(buffer &one);
+
+private:
+    std::byte *fetch(const buffer &one);
+    void transfer(const buffer &one, bool to_buffer);
+    std::byte *room_for(std::uint64_t size);
+
+    CUcontext contexts_[2] = {};
+    CUstream streams_[2] = {};
+    std::optional<pinned_memory> room_;
+};
+
+} // namespace ferry::test

@@ -1,0 +1,255 @@
+// Single copies, in every form of the call: what was explained must agree with what happens.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "fuzz/operations.h"
+
+namespace ferry::test {
+
+namespace {
+
+ferry_explanation new_explanation() {
+    ferry_explanation explanation = {};
+    explanation.struct_size = sizeof explanation;
+    return explanation;
+}
+
+constexpr std::uint32_t forcing = FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER;
+
+// True for a success. Flags may force a route that the copy cannot take; nothing else of a legal copy is refused.
+bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
+               const drawn_copy &drawn) {
+    if (status != explained) {
+        w.fail("explained as " + std::string(ferry_status_name(explained)) + ", but the call says " +
+               describe_status(status, error));
+        return false;
+    }
+    w.expect(error.status == status, "the error has another status than the call");
+    if (status == 0) return true;
+    if (status == FERRY_ERROR_ROUTE && (drawn.flags & forcing)) {
+        w.expect(std::string("?") != ferry_obstacle_text(static_cast<std::int32_t>(error.value)), "unknown obstacle");
+        return false;
+    }
+    w.fail("a legal copy is refused: " + describe_status(status, error));
+    return false;
+}
+
+// Only the lane works on the buffer.
+bool is_only_of(const buffer &one, std::size_t lane) {
+    return ((one.readers | one.writers) & ~(std::uint32_t{1} << lane)) == 0;
+}
+
+// What the explanation says that the caller has waited for is so when the call returns.
+void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferry_explanation &explained) {
+    buffer &from = *drawn.source.in, &to = *drawn.destination.in;
+    const bool reuses = w.random.one_in(2); // drawn in any case: what was explained may depend on the time
+    if (explained.route == FERRY_ROUTE_NONE || explained.blocks == FERRY_BLOCKS_NO) return;
+    if (explained.blocks == FERRY_BLOCKS_UNTIL_DONE && to.traits().is_on_host && is_only_of(to, lane))
+        w.compare(to, "right after a call that waits until the copy is done");
+    const bool is_source_read =
+        explained.blocks == FERRY_BLOCKS_UNTIL_DONE || explained.source_memory == FERRY_MEMORY_PAGEABLE;
+    if (!reuses || !is_source_read || !from.traits().is_on_host || &from == &to || !is_only_of(from, lane)) return;
+    // The program may use its source again.
+    for (std::uint64_t z = 0; z < drawn.size.depth; ++z)
+        for (std::uint64_t y = 0; y < drawn.size.height; ++y) {
+            const std::uint64_t at = drawn.source.offset_of(y, z);
+            std::memset(&from.model[at], 0x5c, drawn.size.width);
+            std::memset(from.bytes_on_host() + at, 0x5c, drawn.size.width);
+        }
+}
+
+enum class form { plain, ticket };
+
+void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
+    const struct lane &on = w.lanes[lane];
+    const std::vector<effect> effects = {drawn};
+    ferry_instance *const ferry = w.instance_for(effects);
+    const ferry_copy_desc copy = drawn.describe();
+    ferry_explanation explained = new_explanation();
+    ferry_error_info error = new_error();
+    ferry_ticket *ticket = nullptr;
+    const CUcontext current = w.context_for(on);
+    const std::int32_t said =
+        w.call(current, [&] { return ferry_explain_async(ferry, &copy, on.stream, &explained, nullptr); });
+    const std::int32_t status = w.call(current, [&] {
+        return how == form::plain ? ferry_copy_async(ferry, &copy, on.stream, &error)
+                                  : ferry_copy_async_ticket(ferry, &copy, on.stream, &ticket, &error);
+    });
+    if (!went_well(w, status, said, error, drawn)) return;
+    w.enqueued(lane, effects);
+    check_waits(w, lane, drawn, explained);
+    if (!ticket) return;
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    w.require(ferry_ticket_query(ticket, &info));
+    // A short line goes by the driver where nothing is before it on the stream, which may have changed meanwhile.
+    const bool is_short = explained.route == FERRY_ROUTE_STAGED && drawn.size.total() <= 256 << 10;
+    if (info.route != explained.route && !(is_short && info.route == FERRY_ROUTE_DRIVER))
+        w.fail("explained as route " + std::to_string(explained.route) + ", but the ticket says route " +
+               std::to_string(info.route));
+    w.tickets.push_back({ticket, drawn, w.operation(), lane});
+    if (w.random.one_in(4)) w.release_ticket(w.tickets.size() - 1);
+}
+
+void enqueue(world &w, const char *call, form how) {
+    const drawn_copy drawn = any_copy(w);
+    const std::size_t lane = w.any_lane();
+    w.say(std::string(call) + " on '" + w.lanes[lane].name + "' of device " + std::to_string(w.lanes[lane].device) +
+          ": " + drawn.words());
+    w.order(lane, {drawn});
+    issue(w, drawn, lane, how);
+}
+
+drawn_copy any_line(world &w) {
+    buffer *from = nullptr, *to = nullptr;
+    do {
+        from = &any_source(w);
+        to = &any_buffer(w);
+    } while (from->is_array() || to->is_array() || from == to);
+    return draw_pieces(w.random, {from}, *to, 1).front();
+}
+
+// Waits for what a call of the thread itself conflicts with, but for work that the legacy stream comes after anyway.
+void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
+    w.wait_for({drawn}, current && w.random.one_in(2) ? w.lanes_of_legacy_stream(current) : 0);
+}
+
+} // namespace
+
+void copy_on_a_stream(world &w) { enqueue(w, "ferry_copy_async", form::plain); }
+void copy_with_a_ticket(world &w) { enqueue(w, "ferry_copy_async_ticket", form::ticket); }
+
+void copy_at_once(world &w) {
+    const drawn_copy drawn = any_copy(w);
+    const CUcontext current = w.any_context();
+    w.say("ferry_copy: " + drawn.words());
+    wait_before(w, drawn, current);
+    const std::vector<effect> effects = {drawn};
+    ferry_instance *const ferry = w.instance_for(effects);
+    const ferry_copy_desc copy = drawn.describe();
+    ferry_explanation explained = new_explanation();
+    ferry_error_info error = new_error();
+    const std::int32_t said = w.call(current, [&] { return ferry_explain(ferry, &copy, &explained, nullptr); });
+    const std::int32_t status = w.call(current, [&] { return ferry_copy(ferry, &copy, &error); });
+    if (!went_well(w, status, said, error, drawn)) return;
+    w.done(effects);
+    w.compare(*drawn.destination.in, "right after a synchronous copy");
+}
+
+void copy_bytes_on_a_stream(world &w) {
+    const drawn_copy drawn = any_line(w);
+    const std::size_t lane = w.any_lane();
+    const struct lane &on = w.lanes[lane];
+    w.say(std::string("ferry_copy_bytes_async on '") + on.name + "' of device " + std::to_string(on.device) + ": " +
+          drawn.words());
+    w.order(lane, {drawn});
+    const ferry_copy_desc copy = drawn.describe();
+    ferry_instance *const ferry = w.instance_for({drawn});
+    if (w.require(w.call(w.context_for(on), [&] {
+            return ferry_copy_bytes_async(ferry, copy.destination.address, copy.source.address, copy.width, on.stream,
+                                          nullptr);
+        })))
+        w.enqueued(lane, {drawn});
+}
+
+void copy_bytes_at_once(world &w) {
+    const drawn_copy drawn = any_line(w);
+    const CUcontext current = w.any_context();
+    w.say("ferry_copy_bytes: " + drawn.words());
+    wait_before(w, drawn, current);
+    const ferry_copy_desc copy = drawn.describe();
+    ferry_instance *const ferry = w.instance_for({drawn});
+    if (!w.require(w.call(current, [&] {
+            return ferry_copy_bytes(ferry, copy.destination.address, copy.source.address, copy.width, nullptr);
+        })))
+        return;
+    w.done({drawn});
+    w.compare(*drawn.destination.in, "right after a synchronous copy");
+}
+
+// ---- Waiting
+
+namespace {
+
+// Holds a stream until it is opened, but not for ever: a call that waits for the stream is told from one that does not.
+class limited_gate {
+public:
+    explicit limited_gate(const lane &on) {
+        const made_current scope(on.context);
+        EXPECT_OK(raw().cuLaunchHostFunc(
+            on.stream,
+            [](void *self) {
+                using namespace std::chrono;
+                auto &gate = *static_cast<limited_gate *>(self);
+                const auto until = steady_clock::now() + seconds(10);
+                while (!gate.is_open_ && steady_clock::now() < until)
+                    std::this_thread::sleep_for(microseconds(100));
+                gate.has_timed_out_ = !gate.is_open_;
+                gate.has_passed_ = true;
+                gate.has_passed_.notify_all();
+            },
+            this));
+    }
+    ~limited_gate() {
+        open();
+        has_passed_.wait(false);
+    }
+    void open() { is_open_ = true; }
+    bool has_timed_out() const { return has_timed_out_; }
+
+private:
+    std::atomic<bool> is_open_ = false, has_timed_out_ = false, has_passed_ = false;
+};
+
+} // namespace
+
+void copy_on_a_held_stream(world &w) {
+    if (w.run.how.kernels == FERRY_KERNELS_LAZY && w.run.how.staging == FERRY_STAGING_NONE) return; // loading waits
+    const drawn_copy drawn = any_copy(w);
+    const std::size_t lane = w.any_lane([](const struct lane &one) { return !one.is_default; });
+    const struct lane &on = w.lanes[lane];
+    ferry_instance *const ferry = w.instance_for({drawn});
+    const ferry_copy_desc copy = drawn.describe();
+    w.say(std::string("ferry_copy_async on a held '") + on.name + "' of device " + std::to_string(on.device) + ": " +
+          drawn.words());
+    // What is made on first need may wait.
+    const std::int32_t prepared = w.call(on.context, [&] { return ferry_staging_prepare(ferry, on.device); });
+    w.expect(prepared == 0 || prepared == FERRY_ERROR_UNSUPPORTED, "staging was not prepared");
+    w.order(lane, {drawn});
+    ferry_explanation explained = new_explanation();
+    ferry_error_info error = new_error();
+    const CUcontext current = w.any_context();
+    limited_gate gate(on);
+    const std::int32_t said =
+        w.call(current, [&] { return ferry_explain_async(ferry, &copy, on.stream, &explained, nullptr); });
+    if (explained.blocks != FERRY_BLOCKS_NO) gate.open();
+    const std::int32_t status = w.call(current, [&] { return ferry_copy_async(ferry, &copy, on.stream, &error); });
+    w.expect(!gate.has_timed_out(), "the call waits for its stream, but was explained not to");
+    gate.open();
+    if (!went_well(w, status, said, error, drawn)) return;
+    w.enqueued(lane, {drawn});
+    check_waits(w, lane, drawn, explained);
+}
+
+void look_at_a_ticket(world &w) {
+    if (w.tickets.empty()) return;
+    const std::size_t chosen = w.random.up_to(w.tickets.size() - 1);
+    const held_ticket held = w.tickets[chosen];
+    const bool waits = w.random.one_in(2);
+    w.say(std::string(waits ? "waiting for" : "asking after") + " the ticket of operation " +
+          std::to_string(held.operation) + ": " + held.copy.words());
+    if (waits) w.require(w.call(w.any_context(), [&] { return ferry_ticket_wait(held.ticket); }));
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    w.require(w.call(w.any_context(), [&] { return ferry_ticket_query(held.ticket, &info); }));
+    w.expect(info.total == held.copy.size.total() && info.landed <= info.total && info.status == 0 &&
+                 (info.done || !waits) && (!info.done || info.landed == info.total),
+             "the ticket is wrong");
+    const buffer &to = *held.copy.destination.in;
+    if (info.done && to.traits().is_on_host && w.written_by[&to] == held.operation)
+        w.compare(to, "once the ticket says that the copy is done");
+    if (w.random.one_in(2)) w.release_ticket(chosen);
+}
+
+} // namespace ferry::test

@@ -1,0 +1,91 @@
+// What one step does to bytes: a copy, a fill, or a write by a host function of a stream. Each can be described to ferry,
+// applied to the models and put in words.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fuzz/buffer.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+
+struct extent {
+    std::uint64_t width = 0, height = 1, depth = 1;
+    std::uint64_t total() const { return width * height * depth; }
+};
+
+// How a box lies in a buffer.
+struct view {
+    buffer *in = nullptr;
+    std::uint64_t offset = 0; // of the address that is stated
+    std::uint64_t row_pitch = 0, slice_height = 0;
+    box at = {};
+    bool states_pitches = true; // else they are tight, and stated as 0
+    bool states_kind = true;    // else FERRY_KIND_ANY
+    bool states_device = true;
+
+    std::uint64_t offset_of(std::uint64_t y, std::uint64_t z) const {
+        return offset + ((at.z + z) * slice_height + at.y + y) * row_pitch + at.x;
+    }
+    std::byte *model_row(std::uint64_t y, std::uint64_t z) const { return &in->model[offset_of(y, z)]; }
+    ferry_place describe() const;
+};
+
+// A line of which only the address is stated.
+view line_in(buffer &in, std::uint64_t offset, std::uint64_t length);
+
+struct drawn_copy {
+    view source, destination;
+    extent size;
+    std::uint32_t flags = 0;
+
+    ferry_copy_desc describe() const;
+    void apply() const;
+    std::string words() const;
+};
+
+struct drawn_fill {
+    view destination;
+    extent size;
+    std::uint8_t pattern[16] = {};
+    std::uint32_t pattern_size = 1;
+    std::uint32_t flags = 0;
+
+    ferry_fill_desc describe() const;
+    void apply() const;
+    std::string words() const;
+};
+
+// Bytes that a host function writes to host memory.
+struct drawn_write {
+    buffer *to = nullptr;
+    std::uint64_t offset = 0;
+    bytes data;
+
+    void apply() const;
+    std::string words() const;
+};
+
+using effect = std::variant<drawn_copy, drawn_fill, drawn_write>;
+
+const buffer *source_of(const effect &one);
+buffer *destination_of(const effect &one);
+void apply(const effect &one);
+std::string words_of(const effect &one);
+
+// ---- Drawing
+
+// A box of `size` in a buffer, at offsets and pitches that are multiples of `unit`. False where it does not fit between
+// `first` and `end`.
+bool draw_view(dice &random, buffer &in, const extent &size, std::uint64_t unit, std::uint64_t first, std::uint64_t end,
+               view &drawn);
+// False where no box is both theirs.
+bool draw_copy(dice &random, buffer &from, buffer &to, drawn_copy &drawn);
+drawn_fill draw_fill(dice &random, buffer &to);
+drawn_write draw_write(dice &random, buffer &to);
+// Pieces of `to` that do not overlap, from any of `sources`, which `to` is not.
+std::vector<drawn_copy> draw_pieces(dice &random, const std::vector<buffer *> &sources, buffer &to, std::uint64_t most);
+
+} // namespace ferry::test

@@ -1,0 +1,96 @@
+// Fills, and what else changes bytes: host functions of streams and the program itself.
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "fuzz/operations.h"
+
+namespace ferry::test {
+
+namespace {
+
+buffer &any_fillable(world &w) {
+    for (;;)
+        if (buffer &drawn = any_buffer(w); drawn.traits().is_fillable) return drawn;
+}
+
+// Fills that take a kernel are refused where none runs.
+bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const drawn_fill &drawn) {
+    w.expect(error.status == status, "the error has another status than the call");
+    if (status == 0) return true;
+    const bool may_take_a_kernel = drawn.pattern_size > 4 || drawn.size.depth > 1;
+    if (status == FERRY_ERROR_ROUTE && (drawn.flags & FERRY_COPY_BY_KERNEL)) return false;
+    if (status == FERRY_ERROR_UNSUPPORTED && may_take_a_kernel) return false;
+    w.fail("a legal fill is refused: " + describe_status(status, error));
+    return false;
+}
+
+} // namespace
+
+void fill_on_a_stream(world &w) {
+    buffer &to = any_fillable(w);
+    const drawn_fill drawn = draw_fill(w.random, to);
+    const std::size_t lane =
+        w.any_lane([&](const struct lane &one) { return to.traits().is_on_host || one.device == to.device; });
+    const struct lane &on = w.lanes[lane];
+    w.say(std::string("ferry_fill_async on '") + on.name + "' of device " + std::to_string(on.device) + ": " +
+          drawn.words());
+    w.order(lane, {drawn});
+    ferry_instance *const ferry = w.instance_for({drawn});
+    const ferry_fill_desc fill = drawn.describe();
+    ferry_error_info error = new_error();
+    const std::int32_t status =
+        w.call(w.context_for(on), [&] { return ferry_fill_async(ferry, &fill, on.stream, &error); });
+    if (went_well(w, status, error, drawn)) w.enqueued(lane, {drawn});
+}
+
+void fill_at_once(world &w) {
+    const drawn_fill drawn = draw_fill(w.random, any_fillable(w));
+    w.say("ferry_fill: " + drawn.words());
+    w.wait_for(std::vector<effect>{drawn});
+    ferry_instance *const ferry = w.instance_for({drawn});
+    const ferry_fill_desc fill = drawn.describe();
+    ferry_error_info error = new_error();
+    const std::int32_t status = w.call(w.any_context(), [&] { return ferry_fill(ferry, &fill, &error); });
+    if (!went_well(w, status, error, drawn)) return;
+    w.done({drawn});
+    w.compare(*drawn.destination.in, "right after a synchronous fill");
+}
+
+void write_by_a_host_function(world &w) {
+    buffer &to = any_buffer(w);
+    if (!to.traits().is_on_host) return;
+    const drawn_write drawn = draw_write(w.random, to);
+    const std::size_t lane = w.any_lane();
+    w.say(drawn.words());
+    w.order(lane, {drawn});
+    const made_current scope(w.lanes[lane].context);
+    w.require(raw().cuLaunchHostFunc(
+        w.lanes[lane].stream,
+        [](void *argument) {
+            const std::unique_ptr<drawn_write> write(static_cast<drawn_write *>(argument));
+            std::memcpy(write->to->bytes_on_host() + write->offset, write->data.data(), write->data.size());
+        },
+        new drawn_write(drawn)));
+    w.enqueued(lane, {drawn});
+}
+
+void write_by_the_program(world &w) {
+    buffer &to = any_buffer(w);
+    if (!to.traits().is_on_host) return;
+    const drawn_write drawn = draw_write(w.random, to);
+    w.say("by the program instead: " + drawn.words());
+    w.wait_for(std::vector<effect>{drawn});
+    std::memcpy(to.bytes_on_host() + drawn.offset, drawn.data.data(), drawn.data.size());
+    w.done({drawn});
+}
+
+void hold_a_stream(world &w) {
+    const lane &on = w.lanes[w.any_lane()];
+    w.say(std::string("holding '") + on.name + "' of device " + std::to_string(on.device));
+    const made_current scope(on.context);
+    static constexpr auto hold = [](void *) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+    w.require(raw().cuLaunchHostFunc(on.stream, hold, nullptr));
+}
+
+} // namespace ferry::test

@@ -1,0 +1,87 @@
+#include "fuzz/operations.h"
+
+#include <algorithm>
+
+namespace ferry::test {
+
+const operation operations[] = {
+    {"copy on a stream", 24, copy_on_a_stream},
+    {"copy with a ticket", 10, copy_with_a_ticket},
+    {"copy at once", 10, copy_at_once},
+    {"copy of bytes on a stream", 6, copy_bytes_on_a_stream},
+    {"copy of bytes at once", 3, copy_bytes_at_once},
+    {"copy on a held stream", 4, copy_on_a_held_stream, true},
+    {"look at a ticket", 8, look_at_a_ticket},
+    {"fill on a stream", 6, fill_on_a_stream},
+    {"fill at once", 3, fill_at_once},
+    {"write by a host function", 6, write_by_a_host_function},
+    {"write by the program", 4, write_by_the_program},
+    {"held stream", 6, hold_a_stream},
+    {"batch on a stream", 4, batch_on_a_stream},
+    {"batch at once", 2, batch_at_once},
+    {"pieces on a stream", 3, pieces_on_a_stream},
+    {"pieces at once", 1, pieces_at_once},
+    {"prepared batch made", 3, prepare_a_batch},
+    {"prepared batch launched", 6, launch_a_prepared_batch},
+    {"prepared addresses set", 3, set_addresses},
+    {"prepared batch destroyed", 1, destroy_a_prepared_batch},
+    {"graph captured", 3, capture_a_graph},
+    {"graph launched", 7, launch_a_graph},
+    {"graph destroyed", 1, destroy_a_graph},
+    {"buffer replaced", 3, replace_a_buffer},
+    {"part registered", 3, register_another_part},
+    {"memory freed and allocated in stream order", 3, reallocate_in_stream_order},
+    {"staging trimmed", 1, trim_staging},
+    {"pools trimmed", 1, trim_pools},
+    {"staging prepared", 1, prepare_staging},
+    {"peer access changed", 1, change_peer_access, true},
+    {"stream waited for", 4, wait_for_a_stream},
+    {"everything compared", 2, compare_everything},
+    {"address asked about", 4, ask_about_an_address},
+    {"other queries", 2, ask_about_things},
+    {"contexts pushed and popped", 1, push_and_pop_contexts},
+    {"memory, pools and events shared", 2, share_with_itself},
+    {"profile saved and loaded", 1, save_and_load_a_profile},
+    {"refused copy", 6, refused_copy},
+    {"refused batch", 2, refused_batch},
+    {"refused fill", 2, refused_fill},
+    {"refused calls", 1, refused_calls},
+};
+const std::size_t operation_count = std::size(operations);
+
+namespace {
+
+std::atomic<std::uint64_t> runs[std::size(operations)], compared = 0, steps = 0;
+
+} // namespace
+
+void count_run(std::size_t operation) { ++runs[operation]; }
+std::uint64_t runs_of(std::size_t operation) { return runs[operation]; }
+void count_checked(std::uint64_t bytes) { compared += bytes; }
+std::uint64_t checked_bytes() { return compared; }
+void note_step() { ++steps; }
+std::uint64_t fuzz_steps() { return steps; }
+
+buffer &any_buffer(world &of) { return *of.random.among(of.buffers); }
+
+buffer &any_source(world &of) { return of.last_written && of.random.one_in(2) ? *of.last_written : any_buffer(of); }
+
+drawn_copy any_copy(world &of) {
+    drawn_copy drawn;
+    while (!draw_copy(of.random, any_source(of), any_buffer(of), drawn)) {
+    }
+    return drawn;
+}
+
+std::vector<buffer *> buffers_beside(world &of, const std::vector<buffer *> &taken) {
+    std::vector<buffer *> found;
+    for (const auto &one : of.buffers)
+        if (std::find(taken.begin(), taken.end(), one.get()) == taken.end()) found.push_back(one.get());
+    return found;
+}
+
+std::string describe_status(std::int32_t status, const ferry_error_info &error) {
+    return std::string(ferry_status_name(status)) + ", " + describe(error);
+}
+
+} // namespace ferry::test

@@ -1,0 +1,73 @@
+// What the tester does, one function for each kind of operation; operations.cpp has the table.
+#pragma once
+
+#include "fuzz/world.h"
+
+namespace ferry::test {
+
+// copy_operations.cpp
+void copy_on_a_stream(world &);
+void copy_with_a_ticket(world &);
+void copy_at_once(world &);
+void copy_bytes_on_a_stream(world &);
+void copy_bytes_at_once(world &);
+void copy_on_a_held_stream(world &);
+void look_at_a_ticket(world &);
+
+// fill_operations.cpp
+void fill_on_a_stream(world &);
+void fill_at_once(world &);
+void write_by_a_host_function(world &);
+void write_by_the_program(world &);
+void hold_a_stream(world &);
+
+// batch_operations.cpp
+void batch_on_a_stream(world &);
+void batch_at_once(world &);
+void pieces_on_a_stream(world &);
+void pieces_at_once(world &);
+void prepare_a_batch(world &);
+void launch_a_prepared_batch(world &);
+void set_addresses(world &);
+void destroy_a_prepared_batch(world &);
+
+// graph_operations.cpp
+void capture_a_graph(world &);
+void launch_a_graph(world &);
+void destroy_a_graph(world &);
+
+// memory_operations.cpp
+void replace_a_buffer(world &);
+void register_another_part(world &);
+void reallocate_in_stream_order(world &);
+void trim_staging(world &);
+void trim_pools(world &);
+void prepare_staging(world &);
+void change_peer_access(world &);
+void wait_for_a_stream(world &);
+void compare_everything(world &);
+
+// query_operations.cpp
+void ask_about_an_address(world &);
+void ask_about_things(world &);
+void push_and_pop_contexts(world &);
+void share_with_itself(world &);
+void save_and_load_a_profile(world &);
+
+// refused_operations.cpp
+void refused_copy(world &);
+void refused_batch(world &);
+void refused_fill(world &);
+void refused_calls(world &);
+
+// ---- Common to several
+
+buffer &any_buffer(world &of);
+// One that was just written, as often as not.
+buffer &any_source(world &of);
+drawn_copy any_copy(world &of);
+// Those that no copy among `taken` writes.
+std::vector<buffer *> buffers_beside(world &of, const std::vector<buffer *> &taken);
+std::string describe_status(std::int32_t status, const ferry_error_info &error);
+
+} // namespace ferry::test

@@ -1,0 +1,139 @@
+// Calls that copy nothing, between those that do: what they tell must agree with the buffers.
+#include <unistd.h>
+
+#include "fuzz/operations.h"
+
+namespace ferry::test {
+
+namespace {
+
+template <class Info> Info sized() {
+    Info info = {};
+    info.struct_size = sizeof info;
+    return info;
+}
+
+} // namespace
+
+void ask_about_an_address(world &w) {
+    const buffer &one = any_buffer(w);
+    w.say("asking about " + one.name());
+    ferry_instance *const ferry = w.run.ferry.get();
+    if (one.is_array()) {
+        auto desc = sized<ferry_array_desc>();
+        std::uint32_t element_size = 0;
+        CUarray_st *const array = const_cast<buffer &>(one).array()->array();
+        w.require(w.call(w.any_context(), [&] { return ferry_array_describe(ferry, array, &desc, &element_size); }));
+        w.expect(element_size == one.element_size, "the array has another element size");
+        return;
+    }
+    auto info = sized<ferry_address_info>();
+    const std::uint64_t address = one.address + w.random.up_to(one.size() - 1);
+    w.require(w.call(w.contexts[1], [&] { return ferry_get_address_info(ferry, address, &info); }));
+    if (one.kind == memory_kind::registered_in_part) return;
+    const std::int32_t memory = one.kind == memory_kind::managed ? FERRY_MEMORY_MANAGED
+                                : !one.traits().is_on_host       ? FERRY_MEMORY_DEVICE
+                                : one.traits().is_pageable       ? FERRY_MEMORY_PAGEABLE
+                                                                 : FERRY_MEMORY_PINNED;
+    w.expect(info.memory == memory, "the address is of another kind of memory");
+    if (memory == FERRY_MEMORY_DEVICE) w.expect(info.device == one.device, "the address is on another device");
+    if (info.range_start)
+        w.expect(info.range_start <= one.address && info.range_start + info.range_size >= one.address + one.size(),
+                 "the range does not hold the buffer");
+}
+
+void ask_about_things(world &w) {
+    w.say("asking about the instance, its devices and staging");
+    ferry_instance *const ferry = w.run.ferry.get();
+    auto report = sized<ferry_report>();
+    w.require(w.call(w.any_context(), [&] { return ferry_get_report(ferry, &report); }));
+    w.expect(report.device_count == device_count(), "the report has another number of devices");
+    auto device = sized<ferry_device_info>();
+    w.require(w.call(w.any_context(), [&] { return ferry_get_device_info(ferry, 0, &device); }));
+    auto staging = sized<ferry_staging_info>();
+    w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging); }));
+    w.expect(staging.threads <= w.run.how.staging_threads, "more staging threads than asked for");
+    if (device_count() > 1) {
+        auto peer = sized<ferry_peer_info>();
+        w.require(w.call(w.any_context(), [&] { return ferry_get_peer_info(ferry, 1, 0, &peer); }));
+    }
+    auto pinned = sized<ferry_pool_stats>();
+    w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_get_stats(w.sources.pinned, &pinned); }));
+    w.expect(pinned.used_current <= pinned.reserved_current, "the pinned pool uses more than it has");
+    if (!w.sources.device_pools[0]) return;
+    auto pool = sized<ferry_pool_info>();
+    w.require(w.call(w.any_context(), [&] { return ferry_pool_get_info(ferry, w.sources.device_pools[0], &pool); }));
+    w.expect(pool.location == FERRY_LOCATION_DEVICE && pool.index == 0 && !pool.is_default, "the pool is another one");
+}
+
+void push_and_pop_contexts(world &w) {
+    w.say("pushing and popping contexts");
+    ferry_instance *const ferry = w.run.ferry.get();
+    const made_current scope(w.any_context());
+    CUcontext before = nullptr, pushed = nullptr, popped = nullptr, after = nullptr;
+    const int device = static_cast<int>(w.random.up_to(static_cast<std::uint64_t>(device_count() - 1)));
+    w.require(ferry_context_current(ferry, &before));
+    w.require(ferry_context_push(ferry, device, w.random.one_in(2) ? nullptr : w.contexts.back()));
+    w.require(ferry_context_current(ferry, &pushed));
+    w.require(ferry_context_pop(ferry, &popped));
+    w.require(ferry_context_current(ferry, &after));
+    w.expect(pushed && pushed == popped && before == after, "the contexts are not as they were");
+}
+
+// What this process exported it imports as what it is.
+void share_with_itself(world &w) {
+    buffer &one = any_buffer(w);
+    w.say("sharing " + one.name());
+    ferry_instance *const ferry = w.run.ferry.get();
+    ferry_ipc_handle handle = {};
+    ferry_error_info error = new_error();
+    const bool can_share = one.kind == memory_kind::device || one.kind == memory_kind::device_pitched;
+    const std::int32_t status =
+        w.call(w.any_context(), [&] { return ferry_ipc_export_memory(ferry, one.address, 0, &handle, &error); });
+    if (!can_share) {
+        w.expect(status == FERRY_ERROR_NOT_SHAREABLE ||
+                     (status == FERRY_ERROR_ADDRESS && (one.is_array() || one.traits().is_pageable)),
+                 "memory that cannot be shared has another status");
+    } else if (w.require(status)) {
+        std::uint64_t address = 0;
+        auto info = sized<ferry_ipc_info>();
+        w.require(w.call(w.any_context(), [&] { return ferry_ipc_get_info(ferry, &handle, &info); }));
+        w.expect(info.kind == FERRY_IPC_MEMORY && info.is_own && info.device == one.device,
+                 "the handle says other things");
+        w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }));
+        w.expect(address == one.address, "its own memory is imported at another address");
+        w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, address, nullptr); }));
+        // A damaged handle is told from a good one.
+        handle.bytes[w.random.up_to(sizeof handle.bytes - 1)] ^= static_cast<std::uint8_t>(1 + w.random.up_to(254));
+        w.expect(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }) ==
+                     FERRY_ERROR_HANDLE,
+                 "a damaged handle is taken");
+    }
+    CUevent_st *event = nullptr, *imported = nullptr;
+    w.require(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event));
+    w.require(w.call(w.any_context(), [&] { return ferry_ipc_export_event(ferry, event, &handle, nullptr); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_event(ferry, &handle, &imported, nullptr); }));
+    w.expect(imported == event, "its own event is imported as another one");
+    w.require(ferry_ipc_close_event(ferry, imported));
+    w.require(ferry_event_destroy(ferry, event));
+}
+
+void save_and_load_a_profile(world &w) {
+    w.say("saving and loading a profile");
+    ferry_instance *const ferry = w.run.ferry.get();
+    std::uint64_t needed = 0;
+    w.require(w.call(w.any_context(), [&] { return ferry_profile_save(ferry, 0, nullptr, 0, &needed); }));
+    std::string text(needed, '\0');
+    w.require(w.call(w.any_context(), [&] { return ferry_profile_save(ferry, 0, text.data(), text.size(), &needed); }));
+    if (w.random.one_in(2)) {
+        w.require(
+            w.call(w.any_context(), [&] { return ferry_profile_load(ferry, text.data(), text.size(), nullptr); }));
+    } else {
+        // Cut off somewhere, it is not taken.
+        const std::uint64_t cut = w.random.up_to(text.size() - 3);
+        w.expect(ferry_profile_load(ferry, text.data(), cut, nullptr) == FERRY_ERROR_PROFILE,
+                 "a profile that is cut off is taken");
+    }
+}
+
+} // namespace ferry::test

@@ -1,0 +1,378 @@
+#include "fuzz/world.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ferry::test {
+
+const fuzz_setting fuzz_settings[] = {
+    {"by default", FERRY_CHECKS_BASIC, FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY},
+    {"by default, with full checks", FERRY_CHECKS_FULL, FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY},
+    {"with everything at open", FERRY_CHECKS_BASIC, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN},
+    {"with everything at open and full checks", FERRY_CHECKS_FULL, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN},
+    {"with small rings", FERRY_CHECKS_BASIC, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_LAZY, 64 << 10, 1},
+    {"without staging", FERRY_CHECKS_FULL, FERRY_KERNELS_LAZY, FERRY_STAGING_NONE},
+    {"without kernels", FERRY_CHECKS_BASIC, FERRY_KERNELS_NONE, FERRY_STAGING_NONE},
+};
+const std::size_t fuzz_setting_count = std::size(fuzz_settings);
+
+fuzz_run::fuzz_run(std::uint64_t seed, unsigned threads)
+    : seed(seed), threads(threads), how(fuzz_settings[dice(seed).up_to(fuzz_setting_count - 1)]), doing(threads) {
+    ferry_options options = options_under_test();
+    options.checks = how.checks;
+    options.kernels = how.kernels;
+    options.staging = how.staging;
+    options.staging_bytes = how.staging_bytes;
+    options.staging_threads = how.staging_threads;
+    ferry = open_or_fail(options);
+    options.checks = how.checks == FERRY_CHECKS_FULL ? FERRY_CHECKS_BASIC : FERRY_CHECKS_FULL;
+    other = open_or_fail(options);
+}
+
+void fuzz_run::say(unsigned thread, const std::string &words) {
+    const std::lock_guard lock(mutex_);
+    doing[thread] = words;
+    if (prints) std::printf("%u.%s\n", thread, words.c_str()), std::fflush(stdout);
+}
+
+std::string fuzz_run::words() {
+    const std::lock_guard lock(mutex_);
+    std::string all =
+        "FERRY_FUZZ_SEED=" + std::to_string(seed) + " of " + std::to_string(threads) + " threads, " + how.name;
+    for (const std::string &one : doing)
+        all += "\n  " + one;
+    return all;
+}
+
+world::world(fuzz_run &run, unsigned thread) : run(run), random(run.seed * 64 + thread + 1), thread_(thread) {
+    sources.ferry = run.ferry.get();
+    if (thread == 0) sources.lent = run.lent;
+    make_lanes();
+    make_pools();
+    for (const memory_traits &traits : all_memory)
+        if (sources.has(traits.kind, 0)) buffers.push_back(make_buffer(traits.kind));
+    for (int i = 0; i < 4; ++i) // more of what is staged
+        buffers.push_back(make_buffer(i % 2 ? memory_kind::device : memory_kind::heap));
+}
+
+void world::make_lanes() {
+    contexts.push_back(nullptr);
+    const int devices = std::min(device_count(), 2);
+    for (int device = 0; device < devices; ++device) {
+        CUcontext context = nullptr;
+        require(ferry_context_retain_primary(sources.ferry, device, &context));
+        contexts.push_back(context);
+        for (const std::uint32_t flags : {FERRY_STREAM_NON_BLOCKING, FERRY_STREAM_NON_BLOCKING, 0u}) {
+            CUstream_st *stream = nullptr;
+            require(ferry_stream_create(sources.ferry, device, flags, 0, &stream));
+            lanes.push_back({flags ? "non-blocking" : "blocking", stream, device, context, false, flags == 0});
+        }
+        lanes.push_back({"legacy", device ? CU_STREAM_LEGACY : nullptr, device, context, true, true});
+        lanes.push_back({"per-thread", CU_STREAM_PER_THREAD, device, context, true, true});
+    }
+    if (thread_ == 0) {
+        require(ferry_context_create(sources.ferry, 0, 0, &own_context_));
+        contexts.push_back(own_context_);
+        const made_current scope(own_context_);
+        CUstream stream = nullptr;
+        require(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        lanes.push_back({"of another context", stream, 0, own_context_});
+    }
+    for (const lane &one : lanes) {
+        CUevent event = nullptr;
+        const made_current scope(one.context);
+        require(raw().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        events_.push_back(event);
+    }
+}
+
+void world::make_pools() {
+    require(ferry_pinned_pool_create(sources.ferry, nullptr, &sources.pinned, nullptr));
+    ferry_device_info info = {};
+    info.struct_size = sizeof info;
+    require(ferry_get_device_info(sources.ferry, 0, &info));
+    const int devices = std::min(device_count(), 2);
+    ferry_pool_desc desc = {};
+    desc.struct_size = sizeof desc;
+    for (desc.index = 0; desc.index < devices && info.memory_pools; ++desc.index)
+        require(ferry_pool_create(sources.ferry, &desc, &sources.device_pools[desc.index], nullptr));
+    if (!info.host_memory_pools) return;
+    desc.location = FERRY_LOCATION_HOST;
+    desc.index = 0;
+    require(ferry_pool_create(sources.ferry, &desc, &sources.host_pool, nullptr));
+    require(ferry_pool_create(sources.ferry, &desc, &sources.host_pool_with_access, nullptr));
+    for (int device = 0; device < devices; ++device)
+        require(ferry_pool_set_access(sources.ferry, sources.host_pool_with_access, device, FERRY_ACCESS_READ_WRITE));
+}
+
+world::~world() {
+    release_all();
+    for (auto &one : buffers)
+        one.reset();
+    require(ferry_pinned_pool_destroy(sources.pinned));
+    for (CUmemPoolHandle_st *const pool :
+         {sources.host_pool, sources.host_pool_with_access, sources.device_pools[0], sources.device_pools[1]})
+        require(ferry_pool_destroy(sources.ferry, pool));
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+        const made_current scope(lanes[i].context);
+        require(ferry_event_destroy(sources.ferry, events_[i]));
+        if (!lanes[i].is_default) require(ferry_stream_destroy(sources.ferry, lanes[i].stream));
+    }
+    if (own_context_) require(ferry_context_destroy(sources.ferry, own_context_));
+    for (int device = 0; device < std::min(device_count(), 2); ++device)
+        require(ferry_context_release_primary(sources.ferry, device));
+}
+
+void world::release_all() {
+    for (std::size_t i = 0; i < lanes.size(); ++i)
+        synchronize(i);
+    while (!graphs.empty())
+        release_graph(0);
+    while (!prepared.empty())
+        release_prepared(0);
+    while (!tickets.empty())
+        release_ticket(0);
+}
+
+// ---- Steps
+
+void world::step() {
+    static const std::size_t whole = [] {
+        std::size_t sum = 0;
+        for (std::size_t i = 0; i < operation_count; ++i)
+            sum += operations[i].weight;
+        return sum;
+    }();
+    std::uint64_t drawn = random.up_to(whole - 1);
+    std::size_t chosen = 0;
+    for (; drawn >= operations[chosen].weight; ++chosen)
+        drawn -= operations[chosen].weight;
+    ++operation_;
+    if (operations[chosen].needs_one_thread && !is_alone()) return;
+    operations[chosen].run(*this);
+    count_run(chosen);
+}
+
+void world::say(const std::string &words) {
+    words_ = words;
+    run.say(thread_, std::to_string(operation_) + " " + words);
+    note_step();
+}
+
+void world::fail(const std::string &what) {
+    if (run.has_failed.exchange(true)) return;
+    ADD_FAILURE() << what << "\nin operation " << operation_ << " of thread " << thread_ << ": " << words_
+                  << "\nto repeat: --seed " << run.seed << " --operations " << operation_ << " --threads "
+                  << run.threads << " (" << run.how.name << ")";
+}
+
+std::int32_t world::call(CUcontext current, const std::function<std::int32_t()> &ferry_call) {
+    const made_current scope(current);
+    const std::int32_t status = ferry_call();
+    CUcontext after = nullptr;
+    require(raw().cuCtxGetCurrent(&after));
+    expect(after == current, "the call has changed the current context");
+    const char *const name = ferry_status_name(status);
+    expect(std::strcmp(name, "FERRY_ERROR_UNKNOWN_STATUS") != 0 && std::strcmp(name, "CUDA_ERROR_UNKNOWN_RESULT") != 0,
+           "the call has returned an unknown status");
+    return status;
+}
+
+CUcontext world::any_context() { return random.among(contexts); }
+CUcontext world::context_for(const lane &one) { return one.is_default ? one.context : any_context(); }
+
+ferry_instance *world::instance_for(const std::vector<effect> &effects) {
+    for (const effect &one : effects) {
+        const buffer *const from = source_of(one), *const to = destination_of(one);
+        // Only the instance that registered memory can tell the parts apart.
+        for (const buffer *const end : {from, to})
+            if (end && end->kind == memory_kind::registered_in_part) return run.ferry.get();
+    }
+    return random.one_in(4) ? run.other.get() : run.ferry.get();
+}
+
+std::size_t world::any_lane(const std::function<bool(const lane &)> &is_fit) {
+    for (;;) {
+        const std::size_t drawn = random.up_to(lanes.size() - 1);
+        if (is_fit(lanes[drawn])) return drawn;
+    }
+}
+
+std::size_t world::any_lane() {
+    return any_lane([](const lane &) { return true; });
+}
+
+// ---- Order
+
+namespace {
+
+std::uint32_t bit(std::size_t lane) { return 1u << lane; }
+
+// Lanes whose work must come before an effect.
+std::uint32_t conflicts_of(const effect &one) {
+    const buffer *const from = source_of(one), *const to = destination_of(one);
+    return to->readers | to->writers | (from ? from->writers : 0);
+}
+
+} // namespace
+
+void world::order(std::size_t lane, const std::vector<effect> &effects) {
+    std::uint32_t before = 0;
+    for (const effect &one : effects)
+        before |= conflicts_of(one);
+    const struct lane &next = lanes[lane];
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+        const struct lane &earlier = lanes[i];
+        if (i == lane || !(before & bit(i))) continue;
+        const bool is_ordered_already =
+            earlier.context == next.context && earlier.is_blocking && next.is_blocking &&
+            (std::strcmp(earlier.name, "legacy") == 0 || std::strcmp(next.name, "legacy") == 0);
+        if (is_ordered_already && random.one_in(2)) continue;
+        require(call(earlier.context, [&] { return ferry_event_record(run.ferry.get(), events_[i], earlier.stream); }));
+        require(call(next.context, [&] { return ferry_stream_wait_event(run.ferry.get(), next.stream, events_[i]); }));
+    }
+}
+
+void world::enqueued(std::size_t lane, const std::vector<effect> &effects) {
+    for (const effect &one : effects) {
+        apply(one);
+        if (const auto *const copy = std::get_if<drawn_copy>(&one)) copy->source.in->readers |= bit(lane);
+        buffer *const to = destination_of(one);
+        to->writers |= bit(lane);
+        last_written = to;
+        written_by[to] = operation_;
+    }
+}
+
+void world::wait_for(const std::vector<effect> &effects, std::uint32_t ordered) {
+    std::uint32_t before = 0;
+    for (const effect &one : effects)
+        before |= conflicts_of(one);
+    for (std::size_t i = 0; i < lanes.size(); ++i)
+        if (before & ~ordered & bit(i)) synchronize(i);
+}
+
+void world::wait_for(buffer &one) {
+    for (std::size_t i = 0; i < lanes.size(); ++i)
+        if ((one.readers | one.writers) & bit(i)) synchronize(i);
+}
+
+void world::done(const std::vector<effect> &effects) {
+    for (const effect &one : effects) {
+        apply(one);
+        buffer *const to = destination_of(one);
+        to->readers = to->writers = 0;
+        last_written = to;
+        written_by[to] = operation_;
+    }
+}
+
+void world::synchronize(std::size_t number) {
+    const lane &one = lanes[number];
+    ferry_instance *const ferry = run.ferry.get();
+    switch (random.up_to(3)) {
+    case 0:
+        require(call(one.context, [&] { return ferry_context_synchronize(ferry, one.device, one.context); }));
+        break;
+    case 1:
+        require(call(one.context, [&] { return ferry_event_record(ferry, events_[number], one.stream); }));
+        require(call(any_context(), [&] { return ferry_event_synchronize(ferry, events_[number]); }));
+        break;
+    default:
+        require(call(one.context, [&] { return ferry_stream_synchronize(ferry, one.stream); }));
+    }
+    for (auto &each : buffers) {
+        each->readers &= ~bit(number);
+        each->writers &= ~bit(number);
+    }
+    for (const held_ticket &held : tickets) {
+        if (held.lane != number) continue;
+        ferry_ticket_info info = {};
+        info.struct_size = sizeof info;
+        require(ferry_ticket_query(held.ticket, &info));
+        expect(info.done && info.landed == info.total && info.status == 0,
+               "the stream has passed a copy, but its ticket is not done");
+    }
+}
+
+std::uint32_t world::lanes_of_legacy_stream(CUcontext of) const {
+    std::uint32_t found = 0;
+    for (std::size_t i = 0; i < lanes.size(); ++i)
+        if (lanes[i].context == of && lanes[i].is_blocking) found |= bit(i);
+    return found;
+}
+
+// ---- Checks
+
+void world::compare(const buffer &one, const char *what) {
+    if (has_failed()) return;
+    count_checked(one.size());
+    if (const std::optional<std::uint64_t> at = witness_.first_difference(one))
+        fail(std::string(what) + ": " + one.name() + " differs from the model at byte " + std::to_string(*at) +
+             ", last written by operation " + std::to_string(written_by[&one]));
+}
+
+void world::check_all() {
+    for (std::size_t i = 0; i < lanes.size(); ++i)
+        synchronize(i);
+    for (const auto &one : buffers)
+        compare(*one, "after all streams were waited for");
+}
+
+// ---- What comes and goes
+
+std::unique_ptr<buffer> world::make_buffer(memory_kind kind) {
+    constexpr std::uint64_t sizes[] = {1 << 10, 100 << 10, 600'000, 3 << 20};
+    const int device = static_cast<int>(random.up_to(static_cast<std::uint64_t>(std::min(device_count(), 2) - 1)));
+    auto made =
+        std::make_unique<buffer>(sources, kind, device, 64 + random.size(random.of(sizes)), buffers_made_++, random);
+    witness_.write_model(*made);
+    return made;
+}
+
+void world::drop_users(const buffer &one) {
+    const auto names = [&](const effect &each) { return source_of(each) == &one || destination_of(each) == &one; };
+    for (std::size_t i = graphs.size(); i-- > 0;)
+        if (std::any_of(graphs[i].effects.begin(), graphs[i].effects.end(), names)) release_graph(i);
+    for (std::size_t i = prepared.size(); i-- > 0;)
+        if (std::any_of(prepared[i].copies.begin(), prepared[i].copies.end(), names)) release_prepared(i);
+    for (std::size_t i = tickets.size(); i-- > 0;)
+        if (names(tickets[i].copy)) release_ticket(i);
+}
+
+void world::replace(std::size_t number) {
+    buffer &old = *buffers[number];
+    wait_for(old);
+    compare(old, "before it is freed");
+    drop_users(old);
+    const memory_kind kind = old.kind;
+    if (last_written == &old) last_written = nullptr;
+    written_by.erase(&old);
+    buffers[number].reset();
+    buffers[number] = make_buffer(kind);
+}
+
+void world::release_ticket(std::size_t number) {
+    require(ferry_ticket_release(tickets[number].ticket));
+    tickets.erase(tickets.begin() + static_cast<std::ptrdiff_t>(number));
+}
+
+void world::release_prepared(std::size_t number) {
+    ferry_prepared *const handle = prepared[number].handle;
+    for (std::size_t i = graphs.size(); i-- > 0;)
+        if (std::count(graphs[i].prepared.begin(), graphs[i].prepared.end(), handle)) release_graph(i);
+    require(call(any_context(), [&] { return ferry_prepared_destroy(handle); }));
+    prepared.erase(prepared.begin() + static_cast<std::ptrdiff_t>(number));
+}
+
+void world::release_graph(std::size_t number) {
+    held_graph &one = graphs[number];
+    // Host functions and prepared batches in it end with it.
+    for (const effect &each : one.effects)
+        wait_for(*destination_of(each));
+    require(raw().cuGraphExecDestroy(one.executable));
+    require(raw().cuGraphDestroy(one.graph));
+    graphs.erase(graphs.begin() + static_cast<std::ptrdiff_t>(number));
+}
+
+} // namespace ferry::test

@@ -1,0 +1,182 @@
+// Buffers, streams and what runs on them. The world orders operations that touch the same buffer, so that the models say
+// what must come out; what is left unordered is the library's to keep apart.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fuzz/buffer.h"
+#include "fuzz/effect.h"
+
+namespace ferry::test {
+
+// How the library is opened.
+struct fuzz_setting {
+    const char *name;
+    std::int32_t checks, kernels, staging;
+    std::uint64_t staging_bytes = 0;
+    std::uint32_t staging_threads = 2;
+};
+extern const fuzz_setting fuzz_settings[];
+extern const std::size_t fuzz_setting_count;
+
+// One run with one seed, which its threads share.
+struct fuzz_run {
+    fuzz_run(std::uint64_t seed, unsigned threads);
+
+    const std::uint64_t seed;
+    const unsigned threads;
+    const fuzz_setting &how;
+    instance_owner ferry, other; // of one driver; the second has the other level of checks
+    const ferry_ipc_handle *lent = nullptr;
+    bool prints = false; // each operation, as it begins
+    std::atomic<bool> has_failed = false;
+
+    // What each thread is doing, for the watchdog.
+    void say(unsigned thread, const std::string &words);
+    std::string words();
+
+private:
+    std::mutex mutex_;
+    std::vector<std::string> doing;
+};
+
+struct lane {
+    const char *name;
+    CUstream_st *stream;
+    int device;
+    CUcontext context;
+    bool is_default = false;  // which stream it is depends on the current context
+    bool is_blocking = false; // ordered with the legacy stream of its context
+};
+
+struct held_ticket {
+    ferry_ticket *ticket;
+    drawn_copy copy;
+    std::uint64_t operation; // that made it
+    std::size_t lane;
+};
+
+struct held_prepared {
+    ferry_prepared *handle;
+    std::vector<drawn_copy> copies;
+    std::size_t lane; // that it was made for; the only one where addresses change
+    bool is_changeable;
+};
+
+struct held_graph {
+    CUgraph graph;
+    CUgraphExec executable;
+    std::vector<effect> effects;
+    CUcontext context;
+    std::vector<ferry_prepared *> prepared;
+    std::vector<std::shared_ptr<drawn_write>> writes;
+};
+
+class world {
+public:
+    world(fuzz_run &run, unsigned thread);
+    ~world();
+    world(const world &) = delete;
+
+    void step();
+    // Waits for everything and compares every byte of every buffer.
+    void check_all();
+
+    // ---- For operations
+
+    fuzz_run &run;
+    dice random;
+    std::vector<lane> lanes;
+    std::vector<std::unique_ptr<buffer>> buffers;
+    std::vector<held_ticket> tickets;
+    std::vector<held_prepared> prepared;
+    std::vector<held_graph> graphs;
+    buffer_sources sources;
+    std::vector<CUcontext> contexts; // that may be current: none, the primary ones, one of the program's own
+    buffer *last_written = nullptr;
+    std::map<const buffer *, std::uint64_t> written_by; // the operation that wrote a buffer last
+
+    const std::string &words() const { return words_; }
+    std::uint64_t operation() const { return operation_; }
+    bool is_alone() const { return run.threads == 1; }
+    bool has_failed() const { return run.has_failed; }
+    void say(const std::string &words);
+    void fail(const std::string &what);
+    void expect(bool is_so, const char *what) {
+        if (!is_so) fail(what);
+    }
+    template <class Status> bool require(Status status) {
+        const testing::AssertionResult well = is_success(status);
+        if (!well) fail(well.message());
+        return static_cast<bool>(well);
+    }
+
+    // Calls ferry with a context current. Whatever the outcome, that context is current afterwards and the status is a
+    // known one.
+    std::int32_t call(CUcontext current, const std::function<std::int32_t()> &ferry_call);
+    CUcontext any_context();
+    CUcontext context_for(const lane &one); // any, unless the stream depends on it
+    ferry_instance *instance_for(const std::vector<effect> &effects);
+    std::size_t any_lane(const std::function<bool(const lane &)> &is_fit);
+    std::size_t any_lane();
+
+    // Makes `effects`, enqueued on a lane next, come after the work that they conflict with.
+    void order(std::size_t lane, const std::vector<effect> &effects);
+    void enqueued(std::size_t lane, const std::vector<effect> &effects);
+    // The same for what the calling thread does itself. Work on the lanes of `ordered` comes before it anyway.
+    void wait_for(const std::vector<effect> &effects, std::uint32_t ordered = 0);
+    void done(const std::vector<effect> &effects);
+    void wait_for(buffer &one);
+    void synchronize(std::size_t lane);
+    std::uint32_t lanes_of_legacy_stream(CUcontext of) const;
+
+    void compare(const buffer &one, const char *what);
+    // Nothing prepared, captured or ticketed names the buffer any more.
+    void drop_users(const buffer &one);
+    void replace(std::size_t number);
+    void release_all();
+    void release_ticket(std::size_t number);
+    void release_prepared(std::size_t number);
+    void release_graph(std::size_t number);
+    std::unique_ptr<buffer> make_buffer(memory_kind kind);
+
+private:
+    void make_lanes();
+    void make_pools();
+
+    std::string words_;
+    std::uint64_t operation_ = 0;
+    std::uint32_t buffers_made_ = 0;
+    unsigned thread_;
+    CUcontext own_context_ = nullptr;
+    std::vector<CUevent_st *> events_; // one for each lane
+    witness witness_;
+};
+
+// ---- The operations
+
+struct operation {
+    const char *name;
+    unsigned weight;
+    void (*run)(world &);
+    bool needs_one_thread = false; // it changes what other threads' calls may do
+};
+extern const operation operations[];
+extern const std::size_t operation_count;
+
+// Of all threads.
+void count_run(std::size_t operation);
+std::uint64_t runs_of(std::size_t operation);
+void count_checked(std::uint64_t bytes);
+std::uint64_t checked_bytes();
+// For the watchdog: grows as anything goes on.
+void note_step();
+std::uint64_t fuzz_steps();
+
+} // namespace ferry::test
