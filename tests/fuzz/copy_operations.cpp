@@ -125,6 +125,7 @@ void copy_at_once(world &w) {
     const CUcontext current = w.any_context();
     w.say("ferry_copy: " + drawn.words());
     wait_before(w, drawn, current);
+    w.compare_if_settled(*drawn.source.in, "the source of a synchronous copy");
     const std::vector<effect> effects = {drawn};
     ferry_instance *const ferry = w.instance_for(effects);
     const ferry_copy_desc copy = drawn.describe();
@@ -247,7 +248,7 @@ void look_at_a_ticket(world &w) {
                  (info.done || !waits) && (!info.done || info.landed == info.total),
              "the ticket is wrong");
     const buffer &to = *held.copy.destination.in;
-    if (info.done && to.traits().is_on_host && w.written_by[&to] == held.operation)
+    if (info.done && to.traits().is_on_host && w.last_write_of(to) == held.operation)
         w.compare(to, "once the ticket says that the copy is done");
     if (w.random.one_in(2)) w.release_ticket(chosen);
 }

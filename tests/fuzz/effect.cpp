@@ -140,6 +140,24 @@ void apply(const effect &one) {
     std::visit([](const auto &each) { each.apply(); }, one);
 }
 
+namespace {
+
+bool box_holds(const view &one, const extent &size, std::uint64_t offset) {
+    for (std::uint64_t z = 0; z < size.depth; ++z)
+        for (std::uint64_t y = 0; y < size.height; ++y)
+            if (const std::uint64_t row = one.offset_of(y, z); row <= offset && offset - row < size.width) return true;
+    return false;
+}
+
+} // namespace
+
+bool writes_byte(const effect &one, std::uint64_t offset) {
+    if (const auto *const copy = std::get_if<drawn_copy>(&one)) return box_holds(copy->destination, copy->size, offset);
+    if (const auto *const fill = std::get_if<drawn_fill>(&one)) return box_holds(fill->destination, fill->size, offset);
+    const auto &write = std::get<drawn_write>(one);
+    return write.offset <= offset && offset - write.offset < write.data.size();
+}
+
 std::string words_of(const effect &one) {
     return std::visit([](const auto &each) { return each.words(); }, one);
 }

@@ -73,6 +73,7 @@ using effect = std::variant<drawn_copy, drawn_fill, drawn_write>;
 const buffer *source_of(const effect &one);
 buffer *destination_of(const effect &one);
 void apply(const effect &one);
+bool writes_byte(const effect &one, std::uint64_t offset);
 std::string words_of(const effect &one);
 
 // ---- Drawing

@@ -67,7 +67,7 @@ void trim_pools(world &w) {
         w.require(w.call(w.any_context(), [&] { return ferry_pool_set_attributes(ferry, pool, &attributes); }));
         w.require(w.call(w.any_context(), [&] { return ferry_pool_trim(ferry, pool, keep); }));
         w.require(w.call(w.any_context(), [&] { return ferry_pool_get_stats(ferry, pool, &stats); }));
-        w.expect(stats.used_current <= stats.reserved_current && stats.reserved_current <= stats.reserved_high,
+        w.expect(stats.reserved_current <= stats.reserved_high && stats.used_current <= stats.used_high,
                  "a pool's statistics contradict each other");
     }
 }
@@ -89,6 +89,11 @@ void change_peer_access(world &w) {
     const bool enables = w.random.one_in(2);
     w.say(std::string(enables ? "enabling" : "disabling") + " peer access of device " + std::to_string(device));
     ferry_instance *const ferry = w.run.ferry.get();
+    // Plans that were prepared or captured keep to the access they were made with.
+    while (!w.graphs.empty())
+        w.release_graph(0);
+    while (!w.prepared.empty())
+        w.release_prepared(0);
     const std::int32_t status = w.call(w.any_context(), [&] {
         return enables ? ferry_peer_enable(ferry, device, 1 - device) : ferry_peer_disable(ferry, device, 1 - device);
     });

@@ -239,9 +239,22 @@ void world::enqueued(std::size_t lane, const std::vector<effect> &effects) {
         if (const auto *const copy = std::get_if<drawn_copy>(&one)) copy->source.in->readers |= bit(lane);
         buffer *const to = destination_of(one);
         to->writers |= bit(lane);
-        last_written = to;
-        written_by[to] = operation_;
+        note_write(one, "enqueued on '" + std::string(lanes[lane].name) + "' of device " +
+                            std::to_string(lanes[lane].device));
     }
+}
+
+void world::note_write(const effect &one, const std::string &on) {
+    buffer *const to = destination_of(one);
+    last_written = to;
+    std::vector<written> &all = writes_[to];
+    if (all.size() >= 4000) all.clear();
+    all.push_back({operation_, on, one});
+}
+
+std::uint64_t world::last_write_of(const buffer &one) {
+    const std::vector<written> &all = writes_[&one];
+    return all.empty() ? 0 : all.back().operation;
 }
 
 void world::wait_for(const std::vector<effect> &effects, std::uint32_t ordered) {
@@ -262,8 +275,7 @@ void world::done(const std::vector<effect> &effects) {
         apply(one);
         buffer *const to = destination_of(one);
         to->readers = to->writers = 0;
-        last_written = to;
-        written_by[to] = operation_;
+        note_write(one, "at once");
     }
 }
 
@@ -307,9 +319,17 @@ std::uint32_t world::lanes_of_legacy_stream(CUcontext of) const {
 void world::compare(const buffer &one, const char *what) {
     if (has_failed()) return;
     count_checked(one.size());
-    if (const std::optional<std::uint64_t> at = witness_.first_difference(one))
-        fail(std::string(what) + ": " + one.name() + " differs from the model at byte " + std::to_string(*at) +
-             ", last written by operation " + std::to_string(written_by[&one]));
+    std::vector<written> &all = writes_[&one];
+    if (const std::optional<std::uint64_t> at = witness_.first_difference(one)) {
+        std::string words =
+            std::string(what) + ": " + one.name() + " differs from the model at byte " + std::to_string(*at);
+        const auto last =
+            std::find_if(all.rbegin(), all.rend(), [&](auto &each) { return writes_byte(each.what, *at); });
+        fail(words + (last == all.rend() ? ", which nothing has written since it was compared"
+                                         : ", written by operation " + std::to_string(last->operation) + ", " +
+                                               last->on + ": " + words_of(last->what)));
+    }
+    if (!(one.readers | one.writers)) all.clear();
 }
 
 void world::check_all() {
@@ -347,7 +367,7 @@ void world::replace(std::size_t number) {
     drop_users(old);
     const memory_kind kind = old.kind;
     if (last_written == &old) last_written = nullptr;
-    written_by.erase(&old);
+    writes_.erase(&old);
     buffers[number].reset();
     buffers[number] = make_buffer(kind);
 }

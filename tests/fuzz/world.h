@@ -100,13 +100,14 @@ public:
     buffer_sources sources;
     std::vector<CUcontext> contexts; // that may be current: none, the primary ones, one of the program's own
     buffer *last_written = nullptr;
-    std::map<const buffer *, std::uint64_t> written_by; // the operation that wrote a buffer last
 
     const std::string &words() const { return words_; }
     std::uint64_t operation() const { return operation_; }
     bool is_alone() const { return run.threads == 1; }
     bool has_failed() const { return run.has_failed; }
     void say(const std::string &words);
+    // The operation that wrote the buffer last, of those since it was compared; else 0.
+    std::uint64_t last_write_of(const buffer &one);
     void fail(const std::string &what);
     void expect(bool is_so, const char *what) {
         if (!is_so) fail(what);
@@ -137,6 +138,9 @@ public:
     std::uint32_t lanes_of_legacy_stream(CUcontext of) const;
 
     void compare(const buffer &one, const char *what);
+    void compare_if_settled(const buffer &one, const char *what) {
+        if (!one.writers) compare(one, what);
+    }
     // Nothing prepared, captured or ticketed names the buffer any more.
     void drop_users(const buffer &one);
     void replace(std::size_t number);
@@ -147,6 +151,13 @@ public:
     std::unique_ptr<buffer> make_buffer(memory_kind kind);
 
 private:
+    struct written {
+        std::uint64_t operation;
+        std::string on;
+        effect what;
+    };
+
+    void note_write(const effect &one, const std::string &on);
     void make_lanes();
     void make_pools();
 
@@ -155,7 +166,8 @@ private:
     std::uint32_t buffers_made_ = 0;
     unsigned thread_;
     CUcontext own_context_ = nullptr;
-    std::vector<CUevent_st *> events_; // one for each lane
+    std::vector<CUevent_st *> events_;                      // one for each lane
+    std::map<const buffer *, std::vector<written>> writes_; // since the buffer was compared
     witness witness_;
 };
 

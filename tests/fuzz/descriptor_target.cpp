@@ -1,0 +1,350 @@
+// libFuzzer's target for descriptors: copies, batches, prepared batches, fills and options with any bytes in them. Addresses
+// are drawn from a table of small buffers, or are ones at which there is no memory. What succeeds has changed the bytes
+// that the descriptor names and no others; what is refused has changed none.
+#include "fuzz/target.h"
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+namespace ferry::fuzzing {
+namespace {
+
+constexpr std::uint64_t buffer_bytes = 4096, array_width = 64, array_height = 8, array_depth = 4;
+
+struct buffer {
+    std::int32_t kind, device;
+    std::uint64_t address;
+    CUarray_st *array;
+    bool is_readable; // by the host
+    std::uint8_t model[buffer_bytes];
+};
+
+struct table {
+    ferry_instance *ferry = open_with(FERRY_CHECKS_FULL);
+    PFN_cuMemcpy3D_v3020 copy_3d = reinterpret_cast<PFN_cuMemcpy3D_v3020>(ferry_get_proc(ferry, "cuMemcpy3D", 12000));
+    buffer buffers[8] = {};
+    CUstream_st *streams[3] = {};
+    CUctx_st *context = nullptr;
+
+    table() {
+        void *host = nullptr;
+        expect(ferry_host_alloc(ferry, buffer_bytes, 0, &host) == 0, "pinned memory");
+        buffers[0] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
+                      nullptr,         true, {}};
+        buffers[1] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
+                      nullptr,         true, {}};
+        buffers[2] = {FERRY_KIND_HOST, 0, reinterpret_cast<std::uint64_t>(host), nullptr, true, {}};
+        for (int i = 3; i < 5; ++i) {
+            buffers[i] = {FERRY_KIND_DEVICE, i - 3, 0, nullptr, false, {}};
+            expect(ferry_device_alloc(ferry, i - 3, buffer_bytes, &buffers[i].address) == 0, "device memory");
+            expect(ferry_stream_create(ferry, i - 3, FERRY_STREAM_NON_BLOCKING, 0, &streams[i - 3]) == 0, "a stream");
+        }
+        buffers[5] = {FERRY_KIND_DEVICE, 0, 0, nullptr, true, {}};
+        expect(ferry_managed_alloc(ferry, 0, buffer_bytes, &buffers[5].address) == 0, "managed memory");
+        ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_UINT16, 1,          FERRY_ARRAY_SURFACE,
+                                 array_width, array_height,        array_depth};
+        for (int i = 6; i < 8; ++i) {
+            buffers[i] = {FERRY_KIND_ARRAY, 0, 0, nullptr, false, {}};
+            expect(ferry_array_create(ferry, 0, &desc, &buffers[i].array) == 0, "an array");
+            desc.flags = FERRY_ARRAY_LAYERED;
+        }
+        expect(ferry_context_retain_primary(ferry, 0, &context) == 0, "a context");
+        expect(ferry_context_push(ferry, 0, context) == 0, "a current context");
+        for (buffer &one : buffers)
+            transfer(one, one.model, true);
+    }
+    // By the driver itself.
+    void transfer(const buffer &one, std::uint8_t *bytes, bool to_buffer) const {
+        CUDA_MEMCPY3D call = {};
+        call.WidthInBytes = call.srcPitch = call.dstPitch = one.array ? array_width * 2 : buffer_bytes;
+        call.Height = call.srcHeight = call.dstHeight = one.array ? array_height : 1;
+        call.Depth = one.array ? array_depth : 1;
+        const CUmemorytype there = one.array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED;
+        call.srcMemoryType = to_buffer ? CU_MEMORYTYPE_HOST : there;
+        call.dstMemoryType = to_buffer ? there : CU_MEMORYTYPE_HOST;
+        call.srcHost = call.dstHost = bytes;
+        (to_buffer ? call.dstDevice : call.srcDevice) = one.address;
+        (to_buffer ? call.dstArray : call.srcArray) = one.array;
+        expect(copy_3d(&call) == CUDA_SUCCESS && ferry_context_synchronize(ferry, 0, nullptr) == 0,
+               "the driver copies");
+    }
+    void compare(const buffer &one) const {
+        std::uint8_t found[buffer_bytes];
+        transfer(one, found, false);
+        expect(std::memcmp(found, one.model, sizeof found) == 0, "the bytes are those of the model");
+    }
+};
+
+// Small numbers mostly, and edges.
+std::uint64_t number(input &from) {
+    constexpr std::uint64_t edges[] = {
+        0, 1, 2, 127, 128, 4095, 4096, 1u << 31, ~std::uint64_t{0}, std::uint64_t{1} << 63};
+    switch (from.take<std::uint8_t>() % 8) {
+    case 0:
+        return from.of(edges);
+    case 1:
+        return from.take<std::uint64_t>();
+    case 2:
+        return from.take<std::uint16_t>();
+    default:
+        return from.take<std::uint8_t>();
+    }
+}
+
+// The buffer of the place, unless its address is one at which there is none.
+buffer *draw_place(input &from, table &all, ferry_place &place) {
+    constexpr std::uint64_t nowhere[] = {0, 1, 4095, ~std::uint64_t{0}, std::uint64_t{1} << 63, std::uint64_t{1} << 56};
+    buffer *const one = from.one_in(12) ? nullptr : &from.of(all.buffers);
+    if (one) {
+        place.kind = one->kind;
+        place.device = one->device;
+        place.address = one->array ? 0 : one->address + from.up_to(64) * 16;
+        place.array = one->array;
+        if (from.one_in(3) && !one->array) place.kind = FERRY_KIND_ANY;
+    } else {
+        place.kind = from.take<std::int8_t>() % 6;
+        if (place.kind == FERRY_KIND_ARRAY) place.kind = 7; // an array's handle must be one
+        place.device = from.take<std::int8_t>();
+        place.address = from.of(nowhere);
+    }
+    if (from.one_in(6)) place.device = from.take<std::int8_t>();
+    if (from.one_in(2)) {
+        place.row_pitch = number(from);
+        place.slice_height = number(from);
+    }
+    if (from.one_in(2)) {
+        place.x = number(from);
+        place.y = number(from);
+        place.z = number(from);
+    }
+    if (from.one_in(24)) place.reserved[from.up_to(3)] = from.take<std::uint64_t>();
+    return one;
+}
+
+struct drawn_copy {
+    ferry_copy_desc desc = {};
+    buffer *from = nullptr, *to = nullptr;
+};
+
+drawn_copy draw_copy(input &from, table &all) {
+    constexpr std::uint32_t flags[] = {0,
+                                       0,
+                                       0,
+                                       FERRY_COPY_URGENT,
+                                       FERRY_COPY_BY_DRIVER,
+                                       FERRY_COPY_BY_KERNEL,
+                                       FERRY_COPY_BY_STAGING,
+                                       FERRY_COPY_NO_KERNELS};
+    drawn_copy drawn;
+    drawn.from = draw_place(from, all, drawn.desc.source);
+    drawn.to = draw_place(from, all, drawn.desc.destination);
+    drawn.desc.width = number(from);
+    drawn.desc.height = from.one_in(2) ? number(from) : 1;
+    drawn.desc.depth = from.one_in(2) ? number(from) : 1;
+    drawn.desc.flags = from.one_in(12) ? from.take<std::uint32_t>() : from.of(flags);
+    if (from.one_in(24)) drawn.desc.reserved[from.up_to(3)] = from.take<std::uint64_t>();
+    return drawn;
+}
+
+// Where a row begins in its buffer, as the header defines it. False if the box is not wholly inside.
+struct rows {
+    std::uint64_t start = 0, pitch = 0, slice = 0;
+
+    bool find(const buffer *one, const ferry_place &place, std::uint64_t width, std::uint64_t height,
+              std::uint64_t depth) {
+        using wide = unsigned __int128;
+        if (!one) return false;
+        const bool is_array = one->array;
+        const wide row = is_array ? array_width * 2 : place.row_pitch ? place.row_pitch : width;
+        const wide rows_each = is_array ? array_height : place.slice_height ? place.slice_height : height;
+        constexpr wide limit = std::uint64_t{1} << 32;
+        if (row > limit || rows_each > limit || place.x > limit || place.y > limit || place.z > limit ||
+            width > limit || height > limit || depth > limit)
+            return false;
+        const wide offset = is_array ? 0 : place.address - one->address;
+        const wide first = offset + (place.z * rows_each + place.y) * row + place.x;
+        const wide end = first + ((depth - 1) * rows_each + height - 1) * row + width;
+        if (end > buffer_bytes) return false;
+        start = static_cast<std::uint64_t>(first);
+        pitch = static_cast<std::uint64_t>(row);
+        slice = static_cast<std::uint64_t>(rows_each * row);
+        return true;
+    }
+    std::uint64_t at(std::uint64_t y, std::uint64_t z) const { return start + z * slice + y * pitch; }
+};
+
+struct located_copy {
+    rows from, to;
+    std::uint64_t width, height, depth;
+    bool is_inside;
+
+    explicit located_copy(const drawn_copy &drawn)
+        : width(drawn.desc.width), height(drawn.desc.height ? drawn.desc.height : 1),
+          depth(drawn.desc.depth ? drawn.desc.depth : 1),
+          is_inside(from.find(drawn.from, drawn.desc.source, width, height, depth) &&
+                    to.find(drawn.to, drawn.desc.destination, width, height, depth)) {}
+    void apply(const drawn_copy &drawn) const {
+        for (std::uint64_t z = 0; z < depth; ++z)
+            for (std::uint64_t y = 0; y < height; ++y)
+                std::memcpy(drawn.to->model + to.at(y, z), drawn.from->model + from.at(y, z), width);
+    }
+};
+
+// Host memory without an end that anyone knows is not checked: such copies are explained but not made.
+bool may_be_made(const drawn_copy &drawn) {
+    const auto is_checked = [](const buffer *one) { return one && !one->is_readable; };
+    return located_copy(drawn).is_inside || drawn.desc.width == 0 || (is_checked(drawn.from) && is_checked(drawn.to));
+}
+
+void check(const table &all, const drawn_copy &drawn, std::int32_t status, const ferry_error_info &error) {
+    expect(error.status == known(status), "the error has the status of the call");
+    const located_copy located(drawn);
+    if (status == 0 && drawn.desc.width) {
+        expect(located.is_inside, "a copy that leaves its buffers is refused");
+        located.apply(drawn);
+    }
+    for (const buffer *const one : {drawn.from, drawn.to})
+        if (one) all.compare(*one);
+}
+
+void run_copy(input &from, table &all) {
+    const drawn_copy drawn = draw_copy(from, all);
+    CUstream_st *const stream = from.of(all.streams);
+    ferry_explanation explanation = {};
+    explanation.struct_size = sizeof explanation;
+    ferry_error_info error = new_error();
+    const std::int32_t explained = known(ferry_explain(all.ferry, &drawn.desc, &explanation, &error));
+    char line[80];
+    ferry_explanation_format(&explanation, line, sizeof line);
+    ferry_error_format(&error, line, sizeof line);
+    known(ferry_explain_async(all.ferry, &drawn.desc, stream, &explanation, &error));
+    if (!may_be_made(drawn)) return;
+    if (from.one_in(2)) {
+        const std::int32_t status = ferry_copy(all.ferry, &drawn.desc, &error);
+        expect(status == explained, "a copy does what was explained");
+        check(all, drawn, status, error);
+    } else {
+        const std::int32_t status = ferry_copy_async(all.ferry, &drawn.desc, stream, &error);
+        expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream is well");
+        check(all, drawn, status, error);
+    }
+}
+
+// One copy, among others of nothing.
+void run_batch(input &from, table &all) {
+    const drawn_copy drawn = draw_copy(from, all);
+    if (!may_be_made(drawn)) return;
+    ferry_copy_desc copies[4];
+    for (ferry_copy_desc &one : copies) {
+        one = drawn.desc;
+        one.width = 0;
+    }
+    const std::uint64_t index = from.up_to(3);
+    copies[index] = drawn.desc;
+    const std::uint32_t flags = from.one_in(4)   ? from.take<std::uint32_t>()
+                                : from.one_in(2) ? FERRY_BATCH_CHECK_OVERLAP
+                                                 : 0;
+    CUstream_st *const stream = from.of(all.streams);
+    ferry_error_info error = new_error();
+    std::int32_t status = 0;
+    if (from.one_in(2)) {
+        status = ferry_copy_batch_async(all.ferry, copies, 4, flags, stream, &error);
+    } else {
+        ferry_prepared *prepared = nullptr;
+        status = ferry_prepared_create(all.ferry, copies, 4, flags, stream, &prepared, &error);
+        expect((status == 0) == (prepared != nullptr), "a prepared batch is handed out or refused");
+        if (prepared) {
+            status = ferry_prepared_launch(prepared, stream, &error);
+            expect(ferry_prepared_destroy(prepared) == 0, "a prepared batch ends");
+        }
+    }
+    expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream is well");
+    check(all, drawn, status, error);
+}
+
+void run_fill(input &from, table &all) {
+    ferry_fill_desc fill = {};
+    buffer *const to = draw_place(from, all, fill.destination);
+    fill.width = number(from);
+    fill.height = from.one_in(2) ? number(from) : 1;
+    fill.depth = from.one_in(2) ? number(from) : 1;
+    from.take_bytes(fill.pattern, sizeof fill.pattern);
+    constexpr std::uint32_t sizes[] = {1, 2, 4, 8, 16, 0, 3, 32};
+    fill.pattern_size = from.of(sizes);
+    fill.flags = from.one_in(8) ? from.take<std::uint32_t>() : 0;
+    rows where;
+    const std::uint64_t height = fill.height ? fill.height : 1, depth = fill.depth ? fill.depth : 1;
+    const bool is_inside = where.find(to, fill.destination, fill.width, height, depth);
+    if (!is_inside && fill.width && !(to && !to->is_readable)) return;
+    ferry_error_info error = new_error();
+    const std::int32_t status = known(ferry_fill(all.ferry, &fill, &error));
+    expect(error.status == status, "the error has the status of the call");
+    if (status == 0 && fill.width) {
+        expect(is_inside, "a fill that leaves its buffer is refused");
+        for (std::uint64_t z = 0; z < depth; ++z)
+            for (std::uint64_t y = 0; y < height; ++y)
+                for (std::uint64_t x = 0; x < fill.width; ++x)
+                    to->model[where.at(y, z) + x] = fill.pattern[x % fill.pattern_size];
+    }
+    if (to) all.compare(*to);
+}
+
+template <class Struct> Struct draw_struct(input &from) {
+    Struct drawn = {};
+    from.take_bytes(&drawn, sizeof drawn);
+    if (!from.one_in(4)) drawn.struct_size = sizeof drawn;
+    // What is read is there: a larger size would reach past the variable.
+    if (drawn.struct_size > sizeof drawn) drawn.struct_size = sizeof drawn;
+    return drawn;
+}
+
+void run_options(input &from, table &all) {
+    ferry_error_info error = new_error();
+    if (from.one_in(8)) {
+        ferry_options options = draw_struct<ferry_options>(from);
+        // Pointers are the program's to get right, and the running driver's settings are what they are.
+        options.get_proc = nullptr;
+        options.allocate = nullptr;
+        options.deallocate = nullptr;
+        options.log = nullptr;
+        options.staging_cpus = nullptr;
+        options.submit = nullptr;
+        options.driver = FERRY_DRIVER_SOFTWARE;
+        options.staging_bytes %= 1 << 20;
+        options.staging_threads %= 4;
+        ferry_instance *made = nullptr;
+        expect((known(ferry_open(&options, &made, &error)) == 0) == (made != nullptr), "an instance or an error");
+        ferry_close(made);
+    } else if (from.one_in(3)) {
+        ferry_host_options options = draw_struct<ferry_host_options>(from);
+        ferry_host_block block = {};
+        block.struct_size = sizeof block;
+        if (known(ferry_host_alloc_with_options(all.ferry, from.up_to(1 << 16), &options, &block, &error)) == 0)
+            expect(ferry_host_free(all.ferry, block.address) == 0, "host memory is freed");
+    } else if (from.one_in(2)) {
+        ferry_array_desc desc = draw_struct<ferry_array_desc>(from);
+        desc.width %= 4096;
+        desc.height %= 128;
+        desc.depth %= 32;
+        CUarray_st *array = nullptr;
+        if (known(ferry_array_create(all.ferry, from.take<std::int8_t>(), &desc, &array)) == 0)
+            expect(ferry_array_destroy(all.ferry, array) == 0, "an array ends");
+    } else {
+        ferry_pinned_pool_options options = draw_struct<ferry_pinned_pool_options>(from);
+        ferry_pinned_pool *pool = nullptr;
+        if (known(ferry_pinned_pool_create(all.ferry, &options, &pool, &error)) == 0)
+            expect(ferry_pinned_pool_destroy(pool) == 0, "a pinned pool ends");
+    }
+}
+
+} // namespace
+} // namespace ferry::fuzzing
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+    using namespace ferry::fuzzing;
+    static table all;
+    input from(data, size);
+    constexpr void (*const runs[])(input &, table &) = {run_copy, run_copy, run_copy, run_batch, run_fill, run_options};
+    from.of(runs)(from, all);
+    return 0;
+}

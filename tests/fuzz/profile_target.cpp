@@ -1,0 +1,74 @@
+// libFuzzer's target for the text of profiles: what is not a profile is refused and changes nothing, what is taken is
+// saved as it was loaded, and plans can be made from it.
+#include "fuzz/target.h"
+
+#include <vector>
+
+namespace ferry::fuzzing {
+namespace {
+
+ferry_instance *instance() {
+    static ferry_instance *const made = open_with(FERRY_CHECKS_BASIC);
+    return made;
+}
+
+std::string save() {
+    std::uint64_t needed = 0;
+    expect(ferry_profile_save(instance(), 0, nullptr, 0, &needed) == 0, "the size of a profile is told");
+    std::string text(needed, '\0');
+    expect(ferry_profile_save(instance(), 0, text.data(), needed, &needed) == 0, "a profile is saved");
+    text.pop_back();
+    return text;
+}
+
+// The bytes as they are, or edits of a good text.
+std::string text_of(input from, const std::string &good) {
+    if (from.one_in(3)) return std::string(reinterpret_cast<const char *>(from.data()), from.left());
+    std::string text = good;
+    for (std::uint64_t edits = from.up_to(4); edits && from.left(); --edits) {
+        const std::uint64_t at = from.up_to(text.size()), removed = from.up_to(from.one_in(2) ? 4 : 400);
+        char added[12];
+        const std::uint64_t length = from.up_to(sizeof added);
+        from.take_bytes(added, length);
+        text.replace(at, removed, added, length);
+    }
+    return text;
+}
+
+void explain() {
+    ferry_copy_desc copy = {};
+    static std::uint8_t bytes[64];
+    ferry_place_host(&copy.source, bytes);
+    ferry_place_host(&copy.destination, bytes + 32);
+    copy.width = 32;
+    ferry_explanation explanation = {};
+    explanation.struct_size = sizeof explanation;
+    expect(ferry_explain(instance(), &copy, &explanation, nullptr) == 0, "plans are made from a profile");
+}
+
+} // namespace
+} // namespace ferry::fuzzing
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+    using namespace ferry::fuzzing;
+    static const std::string built_in = save();
+    const std::string before = save(), text = text_of({data, size}, built_in);
+    // Of exactly this size, so that a byte read past it is seen.
+    const std::vector<char> exact(text.begin(), text.end());
+    ferry_error_info error = new_error();
+    const std::int32_t status = known(ferry_profile_load(instance(), exact.data(), exact.size(), &error));
+    expect(error.status == status, "the error has the status of the call");
+    if (status == 0) {
+        const std::string loaded = save();
+        expect(ferry_profile_load(instance(), loaded.data(), loaded.size(), nullptr) == 0, "what was saved is loaded");
+        expect(save() == loaded, "what was loaded is saved alike");
+        explain();
+    } else {
+        expect(is_one_of(status, {FERRY_ERROR_PROFILE, FERRY_ERROR_INVALID_ARGUMENT}), "a profile's own status");
+        expect(status != FERRY_ERROR_PROFILE || is_one_of(error.field, {FERRY_FIELD_VERSION, FERRY_FIELD_DEVICE,
+                                                                        FERRY_FIELD_DRIVER, FERRY_FIELD_LINE}),
+               "the error names what is wrong with a profile");
+        expect(save() == before, "a profile that is refused changes nothing");
+    }
+    return 0;
+}
