@@ -131,10 +131,10 @@ void prepare_a_batch(world &w) {
     const auto is_reached = [](const buffer &one) { return !one.traits().is_pageable; };
     const copies all = is_changeable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
     if (all.empty()) return;
-    const bool is_pieces = is_changeable || std::all_of(all.begin(), all.end(), [](const drawn_copy &one) {
-                               return one.size.height * one.size.depth == 1 && one.flags == 0 &&
-                                      one.source.at.x + one.destination.at.x == 0 && !one.source.in->is_array() &&
-                                      !one.destination.in->is_array();
+    const auto is_piece = [](const view &end) { return !end.in->is_array() && end.at.x + end.at.y + end.at.z == 0; };
+    const bool is_pieces = is_changeable || std::all_of(all.begin(), all.end(), [&](const drawn_copy &one) {
+                               return one.size.height * one.size.depth == 1 && !one.flags && is_piece(one.source) &&
+                                      is_piece(one.destination);
                            });
     const std::size_t lane = w.any_lane();
     const struct lane &on = w.lanes[lane];

@@ -319,17 +319,29 @@ std::uint32_t world::lanes_of_legacy_stream(CUcontext of) const {
 void world::compare(const buffer &one, const char *what) {
     if (has_failed()) return;
     count_checked(one.size());
-    std::vector<written> &all = writes_[&one];
-    if (const std::optional<std::uint64_t> at = witness_.first_difference(one)) {
-        std::string words =
-            std::string(what) + ": " + one.name() + " differs from the model at byte " + std::to_string(*at);
+    if (const std::optional<std::uint64_t> at = witness_.first_difference(one))
+        fail(std::string(what) + ": " + one.name() + " differs from the model at byte " + std::to_string(*at) +
+             earliest_wrong_write());
+    else if (!(one.readers | one.writers))
+        writes_[&one].clear();
+}
+
+// Wrong bytes are copied on: the first write that went wrong is the one to look at.
+std::string world::earliest_wrong_write() {
+    for (std::size_t i = 0; i < lanes.size(); ++i)
+        synchronize(i);
+    const written *earliest = nullptr;
+    for (const auto &one : buffers) {
+        const std::optional<std::uint64_t> at = witness_.first_difference(*one);
+        if (!at) continue;
+        const std::vector<written> &all = writes_[one.get()];
         const auto last =
             std::find_if(all.rbegin(), all.rend(), [&](auto &each) { return writes_byte(each.what, *at); });
-        fail(words + (last == all.rend() ? ", which nothing has written since it was compared"
-                                         : ", written by operation " + std::to_string(last->operation) + ", " +
-                                               last->on + ": " + words_of(last->what)));
+        if (last != all.rend() && (!earliest || last->operation < earliest->operation)) earliest = &*last;
     }
-    if (!(one.readers | one.writers)) all.clear();
+    if (!earliest) return "; once all has ended, every byte that was written is right";
+    return "; the first wrong write is of operation " + std::to_string(earliest->operation) + ", " + earliest->on +
+           ": " + words_of(earliest->what);
 }
 
 void world::check_all() {

@@ -157,6 +157,7 @@ private:
         effect what;
     };
 
+    std::string earliest_wrong_write();
     void note_write(const effect &one, const std::string &on);
     void make_lanes();
     void make_pools();
