@@ -1,6 +1,7 @@
 // Single copies, in every form of the call: what was explained must agree with what happens.
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "fuzz/operations.h"
@@ -180,27 +181,27 @@ public:
         const made_current scope(on.context);
         EXPECT_OK(raw().cuLaunchHostFunc(
             on.stream,
-            [](void *self) {
+            [](void *argument) {
                 using namespace std::chrono;
-                auto &gate = *static_cast<limited_gate *>(self);
+                const std::unique_ptr<owner> held(static_cast<owner *>(argument));
                 const auto until = steady_clock::now() + seconds(10);
-                while (!gate.is_open_ && steady_clock::now() < until)
+                while (!(*held)->is_open && steady_clock::now() < until)
                     std::this_thread::sleep_for(microseconds(100));
-                gate.has_timed_out_ = !gate.is_open_;
-                gate.has_passed_ = true;
-                gate.has_passed_.notify_all();
+                (*held)->has_timed_out = !(*held)->is_open;
             },
-            this));
+            new owner(state_)));
     }
-    ~limited_gate() {
-        open();
-        has_passed_.wait(false);
-    }
-    void open() { is_open_ = true; }
-    bool has_timed_out() const { return has_timed_out_; }
+    ~limited_gate() { open(); }
+    limited_gate(const limited_gate &) = delete;
+    void open() { state_->is_open = true; }
+    bool has_timed_out() const { return state_->has_timed_out; }
 
 private:
-    std::atomic<bool> is_open_ = false, has_timed_out_ = false, has_passed_ = false;
+    struct state {
+        std::atomic<bool> is_open = false, has_timed_out = false;
+    };
+    using owner = std::shared_ptr<state>; // the host function's too, which may end later
+    owner state_ = std::make_shared<state>();
 };
 
 } // namespace

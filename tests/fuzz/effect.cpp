@@ -102,11 +102,19 @@ ferry_fill_desc drawn_fill::describe() const {
     return fill;
 }
 
+void drawn_fill::fill_row(std::byte *row) const {
+    std::uint64_t filled = std::min<std::uint64_t>(pattern_size, size.width);
+    std::memcpy(row, pattern, filled);
+    for (std::uint64_t more = 0; filled < size.width; filled += more) {
+        more = std::min(filled, size.width - filled);
+        std::memcpy(row + filled, row, more);
+    }
+}
+
 void drawn_fill::apply() const {
     for (std::uint64_t z = 0; z < size.depth; ++z)
-        for (std::uint64_t y = 0; y < size.height; ++y)
-            for (std::uint64_t x = 0; x < size.width; x += pattern_size)
-                std::memcpy(destination.model_row(y, z) + x, pattern, pattern_size);
+        for (std::uint64_t y = 0; y < size.height && size.width; ++y)
+            fill_row(destination.model_row(y, z));
 }
 
 std::string drawn_fill::words() const {

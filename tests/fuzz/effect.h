@@ -56,6 +56,9 @@ struct drawn_fill {
     ferry_fill_desc describe() const;
     void apply() const;
     std::string words() const;
+
+private:
+    void fill_row(std::byte *row) const;
 };
 
 // Bytes that a host function writes to host memory.

@@ -24,8 +24,8 @@ void register_another_part(world &w) {
 void reallocate_in_stream_order(world &w) {
     buffer &one = any_buffer(w);
     if (one.kind != memory_kind::stream_ordered && one.kind != memory_kind::device_pool) return;
-    const std::size_t lane = w.any_lane(
-        [&](const struct lane &each) { return each.device == one.device && each.context != w.contexts.back(); });
+    const CUcontext primary = w.contexts[static_cast<std::size_t>(1 + one.device)];
+    const std::size_t lane = w.any_lane([&](const struct lane &each) { return each.context == primary; });
     const struct lane &on = w.lanes[lane];
     w.say("freeing " + one.name() + " and allocating it anew on '" + on.name + "'");
     w.drop_users(one);
