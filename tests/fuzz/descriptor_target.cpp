@@ -155,8 +155,14 @@ struct rows {
         using wide = unsigned __int128;
         if (!one) return false;
         const bool is_array = one->array;
-        const wide row = is_array ? array_width * 2 : place.row_pitch ? place.row_pitch : width;
-        const wide rows_each = is_array ? array_height : place.slice_height ? place.slice_height : height;
+        // Where there is one row the pitch says nothing, whatever it is, and where there is one slice its height.
+        const bool has_rows = height != 1 || depth != 1 || place.y || place.z;
+        const wide row = !has_rows ? 0 : is_array ? array_width * 2 : place.row_pitch ? place.row_pitch : width;
+        const bool has_slices = depth != 1 || place.z;
+        const wide rows_each = !has_slices          ? 0
+                               : is_array           ? array_height
+                               : place.slice_height ? place.slice_height
+                                                    : height;
         constexpr wide limit = std::uint64_t{1} << 32;
         if (row > limit || rows_each > limit || place.x > limit || place.y > limit || place.z > limit ||
             width > limit || height > limit || depth > limit)
