@@ -196,10 +196,15 @@ struct located_copy {
     }
 };
 
-// Host memory without an end that anyone knows is not checked: such copies are explained but not made.
+// Not all is checked, and then a copy is explained but not made: host memory has no end that anyone knows, and overlap
+// is found where both ends have the same strides.
 bool may_be_made(const drawn_copy &drawn) {
+    const located_copy located(drawn);
+    const bool has_equal_strides = (located.height == 1 || located.from.pitch == located.to.pitch) &&
+                                   (located.depth == 1 || located.from.slice == located.to.slice);
+    if (drawn.from == drawn.to && !has_equal_strides) return false;
     const auto is_checked = [](const buffer *one) { return one && !one->is_readable; };
-    return located_copy(drawn).is_inside || drawn.desc.width == 0 || (is_checked(drawn.from) && is_checked(drawn.to));
+    return located.is_inside || drawn.desc.width == 0 || (is_checked(drawn.from) && is_checked(drawn.to));
 }
 
 void check(const table &all, const drawn_copy &drawn, std::int32_t status, const ferry_error_info &error) {
