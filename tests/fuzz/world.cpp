@@ -5,45 +5,6 @@
 
 namespace ferry::test {
 
-const fuzz_setting fuzz_settings[] = {
-    {"by default", FERRY_CHECKS_BASIC, FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY},
-    {"by default, with full checks", FERRY_CHECKS_FULL, FERRY_KERNELS_LAZY, FERRY_STAGING_LAZY},
-    {"with everything at open", FERRY_CHECKS_BASIC, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN},
-    {"with everything at open and full checks", FERRY_CHECKS_FULL, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN},
-    {"with small rings", FERRY_CHECKS_BASIC, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_LAZY, 64 << 10, 1},
-    {"without staging", FERRY_CHECKS_FULL, FERRY_KERNELS_LAZY, FERRY_STAGING_NONE},
-    {"without kernels", FERRY_CHECKS_BASIC, FERRY_KERNELS_NONE, FERRY_STAGING_NONE},
-};
-const std::size_t fuzz_setting_count = std::size(fuzz_settings);
-
-fuzz_run::fuzz_run(std::uint64_t seed, unsigned threads)
-    : seed(seed), threads(threads), how(fuzz_settings[dice(seed).up_to(fuzz_setting_count - 1)]), doing(threads) {
-    ferry_options options = options_under_test();
-    options.checks = how.checks;
-    options.kernels = how.kernels;
-    options.staging = how.staging;
-    options.staging_bytes = how.staging_bytes;
-    options.staging_threads = how.staging_threads;
-    ferry = open_or_fail(options);
-    options.checks = how.checks == FERRY_CHECKS_FULL ? FERRY_CHECKS_BASIC : FERRY_CHECKS_FULL;
-    other = open_or_fail(options);
-}
-
-void fuzz_run::say(unsigned thread, const std::string &words) {
-    const std::lock_guard lock(mutex_);
-    doing[thread] = words;
-    if (prints) std::printf("%u.%s\n", thread, words.c_str()), std::fflush(stdout);
-}
-
-std::string fuzz_run::words() {
-    const std::lock_guard lock(mutex_);
-    std::string all =
-        "FERRY_FUZZ_SEED=" + std::to_string(seed) + " of " + std::to_string(threads) + " threads, " + how.name;
-    for (const std::string &one : doing)
-        all += "\n  " + one;
-    return all;
-}
-
 world::world(fuzz_run &run, unsigned thread) : run(run), random(run.seed * 64 + thread + 1), thread_(thread) {
     sources.ferry = run.ferry.get();
     if (thread == 0) sources.lent = run.lent;
