@@ -149,7 +149,7 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 }
 
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *owner) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(owner);
         *owner = find_stream(cu, handle).owner->handle;
     });
@@ -164,7 +164,7 @@ operations own_work(const stream &on) { return &on == &on.owner->legacy ? work_b
 } // namespace
 
 CUresult cuStreamQuery(CUstream handle) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
         const operations before = own_work(on);
