@@ -447,6 +447,45 @@ TEST_F(cpp, levels_of_a_mipmapped_array_are_arrays) {
     EXPECT_EQ(chain.level(5).why().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(cpp, arrays_and_memory_are_given_up_in_the_order_of_a_stream) {
+    const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 16, 12);
+    stream order = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
+    array texture = array::create(gpu, 0, shape).or_throw();
+    mipmapped_array chain = mipmapped_array::create(gpu, 0, shape, 1).or_throw();
+    auto line = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
+    auto image = pitched_memory<std::uint32_t>::create(gpu, 0, 16, 12).or_throw();
+    const std::uint64_t image_bytes = image.view().row_pitch() * 12;
+    const CUarray_st *const handle = texture;
+    instance view(gpu);
+    {
+        gate held(order);
+        ASSERT_OK(texture.destroy_async(order));
+        ASSERT_OK(chain.destroy_async(order));
+        ASSERT_OK(line.free_deferred(order));
+        ASSERT_OK(image.free_deferred(order));
+        EXPECT_OK(image.free_deferred(order)); // which is empty
+        const ferry_deferred_info kept = view.deferred().or_throw();
+        EXPECT_EQ(kept.arrays, 2u);
+        EXPECT_EQ(kept.allocations, 2u);
+        EXPECT_EQ(kept.bytes, 2 * 16 * 12 * 4 + 4000 + image_bytes);
+    }
+    EXPECT_FALSE(texture || chain || line || image);
+    texture = array::create(gpu, 0, shape).or_throw();
+    EXPECT_EQ(texture, handle);
+    expect_box_arrives(gpu, texture, volume{16, 12, 1});
+    EXPECT_OK(view.trim_deferred(UINT64_MAX));
+    EXPECT_EQ(view.deferred(0).or_throw().arrays, 1u);
+    EXPECT_OK(view.trim_deferred());
+    EXPECT_EQ(view.deferred().or_throw().bytes, 0u);
+    array foreign(gpu, texture.release(), array_view());
+    ASSERT_OK(foreign.destroy_async(order));
+    array twice(gpu, const_cast<CUarray_st *>(handle), array_view());
+    EXPECT_EQ(twice.destroy_async(order).code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_TRUE(twice);
+    twice.release();
+    EXPECT_EQ(view.release(), gpu);
+}
+
 TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_is_no_end_of_a_copy) {
     const result<array> made = array::create(gpu, 0, array_desc(FERRY_FORMAT_NV12, 3, 64, 32, 0, FERRY_ARRAY_VIDEO));
     if (!made && !on_software_driver()) GTEST_SKIP() << "no video formats here: " << made.why().line().text;

@@ -323,6 +323,9 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             A ring always lies near its device.
  * staging_priority  their niceness, -20 to 19. Where the system does not grant it they run with the program's.
  * staging_bytes  of the ring of each device: 4096 to 1 GiB. Less is used where less can be pinned.
+ * deferred_bytes  how much ferry keeps on each device of what was given up by ferry_array_destroy_async and its like:
+ *             while it is more, ferry's allocations there destroy what streams have passed, and wait for running work.
+ *             0: a sixteenth of the device's memory. UINT64_MAX: any amount, until the device has no memory left.
  * submit      the program's own threads instead, and ferry starts none. Each call asks for work(argument) to be called
  *             once, soon, on any thread, also while all that the program does is wait for a stream: until it has been,
  *             the copy and what is behind it on its stream stand still. It is called from a host function of the
@@ -360,6 +363,7 @@ typedef struct ferry_options {
     uint64_t staging_bytes; /* 0: 16 MiB */
     void (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
+    uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
 } ferry_options;
 
 /*
@@ -392,14 +396,16 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  *
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies that are on their way have ended, unless their context is dead, and until the
- *                streams have passed the batches whose tables are the instance's (ferry_copy_batch_async).
+ *                streams have passed the batches whose tables are the instance's (ferry_copy_batch_async) and what was
+ *                given up on them (ferry_array_destroy_async), which is destroyed.
  *                Where the instance holds the last reference to a primary context, the driver waits for that context's
  *                work and then destroys it, with what lives in it. The last instance on the software driver also ends
  *                that driver: what runs ends first, then every address, array and context from it is gone.
  * Ownership:     *instance is gone.
  * Errors:        none.
  * Driver:        cuDevicePrimaryCtxRelease; where kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
- *                cuEventSynchronize and what gives pinned memory and rings back.
+ *                cuEventSynchronize and what gives pinned memory and rings back; cuArrayDestroy, cuMipmappedArrayDestroy,
+ *                cuMemFree and cuEventDestroy for what was given up in the order of a stream.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -871,16 +877,25 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Memory
+ *
+ * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy wait
+ * for running work on the device, and hold a lock of the driver's meanwhile, for which other calls wait. So no thread
+ * may call them beside a copy that only this thread, or a thread that waits for this one, can serve: with
+ * ferry_options.submit, a worker of the program's own job system that frees while it is to move the bytes of a staged
+ * copy never returns, and neither does the copy. Free in the order of a stream instead: ferry_device_free_deferred,
+ * ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for memory of pools and
+ * ferry_pinned_pool_free_async for pinned memory. The rule is in docs/contract.md, "Freeing".
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
  * Allocates `size` bytes on `device`, aligned to 256 bytes or more.
  *
  * Thread-safety: safe.
- * Blocking:      may wait for the device, as cuMemAlloc may.
+ * Blocking:      may wait for the device, as cuMemAlloc may; for running work where more was given up than
+ *                ferry_options.deferred_bytes, or the device has no memory left and some was given up.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE; the driver's own (out of memory: -1002).
- * Driver:        cuMemAlloc.
+ * Driver:        cuMemAlloc; before it, or before it is called again, as ferry_deferred_trim.
  */
 FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address);
 
@@ -889,11 +904,11 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
  * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next.
  *
  * Thread-safety: safe.
- * Blocking:      may wait for the device, as cuMemAllocPitch may.
+ * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a 0 width or height too), _DEVICE; the driver's own, also for other
  *                element sizes.
- * Driver:        cuMemAllocPitch.
+ * Driver:        cuMemAllocPitch, otherwise as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
                                              uint32_t element_size, uint64_t *address, uint64_t *row_pitch);
@@ -919,11 +934,64 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  * Thread-safety: safe.
  * Blocking:      until running work on the device has ended, as cuMemFree does.
  * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is neither device nor managed memory nor of a pool;
- *                _IMPORTED for memory of another process (ferry_ipc_close_memory); the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is neither device nor managed memory nor of a pool, or
+ *                was given to ferry_device_free_deferred; _IMPORTED for memory of another process
+ *                (ferry_ipc_close_memory); the driver's own.
  * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
+
+/*
+ * Frees in the order of `stream` what ferry_device_alloc or ferry_device_alloc_pitched gave, and waits for no work: the
+ * instance keeps the memory until the stream has passed and ferry_deferred_trim, a later allocation of ferry's on the
+ * device (see ferry_options.deferred_bytes) or ferry_close gives it back to the driver. The stream must come after all
+ * work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the memory's
+ * device.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU. As any call that enqueues it waits while a free in another thread holds the
+ *                driver's lock.
+ * Ownership:     the memory is gone, though ferry_get_address_info knows it until it has been given back.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is not the beginning of such an allocation or was
+ *                given up already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY, _UNSUPPORTED;
+ *                the driver's own; -1003 in the child of a fork. After an error the memory is the caller's still.
+ * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
+
+/* What an instance keeps after ferry_device_free_deferred, ferry_array_destroy_async and
+ * ferry_mipmapped_array_destroy_async. */
+typedef struct ferry_deferred_info {
+    uint32_t struct_size;
+    uint32_t arrays;      /* mipmapped ones too */
+    uint32_t allocations; /* of ferry_device_alloc and ferry_device_alloc_pitched */
+    uint32_t reserved;
+    uint64_t bytes; /* of both; of arrays those of their texels */
+} ferry_deferred_info;
+
+/*
+ * Fills `info` up to info->struct_size with what is kept on `device`, on all devices for FERRY_DEVICE_UNKNOWN.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE; -1003 in the child of a fork.
+ * Driver:        none.
+ */
+FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info);
+
+/*
+ * Gives what is kept on `device`, on each device for FERRY_DEVICE_UNKNOWN, back to the driver, the oldest first, until
+ * no more than `keep` bytes are left there. What a stream has not passed yet stays.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to give back.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own: what it refused to free stays; -1003 in the
+ *                child of a fork.
+ * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree.
+ */
+FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
 
 #define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
 #define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to get, and cuMemFreeHost takes it too */
@@ -1130,13 +1198,16 @@ typedef struct ferry_array_desc {
  * driver's own call or another instance only when this one is closed. Earlier, a later array with the same handle would
  * be read wrongly.
  *
+ * An array that was given to ferry_array_destroy_async is given out again for an equal description on the same device,
+ * once its stream has passed. As of a new array, what it holds is not defined.
+ *
  * Thread-safety: safe.
- * Blocking:      may wait for the device.
- * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy.
+ * Blocking:      may wait for the device, as ferry_device_alloc; never where an array is given out again.
+ * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_async.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; _ARRAY_FORMAT for a format that the
  *                driver does not have, or a number of channels that the format does not have; the driver's own, also
  *                for sizes that it does not have.
- * Driver:        cuArray3DCreate.
+ * Driver:        cuArray3DCreate; cuEventQuery instead where an array is given out again, and as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                      struct CUarray_st **array);
@@ -1147,21 +1218,43 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
  * Thread-safety: safe.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the array is gone. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array given to ferry_array_destroy_async; the driver's own.
  * Driver:        cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
  */
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
 
 /*
- * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
- * and at least 1; layers and faces are not halved. 0, or more than there can be: as many as there can be. What
- * FERRY_ARRAY_SURFACE means for ferry_array_create it means here for each level.
+ * Destroys in the order of `stream` an array that ferry_array_create gave, and waits for no work: CUDA has no such call,
+ * so the instance keeps the array. Once the stream has passed, ferry_array_create gives it out again for an equal
+ * description; ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes) and
+ * ferry_close destroy it. The stream must come after all work that uses the array; it may be destroyed at once. NULL is
+ * allowed. Default streams are those of the array's device.
  *
  * Thread-safety: safe.
- * Blocking:      may wait for the device.
- * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy.
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     the array is gone, with its planes; and so must be what the program made of it: its texture and surface
+ *                objects would name the next owner's array. Graphs that copy from it may not run any more.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array that another instance or the driver made, a level, and
+ *                one that was given up already; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY,
+ *                _UNSUPPORTED; the driver's own; -1003 in the child of a fork. After an error the array is the caller's
+ *                still.
+ * Driver:        cuEventRecord; the first times cuEventCreate.
+ */
+FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array,
+                                            struct CUstream_st *stream);
+
+/*
+ * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
+ * and at least 1; layers and faces are not halved. 0, or more than there can be: as many as there can be. What
+ * FERRY_ARRAY_SURFACE means for ferry_array_create it means here for each level. One that was given to
+ * ferry_mipmapped_array_destroy_async is given out again as there.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_array_create.
+ * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
+ *                ferry_mipmapped_array_destroy_async.
  * Errors:        as ferry_array_create; FERRY_ERROR_UNSUPPORTED.
- * Driver:        cuMipmappedArrayCreate.
+ * Driver:        cuMipmappedArrayCreate, otherwise as ferry_array_create.
  */
 FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                                uint32_t levels, struct CUmipmappedArray_st **mipmapped);
@@ -1188,6 +1281,19 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
  * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped);
+
+/*
+ * As ferry_array_destroy_async, of a mipmapped array with all its levels. ferry_mipmapped_array_create gives it out
+ * again where the number of levels asked for is equal too.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_device_free_deferred.
+ * Ownership:     as ferry_array_destroy_async.
+ * Errors:        as ferry_array_destroy_async.
+ * Driver:        as ferry_array_destroy_async.
+ */
+FERRY_API int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
+                                                      struct CUstream_st *stream);
 
 /*
  * Plane number `plane` of an array in a planar video format, an array like any other to copies: brightness first, then

@@ -632,6 +632,13 @@ public:
     }
 
 protected:
+    // Ends what it owns by another call than `destroy`; where that fails, it stays.
+    template <class Call, class... Arguments> status end_by(Call call, Arguments... arguments) noexcept {
+        const std::int32_t code = handle_ ? call(instance_, handle_, arguments...) : FERRY_SUCCESS;
+        if (code == FERRY_SUCCESS) release();
+        return status(code);
+    }
+
     ferry_instance *instance_ = nullptr;
     Handle handle_ = {};
     Known known_ = {};
@@ -699,6 +706,14 @@ public:
         return status(ferry_staging_prepare(handle_, device));
     }
     status trim_staging() const noexcept { return status(ferry_staging_trim(handle_)); }
+    // What is kept of what was given up in the order of a stream: on one device, or on all.
+    result<ferry_deferred_info> deferred(std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
+        return detail::fetch(detail::sized<ferry_deferred_info>(), ferry_deferred_get_info, handle_, device);
+    }
+    // Waits for running work.
+    status trim_deferred(std::uint64_t keep = 0, std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
+        return status(ferry_deferred_trim(handle_, device, keep));
+    }
     // Measures the device; plans are made from what was found.
     status calibrate(std::int32_t device) const noexcept { return detail::told_by(ferry_calibrate, handle_, device); }
     // The size of the profile as text, with its ending zero.
@@ -761,10 +776,22 @@ public:
 
 } // namespace detail
 
-// ferry_device_alloc: a line of elements on a device.
-template <class T> class device_memory : public detail::memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
+namespace detail {
+
+// Memory that can be freed in the order of a stream, without waiting for any work.
+template <class T> class deferrable_memory : public memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
 public:
-    using device_memory::memory::memory;
+    using deferrable_memory::memory::memory;
+    // ferry_device_free_deferred: leaves this empty, or, where that fails, as it was. reset() and the destructor wait.
+    status free_deferred(CUstream_st *stream) noexcept { return this->end_by(ferry_device_free_deferred, stream); }
+};
+
+} // namespace detail
+
+// ferry_device_alloc: a line of elements on a device.
+template <class T> class device_memory : public detail::deferrable_memory<T> {
+public:
+    using device_memory::deferrable_memory::deferrable_memory;
     static result<device_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
         const auto made =
             detail::fetch(std::uint64_t{0}, ferry_device_alloc, instance, device, detail::multiply(count, sizeof(T)));
@@ -773,10 +800,9 @@ public:
 };
 
 // ferry_device_alloc_pitched: an image, or a volume of `depth` images one after the other.
-template <class T>
-class pitched_memory : public detail::memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
+template <class T> class pitched_memory : public detail::deferrable_memory<T> {
 public:
-    using pitched_memory::memory::memory;
+    using pitched_memory::deferrable_memory::deferrable_memory;
     static result<pitched_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t width,
                                          std::uint64_t height, std::uint64_t depth = 1) noexcept {
         constexpr std::uint32_t element_size = sizeof(T) % 16 == 0 ? 16 : sizeof(T) % 8 == 0 ? 8 : 4;
@@ -1146,6 +1172,9 @@ public:
         return plane ? array_view::of(instance_, known_.device(), *plane) : plane.why();
     }
     void plane(std::uint32_t) const && = delete;
+    // ferry_array_destroy_async: leaves this empty, or, where that fails, as it was. reset() and the destructor wait for
+    // running work.
+    status destroy_async(CUstream_st *stream) noexcept { return end_by(ferry_array_destroy_async, stream); }
 };
 
 // ferry_mipmapped_array_create. `levels` 0: as many as there can be.
@@ -1167,6 +1196,8 @@ public:
         return level ? array_view::of(instance_, known_, *level) : level.why();
     }
     void level(std::uint32_t) const && = delete;
+    // ferry_mipmapped_array_destroy_async, as array::destroy_async.
+    status destroy_async(CUstream_st *stream) noexcept { return end_by(ferry_mipmapped_array_destroy_async, stream); }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

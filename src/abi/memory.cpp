@@ -15,9 +15,10 @@ int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t si
     context_scope scope(instance->cu);
     if (failure failed = enter_device(*instance, device, scope)) return failed.status;
     CUdeviceptr allocated = 0;
-    const CUresult result = instance->cu.cuMemAlloc(&allocated, size);
-    if (result == CUDA_SUCCESS) *address = allocated;
-    return noted(*instance, to_status(result));
+    const failure failed = allocate_on_device(
+        *instance, device, [&]() noexcept { return to_failure(instance->cu.cuMemAlloc(&allocated, size)); });
+    if (!failed) *address = allocated;
+    return noted(*instance, failed.status);
 }
 
 int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
@@ -30,18 +31,45 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
     CUdeviceptr allocated = 0;
     size_t pitch = 0;
     const unsigned alignment = element_size ? element_size : 4;
-    const CUresult result = instance->cu.cuMemAllocPitch(&allocated, &pitch, width, height, alignment);
-    if (result == CUDA_SUCCESS) {
+    const failure failed = allocate_on_device(*instance, device, [&]() noexcept {
+        return to_failure(instance->cu.cuMemAllocPitch(&allocated, &pitch, width, height, alignment));
+    });
+    if (!failed) {
         *address = allocated;
         *row_pitch = pitch;
     }
-    return noted(*instance, to_status(result));
+    return noted(*instance, failed.status);
 }
 
 int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
     return noted(*instance, free_device_memory(*instance, address).status);
+}
+
+int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!address) return FERRY_SUCCESS;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    return noted(*instance, defer_free(*instance, address, stream).status);
+}
+
+int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    if (device != FERRY_DEVICE_UNKNOWN)
+        if (failure failed = check_device(*instance, device)) return failed.status;
+    return noted(*instance, instance->deferred.trim(device, keep).status);
+}
+
+int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    if (device != FERRY_DEVICE_UNKNOWN)
+        if (failure failed = check_device(*instance, device)) return failed.status;
+    ferry_deferred_info found = {};
+    instance->deferred.count(device, found);
+    return write_sized(found, info).status;
 }
 
 int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
@@ -61,20 +89,20 @@ int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry
     if (!instance || !desc || !array) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_array_desc wanted = {};
     if (failure failed = read_sized(desc, wanted)) return failed.status;
-    context_scope scope(instance->cu);
-    CUcontext context = nullptr;
-    if (failure failed = enter_device(*instance, device, scope, context)) return failed.status;
-    if (failure failed = create_array(instance->cu, wanted, *array)) return noted(*instance, failed.status);
-    instance->surfaces.note(*array, context, wanted);
-    return FERRY_SUCCESS;
+    return make_array(*instance, device, wanted, *array).status;
 }
 
 int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!array) return FERRY_SUCCESS;
-    context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->surfaces.destroy(array).status);
+    return destroy_array(*instance, array).status;
+}
+
+int32_t ferry_array_destroy_async(ferry_instance *instance, CUarray_st *array, CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!array) return FERRY_SUCCESS;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    return noted(*instance, instance->deferred.give_up(array, stream).status);
 }
 
 int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -83,13 +111,7 @@ int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, c
     if (!instance || !desc || !mipmapped) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_array_desc wanted = {};
     if (failure failed = read_sized(desc, wanted)) return failed.status;
-    context_scope scope(instance->cu);
-    CUcontext context = nullptr;
-    if (failure failed = enter_device(*instance, device, scope, context)) return failed.status;
-    if (failure failed = create_mipmapped_array(instance->cu, wanted, levels, *mipmapped))
-        return noted(*instance, failed.status);
-    instance->surfaces.note(*mipmapped, context, wanted);
-    return FERRY_SUCCESS;
+    return make_mipmapped_array(*instance, device, wanted, levels, *mipmapped).status;
 }
 
 int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArray_st *mipmapped, uint32_t level,
@@ -106,9 +128,15 @@ int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArr
 int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray_st *mipmapped) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!mipmapped) return FERRY_SUCCESS;
-    context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->surfaces.destroy(mipmapped).status);
+    return destroy_array(*instance, mipmapped).status;
+}
+
+int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
+                                            CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!mipmapped) return FERRY_SUCCESS;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    return noted(*instance, instance->deferred.give_up(mipmapped, stream).status);
 }
 
 int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array) {

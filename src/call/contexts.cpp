@@ -17,6 +17,7 @@ failure destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     instance.contexts.forget(context);
     instance.kernels.forget(context);
     instance.sharing.forget_context(context);
+    instance.deferred.forget(context);
     instance.surfaces.forget(context);
     return {};
 }

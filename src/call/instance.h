@@ -9,6 +9,7 @@
 #include "device/contexts.h"
 #include "device/kernels.h"
 #include "driver/library.h"
+#include "memory/deferred_frees.h"
 #include "memory/ipc.h"
 #include "memory/pinned.h"
 #include "memory/pinned_pool.h"
@@ -33,6 +34,8 @@ struct ferry_instance {
     ferry::device_facts devices[ferry::device_contexts::most_devices];
     ferry::device_contexts contexts{cu, devices};
     ferry::array_surfaces surfaces{cu, contexts, allocator}; // ends after the kernels that read them
+    ferry::deferred_frees deferred{cu, contexts, surfaces, allocator};
+    std::uint64_t deferred_bytes = 0; // kept on each device; 0: a share of its memory
     ferry::kernel_set kernels{cu};
     ferry::peer_access peers{cu, devices, contexts};
     ferry::device_profiles profiles{allocator};

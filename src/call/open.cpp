@@ -147,6 +147,7 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
     instance->allocator = memory;
     instance->log = log_sink(options.log, options.log_user);
     instance->full_checks = options.checks == FERRY_CHECKS_FULL;
+    instance->deferred_bytes = options.deferred_bytes;
     instance->report.checks = options.checks;
     instance->report.kernels =
         options.staging == FERRY_STAGING_AT_OPEN ? std::int32_t{FERRY_KERNELS_AT_OPEN} : options.kernels;
@@ -178,6 +179,7 @@ void close_instance(ferry_instance &instance) noexcept {
     if (instance.limits.device_count) {
         instance.staging.close();
         instance.tables.close();
+        instance.deferred.close();
     }
     [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;
     instance.~ferry_instance();

@@ -49,4 +49,14 @@ inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept 
     return !ask_capture(cu, stream, is_captured) && is_captured;
 }
 
+// For calls that record an event and look at it later. Default streams are those of the current context.
+inline failure refuse_capture(const driver_table &cu, CUstream stream) noexcept {
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    const std::int32_t status = call_optional(cu.cuStreamIsCapturing, stream, &capturing);
+    // The second is the legacy stream's: one that it synchronises with is being captured.
+    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))
+        return {.status = FERRY_ERROR_CAPTURE};
+    return {.status = status};
+}
+
 } // namespace ferry

@@ -38,6 +38,38 @@ failure explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, std::int32_t status
 
 } // namespace
 
+namespace {
+
+std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR &array) noexcept {
+    const planar_format *const planar = find_format(planar_formats, array.Format);
+    if (!planar) {
+        const array_elements elements = elements_of(array);
+        return elements.size * elements.across * elements.down * elements.deep;
+    }
+    // Brightness, and two channels of colour in the other planes.
+    const auto reduced = [](std::size_t size, std::size_t by) { return (size + by - 1) / by; };
+    const std::uint64_t colour = reduced(array.Width, planar->across) * reduced(array.Height, planar->down);
+    return find_format(array_formats, planar->plane_format)->bytes * (array.Width * array.Height + 2 * colour);
+}
+
+} // namespace
+
+std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept {
+    CUDA_ARRAY3D_DESCRIPTOR level;
+    if (lower(desc, level)) return 0;
+    const bool has_layers = desc.flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
+    std::uint64_t bytes = 0;
+    for (std::uint32_t i = 0; i < (levels ? levels : UINT32_MAX); ++i) {
+        bytes += bytes_of(level);
+        if (level.Width <= 1 && level.Height <= 1 && (has_layers || level.Depth <= 1)) break;
+        const auto halve = [](std::size_t &side) noexcept { side = side > 1 ? side / 2 : side; };
+        halve(level.Width);
+        halve(level.Height);
+        if (!has_layers) halve(level.Depth);
+    }
+    return bytes;
+}
+
 failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call;
     if (failure failed = lower(desc, call)) return failed;

@@ -13,6 +13,9 @@ failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarr
 failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
                                CUmipmappedArray &mipmapped) noexcept;
 
+// The bytes of its texels on all levels; 0 levels: as many as there can be. 0 for a format that is not known.
+std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept;
+
 // Any context, or none, may be current.
 failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
                        std::uint32_t &bytes_per_element) noexcept;

@@ -59,7 +59,7 @@ failure pinned_pool::enter_own_context(context_scope &scope, CUcontext &context)
 failure pinned_pool::take_memory(std::uint64_t size, slab &made) noexcept {
     context_scope scope(cu_);
     if (failure failed = enter_own_context(scope, made.made_in.handle)) return failed;
-    if (call_optional(cu_.cuCtxGetId, made.made_in.handle, &made.made_in.number)) made.made_in.number = 0;
+    made.made_in = name_context(cu_, made.made_in.handle);
     host_request request = request_;
     request.size = size;
     host_block taken = {};
@@ -73,7 +73,7 @@ failure pinned_pool::give_memory(const slab &gone) noexcept {
     CUcontext context = nullptr;
     if (failure failed = enter_own_context(scope, context)) return failed;
     const auto address = reinterpret_cast<std::uintptr_t>(gone.base);
-    if (!may_live(gone.made_in)) return pinned_.free_lost(address, host_owner::pool);
+    if (!may_live(cu_, gone.made_in)) return pinned_.free_lost(address, host_owner::pool);
     const failure failed = pinned_.free(address, host_owner::pool);
     return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? failure{} : failed; // it ended with its context
 }
@@ -245,16 +245,12 @@ failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_
     use = {stream, {{choice.wanted, 0}, name_of(stream), 0}};
     if (belongs_to_current_context(stream))
         if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-    const std::int32_t status = call_optional(cu_.cuStreamIsCapturing, stream, &capturing);
-    // The second is the legacy stream's: one that it synchronises with is being captured.
-    if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))
-        return {.status = FERRY_ERROR_CAPTURE};
-    if (status || !cu_.cuStreamGetId) return {.status = status};
+    if (failure failed = refuse_capture(cu_, stream)) return failed;
+    if (!cu_.cuStreamGetId) return {};
     const relaxed_capture_mode relaxed(cu_); // the questions break a capture of this thread's (CUDA 13.0)
     if (!relaxed.entered()) return relaxed.why();
     if (cu_.cuStreamGetId(stream, &use.key.number)) use.key.number = 0;
-    if (call_optional(cu_.cuCtxGetId, choice.wanted, &use.key.context.number)) use.key.context.number = 0;
+    use.key.context = name_context(cu_, choice.wanted);
     return {};
 }
 
@@ -319,10 +315,6 @@ void pinned_pool::dequeue(wait &done) noexcept {
 void pinned_pool::keep_spare(wait &done) noexcept { find_events(done.on.context)->spare.push_front(done); }
 
 void pinned_pool::drop(wait &dead) noexcept { memory_.deallocate(&dead, sizeof(wait)); }
-
-bool pinned_pool::may_live(const context_name &context) const noexcept {
-    return !context.number || !is_another_context(cu_, context.handle, context.number);
-}
 
 // Events that have ended with their context are not touched again: something else may have their handles.
 void pinned_pool::forget_events(const context_name &dead) noexcept {
@@ -417,7 +409,7 @@ std::int32_t pinned_pool::ask_driver(wait &about, lock &held, const Question &qu
     about.is_asked = true; // so it stays, and its queue too
     held.unlock();
     const context_name &context = about.on.context;
-    const bool lives = contexts_.retains(context.handle) || may_live(context);
+    const bool lives = contexts_.retains(context.handle) || may_live(cu_, context);
     const std::int32_t status = lives ? question(about.event) : invalid_handle;
     held.lock();
     about.is_asked = false;
@@ -594,7 +586,7 @@ failure pinned_pool::close() noexcept {
         while (const stream_queue *const queue = of.queues.first()) {
             wait &passed = *queue->waits.first();
             const std::int32_t status =
-                may_live(passed.on.context) ? call_optional(cu_.cuEventSynchronize, passed.event) : invalid_handle;
+                may_live(cu_, passed.on.context) ? call_optional(cu_.cuEventSynchronize, passed.event) : invalid_handle;
             if (!is_over(status) && !first_failed) first_failed = {.status = status};
             dequeue(passed);
             make_ready(*passed.held);
@@ -604,7 +596,7 @@ failure pinned_pool::close() noexcept {
                 keep_spare(passed);
         }
     for (context_events &events : events_) {
-        const bool is_there = may_live(events.context);
+        const bool is_there = may_live(cu_, events.context);
         while (wait *const spare = events.spare.pop()) {
             if (is_there) call_optional(cu_.cuEventDestroy, spare->event);
             drop(*spare);

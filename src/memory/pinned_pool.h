@@ -13,7 +13,7 @@
 
 #include "base/chain.h"
 #include "base/growing.h"
-#include "device/contexts.h"
+#include "device/context_name.h"
 #include "memory/block_class.h"
 #include "memory/pinned.h"
 
@@ -45,13 +45,6 @@ public:
 private:
     struct slab;
     struct wait;
-
-    // A context. Once it is destroyed another may have its handle, but not its number.
-    struct context_name {
-        CUcontext handle;
-        unsigned long long number; // 0: not told
-        bool operator==(const context_name &) const noexcept = default;
-    };
 
     // A stream. Once it is destroyed another may have its handle, but not its number, which older drivers do not tell: so
     // what was freed on "the same stream" is waited for all the same, which costs next to nothing where it is the same.
@@ -152,8 +145,6 @@ private:
     void dequeue(wait &done) noexcept;
     void keep_spare(wait &done) noexcept;
     void forget_events(const context_name &dead) noexcept;
-    // False only where the driver tells.
-    bool may_live(const context_name &context) const noexcept;
     void drop(wait &dead) noexcept;
     // Calls `question` for the event, without the mutex; not where it has ended with its context, of which drivers crash
     // (CUDA 13.0): it is an invalid handle then.

@@ -63,12 +63,20 @@ void array_surfaces::add(const record &added) noexcept {
     end(old);
 }
 
-void array_surfaces::note(CUarray array, CUcontext context, const ferry_array_desc &desc) noexcept {
-    if (can_have_surface(desc)) add({array, nullptr, context, none_yet(desc)});
+void array_surfaces::note(CUarray array, const made_array &as) noexcept {
+    add({array, nullptr, as, can_have_surface(as.desc), none_yet(as.desc)});
 }
 
-void array_surfaces::note(CUmipmappedArray mipmapped, CUcontext context, const ferry_array_desc &desc) noexcept {
-    if (can_have_surface(desc)) add({nullptr, mipmapped, context, none_yet(desc)});
+void array_surfaces::note(CUmipmappedArray mipmapped, const made_array &as) noexcept {
+    add({nullptr, mipmapped, as, can_have_surface(as.desc), none_yet(as.desc)});
+}
+
+bool array_surfaces::describe(const void *whole, made_array &found) const noexcept {
+    const lock_guard lock(mutex_);
+    const record *const known = const_cast<array_surfaces *>(this)->look_up(whole);
+    if (!known || (known->array && known->whole)) return false; // a level belongs to its whole
+    found = known->as;
+    return true;
 }
 
 void array_surfaces::note_level(CUmipmappedArray mipmapped, CUarray level) noexcept {
@@ -77,7 +85,7 @@ void array_surfaces::note_level(CUmipmappedArray mipmapped, CUarray level) noexc
         const lock_guard lock(mutex_);
         const record *const whole = look_up(mipmapped);
         const record *const known = look_up(level);
-        if (!whole || (known && known->whole == mipmapped)) return;
+        if (!whole || !whole->may_have_surface || (known && known->whole == mipmapped)) return;
         added = *whole;
     }
     added.array = level;
@@ -89,7 +97,7 @@ bool array_surfaces::may_serve(CUarray array, CUcontext context) const noexcept 
     if (!cu_.cuSurfObjectCreate || !cu_.cuSurfObjectDestroy) return false;
     const lock_guard lock(mutex_);
     const record *const known = const_cast<array_surfaces *>(this)->look_up(array);
-    return known && known->context == context;
+    return known && known->may_have_surface && known->as.context == context;
 }
 
 bool array_surfaces::find(CUarray array, CUcontext context, array_surface &found) noexcept {
@@ -141,7 +149,7 @@ template <class Destroy> failure array_surfaces::destroy_with(parts gone, const 
         if (failed)
             add(gone.records[at]);
         else if (!end_in_its_context(gone.records[at])) // which lives, as the array did
-            add({nullptr, nullptr, gone.records[at].context, gone.records[at].made});
+            add({nullptr, nullptr, gone.records[at].as, false, gone.records[at].made});
     return failed;
 }
 
@@ -160,17 +168,17 @@ failure array_surfaces::destroy(CUmipmappedArray mipmapped) noexcept {
 void array_surfaces::forget(CUcontext context) noexcept {
     const lock_guard lock(mutex_);
     for (std::size_t at = records_.size(); at-- != 0;)
-        if (records_[at].context == context) records_.remove(at);
+        if (records_[at].as.context == context) records_.remove(at);
 }
 
 void array_surfaces::end(const record &gone) noexcept {
-    if (gone.made.surface && contexts_.keeps(gone.context)) static_cast<void>(end_in_its_context(gone));
+    if (gone.made.surface && contexts_.keeps(gone.as.context)) static_cast<void>(end_in_its_context(gone));
 }
 
 bool array_surfaces::end_in_its_context(const record &gone) noexcept {
     if (!gone.made.surface) return true;
     context_scope scope(cu_);
-    if (scope.enter(gone.context)) return false;
+    if (scope.enter(gone.as.context)) return false;
     const relaxed_capture_mode relaxed(cu_);
     cu_.cuSurfObjectDestroy(gone.made.surface);
     return true;

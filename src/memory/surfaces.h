@@ -1,6 +1,6 @@
-// Surfaces, through which kernels read arrays. Those of arrays that ferry made for it are known here, each made when a
-// kernel first needs it, and gone with its array. An array of the program's own has none: the driver may give its handle
-// to another when it is gone, and nobody would tell.
+// The arrays that ferry made, and the surfaces through which kernels read those made for it: each is made when a kernel
+// first needs it, and gone with its array. An array of the program's own has none: the driver may give its handle to
+// another when it is gone, and nobody would tell.
 #pragma once
 
 #include <mutex>
@@ -9,6 +9,15 @@
 #include "device/contexts.h"
 
 namespace ferry {
+
+// What an array was made as: of two that are equal one can take the other's place.
+struct made_array {
+    CUcontext context;
+    int device;
+    bool is_mipmapped;
+    std::uint32_t levels; // as asked for
+    ferry_array_desc desc;
+};
 
 struct array_surface {
     CUsurfObject surface = 0;
@@ -23,13 +32,16 @@ public:
     array_surfaces(const array_surfaces &) = delete;
     array_surfaces &operator=(const array_surfaces &) = delete;
 
-    // New arrays, made in this context. Those that can have no surface are not noted; nor is any where there is no
-    // memory for the record: then kernels do not read it.
-    void note(CUarray array, CUcontext context, const ferry_array_desc &desc) noexcept;
-    void note(CUmipmappedArray mipmapped, CUcontext context, const ferry_array_desc &desc) noexcept;
+    // New arrays. Where there is no memory for the record an array is not noted: then kernels do not read it, and it is
+    // not given out again.
+    void note(CUarray array, const made_array &as) noexcept;
+    void note(CUmipmappedArray mipmapped, const made_array &as) noexcept;
     void note_level(CUmipmappedArray mipmapped, CUarray level) noexcept;
 
-    // Whether an array may have one in this context.
+    // A whole array or mipmapped array; false for one that is not noted.
+    bool describe(const void *whole, made_array &found) const noexcept;
+
+    // Whether an array may have a surface in this context.
     bool may_serve(CUarray array, CUcontext context) const noexcept;
     // The array's surface, made if need be; false where it has none. The context must be current.
     bool find(CUarray array, CUcontext context, array_surface &found) noexcept;
@@ -44,7 +56,8 @@ private:
     struct record {
         CUarray array;          // null: the whole of a mipmapped array
         CUmipmappedArray whole; // of a level; both null: the array is gone, and its surface could not be destroyed yet
-        CUcontext context;
+        made_array as;          // of a level: its whole
+        bool may_have_surface;
         array_surface made;
 
         const void *key() const noexcept { return array ? static_cast<const void *>(array) : whole; }

@@ -88,7 +88,8 @@ NEXT(ferry_options, staging_numa, staging_numa_node, 132);
 NEXT(ferry_options, staging_numa_node, staging_bytes, 136);
 NEXT(ferry_options, staging_bytes, submit, 144);
 NEXT(ferry_options, submit, submit_user, 152);
-LAST(ferry_options, submit_user, 160);
+NEXT(ferry_options, submit_user, deferred_bytes, 160);
+LAST(ferry_options, deferred_bytes, 168);
 
 FIRST(ferry_ticket_info, struct_size);
 NEXT(ferry_ticket_info, struct_size, done, 4);
@@ -105,6 +106,13 @@ NEXT(ferry_staging_info, busy_threads, copies_in_flight, 12);
 NEXT(ferry_staging_info, copies_in_flight, ring_bytes, 16);
 NEXT(ferry_staging_info, ring_bytes, bytes_in_flight, 24);
 LAST(ferry_staging_info, bytes_in_flight, 32);
+
+FIRST(ferry_deferred_info, struct_size);
+NEXT(ferry_deferred_info, struct_size, arrays, 4);
+NEXT(ferry_deferred_info, arrays, allocations, 8);
+NEXT(ferry_deferred_info, allocations, reserved, 12);
+NEXT(ferry_deferred_info, reserved, bytes, 16);
+LAST(ferry_deferred_info, bytes, 24);
 
 FIRST(ferry_report, struct_size);
 NEXT(ferry_report, struct_size, driver, 4);

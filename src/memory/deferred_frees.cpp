@@ -1,0 +1,305 @@
+#include "memory/deferred_frees.h"
+
+#include <algorithm>
+#include <new>
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "memory/arrays.h"
+
+namespace ferry {
+
+namespace {
+
+// A creation asks after no more events than this before a new array is made.
+constexpr unsigned most_asked = 8;
+constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
+
+bool is_same(const made_array &one, const made_array &other) noexcept {
+    const ferry_array_desc &a = one.desc, &b = other.desc;
+    return one.is_mipmapped == other.is_mipmapped && one.levels == other.levels && a.format == b.format &&
+           a.channels == b.channels && a.flags == b.flags && a.width == b.width && a.height == b.height &&
+           a.depth == b.depth;
+}
+
+} // namespace
+
+deferred_frees::~deferred_frees() {
+    while (kept *const one = given_up_.pop())
+        drop(*one);
+    while (kept *const one = spare_.pop())
+        drop(*one);
+}
+
+// ---- Records
+
+deferred_frees::kept *deferred_frees::find(std::uint64_t name) noexcept {
+    kept *one = given_up_.first();
+    while (one && one->name != name)
+        one = one->next;
+    return one;
+}
+
+bool deferred_frees::holds(std::uint64_t name) noexcept {
+    const lock held(mutex_);
+    return find(name) != nullptr;
+}
+
+deferred_frees::kept *deferred_frees::take_spare(const context_name &context) noexcept {
+    kept *one = spare_.first();
+    while (one && one->recorded_in != context)
+        one = one->next;
+    if (one) spare_.remove(*one);
+    return one;
+}
+
+void deferred_frees::keep_spare(kept &done) noexcept { done.passed ? spare_.push_front(done) : drop(done); }
+
+void deferred_frees::drop(kept &gone) noexcept { memory_.deallocate(&gone, sizeof(kept)); }
+
+// Events that have ended with their context are not touched again: something else may have their handles.
+void deferred_frees::drop_spares(const context_name &context) noexcept {
+    while (kept *const one = take_spare(context))
+        drop(*one);
+}
+
+bool deferred_frees::lives(const context_name &context) noexcept {
+    return contexts_.retains(context.handle) || may_live(cu_, context);
+}
+
+// ---- Giving up
+
+failure deferred_frees::record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept {
+    for (;;) {
+        {
+            const lock held(mutex_);
+            made = take_spare(on);
+        }
+        const bool is_new = !made;
+        CUevent passed = made ? made->passed : nullptr;
+        if (is_new) {
+            made = static_cast<kept *>(memory_.allocate(sizeof(kept), alignof(kept)));
+            if (!made) return {.status = FERRY_ERROR_OUT_OF_MEMORY};
+            constexpr unsigned flags = CU_EVENT_DISABLE_TIMING;
+            if (const std::int32_t status = call_optional(cu_.cuEventCreate, &passed, flags)) {
+                drop(*made);
+                return {.status = status};
+            }
+        }
+        new (made) kept(given);
+        made->passed = passed;
+        made->recorded_in = on;
+        const std::int32_t status = call_optional(cu_.cuEventRecord, passed, stream);
+        if (status == FERRY_SUCCESS) return {};
+        const lock held(mutex_);
+        // A kept event may have ended with its context, whose handle is another's now; a new one is beyond doubt.
+        if (status != invalid_handle || is_new) {
+            keep_spare(*made);
+            return {.status = status};
+        }
+        drop(*made);
+        drop_spares(on);
+    }
+}
+
+failure deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
+    context_choice choice;
+    if (failure failed = choose_context_on(cu_, contexts_, stream, given.device, choice)) return failed;
+    context_scope scope(cu_);
+    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (failure failed = refuse_capture(cu_, stream)) return failed;
+    const relaxed_capture_mode relaxed(cu_); // to make an event would break a capture on another thread
+    if (!relaxed.entered()) return relaxed.why();
+    kept named = given;
+    named.made_in = name_context(cu_, given.as.context);
+    kept *made = nullptr;
+    if (failure failed = record(named, name_context(cu_, choice.wanted), stream, made)) return failed;
+    const lock held(mutex_);
+    given_up_.push_back(*made);
+    return {};
+}
+
+failure deferred_frees::give_up_array(kind what, const void *array, CUstream stream) noexcept {
+    kept given;
+    if (holds(array) || !arrays_.describe(array, given.as)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    if (given.as.is_mipmapped != (what == kind::mipmapped_array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    given.what = what;
+    given.device = given.as.device;
+    given.name = name_of(array);
+    given.size = array_bytes(given.as.desc, given.as.levels);
+    return give_up(given, stream);
+}
+
+failure deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner,
+                                CUstream stream) noexcept {
+    if (holds(address)) return {.status = FERRY_ERROR_ADDRESS};
+    kept given;
+    given.what = kind::memory;
+    given.device = device;
+    given.name = address;
+    given.size = size;
+    given.as.context = owner;
+    return give_up(given, stream);
+}
+
+// ---- Given out again
+
+bool deferred_frees::ask(kept &about, lock &held) noexcept {
+    const CUevent passed = about.passed;
+    about.is_asked = true;
+    held.unlock();
+    bool is_passed = true; // what ran in a context that is gone is over
+    if (passed && lives(about.recorded_in)) {
+        const std::int32_t status = call_optional(cu_.cuEventQuery, passed);
+        is_passed = status == FERRY_SUCCESS || (status == invalid_handle && !about.recorded_in.number);
+    }
+    held.lock();
+    about.is_asked = false;
+    return is_passed;
+}
+
+bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexcept {
+    lock held(mutex_);
+    if (given_up_.is_empty()) return false;
+    held.unlock();
+    const relaxed_capture_mode relaxed(cu_); // questions would break a capture on another thread
+    if (!relaxed.entered()) return false;
+    const context_name here = name_context(cu_, as.context);
+    held.lock();
+    kept *one = given_up_.first();
+    for (unsigned turns = most_asked; one && turns != 0;) {
+        kept &looked_at = *one;
+        const bool is_wanted = !looked_at.is_asked && looked_at.what != kind::memory && looked_at.made_in == here &&
+                               is_same(looked_at.as, as);
+        const bool is_passed = is_wanted && ask(looked_at, held);
+        turns -= is_wanted;
+        one = looked_at.next;
+        if (!is_wanted || (!is_passed && !looked_at.is_lost)) continue;
+        given_up_.remove(looked_at);
+        const bool is_found = !looked_at.is_lost;
+        name = looked_at.name;
+        keep_spare(looked_at);
+        if (is_found) return true;
+    }
+    return false;
+}
+
+// ---- Destroying
+
+std::uint64_t deferred_frees::bytes_of(int device) const noexcept {
+    std::uint64_t bytes = 0;
+    for (const kept *one = given_up_.first(); one; one = one->next)
+        if (one->device == device) bytes += one->size;
+    return bytes;
+}
+
+void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
+    const lock held(mutex_);
+    for (const kept *one = given_up_.first(); one; one = one->next) {
+        if (device >= 0 && one->device != device) continue;
+        ++(one->what == kind::memory ? info.allocations : info.arrays);
+        info.bytes += one->size;
+    }
+}
+
+failure deferred_frees::destroy(const kept &gone) noexcept {
+    if (!lives(gone.made_in)) return {};
+    context_scope scope(cu_);
+    if (failure failed = scope.enter(gone.made_in.handle)) return failed;
+    const auto handle = static_cast<std::uintptr_t>(gone.name);
+    switch (gone.what) {
+    case kind::array:
+        return arrays_.destroy(reinterpret_cast<CUarray>(handle));
+    case kind::mipmapped_array:
+        return arrays_.destroy(reinterpret_cast<CUmipmappedArray>(handle));
+    case kind::memory:
+        break;
+    }
+    return to_failure(cu_.cuMemFree(gone.name));
+}
+
+void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept {
+    std::uint64_t left = bytes_of(device);
+    for (kept *one = given_up_.first(); one && left > keep;) {
+        kept &looked_at = *one;
+        const bool is_asked = looked_at.device == device && !looked_at.is_asked;
+        const bool is_passed = is_asked && ask(looked_at, held);
+        one = looked_at.next;
+        if (!is_asked || (!is_passed && !looked_at.is_lost)) continue;
+        given_up_.remove(looked_at);
+        left -= std::min(left, looked_at.size);
+        if (looked_at.is_lost)
+            keep_spare(looked_at);
+        else
+            passed.push_back(looked_at);
+    }
+}
+
+failure deferred_frees::trim(int device, std::uint64_t keep, std::uint64_t *freed) noexcept {
+    const int first = std::max(device, 0), end = device < 0 ? contexts_.count() : device + 1;
+    lock held(mutex_);
+    bool is_more = false;
+    for (int one = first; one < end; ++one)
+        is_more |= bytes_of(one) > keep;
+    if (!is_more) return {};
+    held.unlock();
+    const relaxed_capture_mode relaxed(cu_); // for questions and destroys
+    if (!relaxed.entered()) return relaxed.why();
+    chain<kept> passed;
+    held.lock();
+    for (int one = first; one < end; ++one)
+        collect(one, keep, passed, held);
+    failure first_failed;
+    while (kept *const one = passed.pop()) {
+        held.unlock();
+        const failure failed = destroy(*one);
+        held.lock();
+        if (failed) {
+            if (!first_failed) first_failed = failed;
+            given_up_.push_front(*one);
+            continue;
+        }
+        if (freed) ++*freed;
+        keep_spare(*one);
+    }
+    return first_failed;
+}
+
+void deferred_frees::forget(CUcontext context) noexcept {
+    const lock held(mutex_);
+    for (kept *next = given_up_.first(); next;) {
+        kept &one = *next;
+        next = one.next;
+        if (one.recorded_in.handle == context) one.passed = nullptr;
+        if (one.made_in.handle != context) continue;
+        one.is_lost = true;
+        if (one.is_asked) continue;
+        given_up_.remove(one);
+        keep_spare(one);
+    }
+    for (kept *next = spare_.first(); next;) {
+        kept &one = *next;
+        next = one.next;
+        if (one.recorded_in.handle != context) continue;
+        spare_.remove(one);
+        drop(one);
+    }
+}
+
+void deferred_frees::close() noexcept {
+    // At process exit the driver may be gone already.
+    CUcontext current = nullptr;
+    if (cu_.cuCtxGetCurrent(&current)) return;
+    const relaxed_capture_mode relaxed(cu_);
+    while (kept *const one = given_up_.pop()) {
+        if (one->passed && lives(one->recorded_in)) call_optional(cu_.cuEventSynchronize, one->passed);
+        static_cast<void>(destroy(*one)); // of a context that has died nothing can be destroyed
+        keep_spare(*one);
+    }
+    while (kept *const one = spare_.pop()) {
+        if (lives(one->recorded_in)) call_optional(cu_.cuEventDestroy, one->passed);
+        drop(*one);
+    }
+}
+
+} // namespace ferry

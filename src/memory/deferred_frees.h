@@ -1,0 +1,99 @@
+// Arrays and device memory that a program has given up in the order of a stream. Destroying them waits for running work
+// and holds a lock of the driver's meanwhile, so they are kept: arrays are given out again, once their stream has passed,
+// in place of new ones of the same description; the rest is destroyed when somebody may wait.
+//
+// The mutex is never held over a call of the driver: a destroy may wait for work that needs a thread which is about to
+// give something up.
+#pragma once
+
+#include <mutex>
+
+#include "base/chain.h"
+#include "device/context_name.h"
+#include "memory/surfaces.h"
+
+namespace ferry {
+
+class deferred_frees {
+public:
+    deferred_frees(const driver_table &cu, device_contexts &contexts, array_surfaces &arrays,
+                   const allocator &memory) noexcept
+        : cu_(cu), contexts_(contexts), arrays_(arrays), memory_(memory) {}
+    ~deferred_frees();
+    deferred_frees(const deferred_frees &) = delete;
+    deferred_frees &operator=(const deferred_frees &) = delete;
+
+    // Gives up what ferry made and the program has no more. Waits for nothing; FERRY_ERROR_CAPTURE on a stream that is
+    // being captured. FERRY_ERROR_INVALID_ARGUMENT for an array that is not noted, or was given up already.
+    failure give_up(CUarray array, CUstream stream) noexcept { return give_up_array(kind::array, array, stream); }
+    failure give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept {
+        return give_up_array(kind::mipmapped_array, mipmapped, stream);
+    }
+    // Memory of the context that owns it; FERRY_ERROR_ADDRESS if it was given up already.
+    failure give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
+    bool holds(const void *array) noexcept { return holds(name_of(array)); }
+    bool holds(std::uint64_t name) noexcept;
+
+    // An array or mipmapped array of this description whose stream has passed; false where there is none.
+    template <class Array> bool take(const made_array &as, Array &array) noexcept {
+        std::uint64_t name = 0;
+        if (!take_name(as, name)) return false;
+        array = reinterpret_cast<Array>(static_cast<std::uintptr_t>(name));
+        return true;
+    }
+
+    // Destroys what streams have passed, the oldest first, until `keep` bytes are left. Device -1: of each device. Waits
+    // for running work. `freed`, if not null: how many.
+    failure trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept;
+    void count(int device, ferry_deferred_info &info) noexcept;
+
+    // What lives in a context ends with it.
+    void forget(CUcontext context) noexcept;
+    // Before the destructor, while there is a driver: waits until streams have passed, and destroys.
+    void close() noexcept;
+
+private:
+    enum class kind : std::uint8_t { array, mipmapped_array, memory };
+    struct kept {
+        kind what = kind::array;
+        bool is_asked = false; // by a thread that does not hold the mutex: stays where it is
+        bool is_lost = false;  // with its context, while it was asked
+        int device = -1;
+        std::uint64_t name = 0; // handle or address
+        std::uint64_t size = 0; // bytes
+        made_array as = {};
+        context_name made_in = {};
+        CUevent passed = nullptr; // recorded where the program gave it up; null: lost with its context
+        context_name recorded_in = {};
+        kept *previous = nullptr, *next = nullptr;
+    };
+    using lock = std::unique_lock<std::mutex>;
+
+    static std::uint64_t name_of(const void *array) noexcept { return reinterpret_cast<std::uintptr_t>(array); }
+    failure give_up_array(kind what, const void *array, CUstream stream) noexcept;
+    failure give_up(const kept &given, CUstream stream) noexcept;
+    failure record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept;
+    kept *find(std::uint64_t name) noexcept;
+    kept *take_spare(const context_name &context) noexcept;
+    void keep_spare(kept &done) noexcept;
+    void drop(kept &gone) noexcept;
+    void drop_spares(const context_name &context) noexcept;
+    bool take_name(const made_array &as, std::uint64_t &name) noexcept;
+    bool lives(const context_name &context) noexcept;
+    // Whether the stream has passed it. Unlocks meanwhile.
+    bool ask(kept &about, lock &held) noexcept;
+    std::uint64_t bytes_of(int device) const noexcept;
+    // Without the mutex.
+    failure destroy(const kept &gone) noexcept;
+    void collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    array_surfaces &arrays_;
+    const allocator &memory_;
+    std::mutex mutex_;
+    chain<kept> given_up_; // in that order
+    chain<kept> spare_;    // with events that can be recorded again
+};
+
+} // namespace ferry

@@ -1,0 +1,626 @@
+// Arrays and device memory that are given up in the order of a stream: nobody waits, arrays come back only when their
+// stream has passed, and what is given up is destroyed once.
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/captured_graph.h"
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t side = 64;
+
+ferry_array_desc description(std::uint64_t width = side, std::uint32_t flags = 0) {
+    return {.struct_size = sizeof(ferry_array_desc),
+            .format = FERRY_FORMAT_UINT8,
+            .channels = 4,
+            .flags = flags,
+            .width = width,
+            .height = side,
+            .depth = 0};
+}
+
+class deferred_frees : public counted_test {
+protected:
+    CUarray make(const ferry_array_desc &desc = description(), int device = 0) {
+        CUarray made = nullptr;
+        EXPECT_OK(ferry_array_create(counted.get(), device, &desc, &made));
+        return made;
+    }
+    CUmipmappedArray make_mipmapped(std::uint32_t levels = 3) {
+        const ferry_array_desc desc = description();
+        CUmipmappedArray made = nullptr;
+        EXPECT_OK(ferry_mipmapped_array_create(counted.get(), 0, &desc, levels, &made));
+        return made;
+    }
+    std::uint64_t allocate(std::uint64_t size) {
+        std::uint64_t made = 0;
+        EXPECT_OK(ferry_device_alloc(counted.get(), 0, size, &made));
+        return made;
+    }
+    std::int32_t give_up(CUarray array) { return ferry_array_destroy_async(counted.get(), array, stream); }
+    std::int32_t give_up(std::uint64_t address) { return ferry_device_free_deferred(counted.get(), address, stream); }
+    void expect_kept(std::uint32_t arrays, std::uint32_t allocations, std::uint64_t bytes, int device = -1) {
+        ferry_deferred_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_deferred_get_info(counted.get(), device, &info));
+        EXPECT_EQ(arrays, info.arrays);
+        EXPECT_EQ(allocations, info.allocations);
+        EXPECT_EQ(bytes, info.bytes);
+    }
+    std::int32_t trim(std::uint64_t keep = 0, int device = -1) {
+        return ferry_deferred_trim(counted.get(), device, keep);
+    }
+    // Until the stream has passed what was given up. It breaks no capture of the thread's.
+    void pass() {
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
+    }
+    void open(const ferry_options &options) {
+        counted.reset();
+        counted = open_or_fail(options);
+        driver.reset_counts();
+    }
+
+    void copy(CUarray array, bytes &host, bool to_array, std::uint32_t flags) {
+        ferry_copy_desc copy = {};
+        ferry_place &texels = to_array ? copy.destination : copy.source,
+                    &memory = to_array ? copy.source : copy.destination;
+        ferry_place_array(&texels, 0, array);
+        ferry_place_any(&memory, reinterpret_cast<std::uintptr_t>(host.data()));
+        copy.width = 4 * side;
+        copy.height = side;
+        copy.flags = flags;
+        ferry_error_info error = new_error();
+        ASSERT_OK(ferry_copy(counted.get(), &copy, &error)) << describe(error);
+    }
+};
+
+constexpr std::uint64_t array_size = side * side * 4;
+
+// ---- Given out again --------------------------------------------------------------------------------------------
+
+TEST_F(deferred_frees, an_array_is_given_out_again_when_its_stream_has_passed_and_not_before) {
+    const CUarray array = make();
+    CUarray early = nullptr;
+    {
+        gate held(stream);
+        ASSERT_OK(give_up(array));
+        expect_kept(1, 0, array_size);
+        early = make();
+        EXPECT_NE(array, early);
+    }
+    EXPECT_EQ(array, make());
+    EXPECT_EQ(2, driver.calls("cuArray3DCreate"));
+    EXPECT_EQ(0, driver.calls("cuArrayDestroy"));
+    expect_kept(0, 0, 0);
+    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+    EXPECT_OK(ferry_array_destroy(counted.get(), early));
+}
+
+TEST_F(deferred_frees, an_array_of_another_description_is_made) {
+    const CUarray array = make();
+    ASSERT_OK(give_up(array));
+    pass();
+    std::vector<ferry_array_desc> others(6, description());
+    others[0].width *= 2;
+    others[1].height /= 2;
+    others[2].depth = 2;
+    others[3].channels = 2;
+    others[4].format = FERRY_FORMAT_SINT8;
+    others[5].flags = FERRY_ARRAY_SURFACE;
+    for (const ferry_array_desc &other : others) {
+        const CUarray made = make(other);
+        EXPECT_NE(array, made);
+        EXPECT_OK(ferry_array_destroy(counted.get(), made));
+    }
+    EXPECT_EQ(array, make());
+    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+}
+
+TEST_F(deferred_frees, a_mipmapped_array_is_given_out_again_for_as_many_levels) {
+    const CUmipmappedArray array = make_mipmapped(3);
+    CUarray level = nullptr, again = nullptr;
+    ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &level));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, give_up(level));
+    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), array, stream));
+    expect_kept(1, 0, array_size + array_size / 4 + array_size / 16);
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(counted.get(), array, stream));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy(counted.get(), array));
+    pass();
+    const CUmipmappedArray smaller = make_mipmapped(2);
+    EXPECT_NE(array, smaller);
+    EXPECT_EQ(array, make_mipmapped(3));
+    ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &again));
+    EXPECT_EQ(level, again);
+    EXPECT_OK(ferry_mipmapped_array_destroy(counted.get(), array));
+    EXPECT_OK(ferry_mipmapped_array_destroy_async(counted.get(), smaller, stream));
+    pass();
+    EXPECT_OK(trim());
+    EXPECT_EQ(2, driver.calls("cuMipmappedArrayDestroy"));
+}
+
+TEST_F(deferred_frees, arrays_that_come_back_hold_the_bytes_of_their_new_owner) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING}) {
+        CUarray last = nullptr;
+        for (std::uint64_t round = 0; round < 6; ++round) {
+            SCOPED_TRACE(testing::Message() << "flags " << flags << ", round " << round);
+            const CUarray array = make(description(side, FERRY_ARRAY_SURFACE));
+            if (last) {
+                EXPECT_EQ(last, array);
+            }
+            bytes picture = random_bytes(array_size, round), back(array_size);
+            copy(array, picture, true, flags);
+            copy(array, back, false, flags);
+            EXPECT_TRUE(picture == back);
+            ASSERT_OK(give_up(last = array));
+            pass();
+        }
+    }
+    EXPECT_EQ(1, driver.calls("cuArray3DCreate"));
+    EXPECT_LE(driver.calls("cuSurfObjectCreate"), 1); // it stays with the array
+    EXPECT_OK(trim());
+    EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
+    EXPECT_EQ(driver.calls("cuSurfObjectCreate"), driver.calls("cuSurfObjectDestroy"));
+}
+
+TEST_F(deferred_frees, an_array_of_another_device_is_not_given_out) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    const CUarray array = make(description(), 1);
+    ASSERT_OK(ferry_array_destroy_async(counted.get(), array, nullptr)); // the default stream of its device
+    expect_kept(0, 0, 0, 0);
+    expect_kept(1, 0, array_size, 1);
+    EXPECT_OK(ferry_context_synchronize(counted.get(), 1, nullptr));
+    const CUarray other = make();
+    EXPECT_NE(array, other);
+    EXPECT_OK(trim(0, 0));
+    EXPECT_EQ(0, driver.calls("cuArrayDestroy"));
+    EXPECT_EQ(array, make(description(), 1));
+    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+    EXPECT_OK(ferry_array_destroy(counted.get(), other));
+}
+
+// ---- Nobody waits -----------------------------------------------------------------------------------------------
+
+// Whether `work` returns, in another thread.
+bool returns(const std::function<void()> &work) {
+    const auto done = std::make_shared<std::promise<void>>();
+    std::future<void> over = done->get_future();
+    std::thread([done, work] {
+        work();
+        done->set_value();
+    }).detach();
+    return over.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+}
+
+TEST_F(deferred_frees, giving_up_waits_for_no_work) {
+    const CUarray array = make(), passed = make(description(2 * side));
+    const CUmipmappedArray mipmapped = make_mipmapped();
+    const std::uint64_t memory = allocate(1 << 20);
+    std::uint64_t pitched = 0, pitch = 0;
+    ASSERT_OK(ferry_device_alloc_pitched(counted.get(), 0, 1000, 10, 4, &pitched, &pitch));
+    ASSERT_OK(give_up(passed));
+    pass();
+    driver.reset_counts();
+    CUarray again = nullptr;
+    {
+        gate held(stream);
+        EXPECT_TRUE(returns([&, instance = counted.get()] {
+            EXPECT_OK(ferry_array_destroy_async(instance, array, stream));
+            EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, mipmapped, stream));
+            EXPECT_OK(ferry_device_free_deferred(instance, memory, stream));
+            EXPECT_OK(ferry_device_free_deferred(instance, pitched, stream));
+            const ferry_array_desc desc = description(2 * side);
+            EXPECT_OK(ferry_array_create(instance, 0, &desc, &again));
+            EXPECT_OK(ferry_deferred_trim(instance, 0, 0)); // nothing has been passed
+        }));
+        expect_kept(2, 2, array_size + array_size / 16 * 21 + (1 << 20) + pitch * 10);
+    }
+    EXPECT_EQ(passed, again);
+    for (const char *const waits : {"cuArrayDestroy", "cuMipmappedArrayDestroy", "cuMemFree"})
+        EXPECT_EQ(0, driver.calls(waits)) << waits;
+    EXPECT_OK(trim());
+    EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
+    EXPECT_EQ(1, driver.calls("cuMipmappedArrayDestroy"));
+    EXPECT_EQ(2, driver.calls("cuMemFree"));
+    expect_kept(0, 0, 0);
+    EXPECT_OK(ferry_array_destroy(counted.get(), again));
+}
+
+// A job system of one thread, which moves the bytes of staged copies and does the program's jobs.
+struct one_worker {
+    static void submit(void *user, void (*work)(void *), void *argument) {
+        static_cast<one_worker *>(user)->push([=] { work(argument); });
+    }
+    void push(std::function<void()> job) {
+        const std::lock_guard lock(mutex);
+        jobs.push_back(std::move(job));
+        wake.notify_all();
+    }
+    std::size_t waiting() {
+        const std::lock_guard lock(mutex);
+        return jobs.size();
+    }
+    void begin() {
+        const std::lock_guard lock(mutex);
+        is_held = false;
+        wake.notify_all();
+    }
+    void hold() {
+        const std::lock_guard lock(mutex);
+        is_held = true;
+    }
+    ~one_worker() {
+        {
+            const std::lock_guard lock(mutex);
+            is_over = true;
+            is_held = false;
+        }
+        wake.notify_all();
+        thread.join();
+    }
+    void run() {
+        std::unique_lock lock(mutex);
+        for (;;) {
+            wake.wait(lock, [&] { return !is_held && (is_over || !jobs.empty()); });
+            if (jobs.empty()) return;
+            const std::function<void()> job = std::move(jobs.front());
+            jobs.pop_front();
+            lock.unlock();
+            job();
+            lock.lock();
+        }
+    }
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::function<void()>> jobs;
+    bool is_over = false, is_held = false;
+    std::thread thread{[this] { run(); }};
+};
+
+// The frame loop of a program with one worker: the job that gives the last frame's texture up comes before the work of the
+// copy that is in flight, and must not wait for it.
+TEST_F(deferred_frees, the_only_worker_gives_up_arrays_while_a_copy_waits_for_it) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    one_worker worker;
+    ferry_options options = driver.options();
+    options.submit = one_worker::submit;
+    options.submit_user = &worker;
+    options.staging_threads = 1;
+    options.staging = FERRY_STAGING_AT_OPEN;
+    open(options);
+    const std::uint64_t size = 1 << 20;
+    const device_memory target(size);
+    std::int32_t given = FERRY_SUCCESS;
+    for (std::uint64_t frame = 0; frame < 10; ++frame) {
+        const CUarray old = make();
+        const std::uint64_t memory = allocate(1024);
+        const bytes picture = random_bytes(size, frame);
+        worker.hold();
+        worker.push([&, old, memory] {
+            given = give_up(old);
+            if (!given) given = give_up(memory);
+        });
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, reinterpret_cast<std::uintptr_t>(picture.data()), size,
+                                         stream, nullptr));
+        while (worker.waiting() < 2) // until the copy has asked for the worker
+            std::this_thread::yield();
+        worker.begin();
+        const CUstream waited_for = stream;
+        ASSERT_TRUE(returns([waited_for] { EXPECT_OK(raw().cuStreamSynchronize(waited_for)); }));
+        EXPECT_OK(given);
+        EXPECT_TRUE(read_back(target, size) == picture);
+    }
+    EXPECT_EQ(1, driver.calls("cuArray3DCreate"));
+    counted.reset();
+    EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
+}
+
+// ---- Destroyed --------------------------------------------------------------------------------------------------
+
+TEST_F(deferred_frees, trimming_keeps_as_many_bytes_and_closing_none) {
+    const std::uint64_t size = 1 << 20;
+    for (int i = 0; i < 4; ++i)
+        ASSERT_OK(give_up(allocate(size)));
+    const CUarray array = make();
+    ASSERT_OK(give_up(array));
+    pass();
+    EXPECT_OK(trim(UINT64_MAX));
+    EXPECT_OK(trim(4 * size + array_size));
+    EXPECT_EQ(0, driver.calls("cuMemFree"));
+    EXPECT_OK(trim(2 * size + array_size));
+    EXPECT_EQ(2, driver.calls("cuMemFree"));
+    expect_kept(1, 2, 2 * size + array_size);
+    gate held(stream);
+    const std::uint64_t late = allocate(size);
+    ASSERT_OK(give_up(late));
+    held.let_go();
+    counted.reset(); // which waits for the stream
+    EXPECT_EQ(5, driver.calls("cuMemFree"));
+    EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
+    EXPECT_EQ(driver.calls("cuEventCreate"), driver.calls("cuEventDestroy"));
+    held.open();
+}
+
+TEST_F(deferred_frees, a_device_without_memory_gets_back_what_streams_have_passed) {
+    const std::uint64_t size = 1 << 20;
+    const auto out_of_memory = [&](const char *entry) { driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY); };
+    const CUarray kept = make();
+    ASSERT_OK(give_up(kept));
+    pass();
+    out_of_memory("cuArray3DCreate");
+    const CUarray wider = make(description(2 * side));
+    EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
+    ASSERT_OK(give_up(wider));
+    pass();
+    out_of_memory("cuMemAlloc");
+    const std::uint64_t memory = allocate(size);
+    EXPECT_EQ(2, driver.calls("cuArrayDestroy"));
+    ASSERT_OK(give_up(memory));
+    pass();
+    out_of_memory("cuMemAllocPitch");
+    std::uint64_t pitched = 0, pitch = 0;
+    ASSERT_OK(ferry_device_alloc_pitched(counted.get(), 0, 1000, 10, 4, &pitched, &pitch));
+    EXPECT_EQ(1, driver.calls("cuMemFree"));
+    ASSERT_OK(give_up(pitched));
+    pass();
+    out_of_memory("cuMipmappedArrayCreate");
+    const CUmipmappedArray mipmapped = make_mipmapped();
+    EXPECT_EQ(2, driver.calls("cuMemFree"));
+
+    gate held(stream);
+    ASSERT_OK(ferry_mipmapped_array_destroy_async(counted.get(), mipmapped, stream));
+    out_of_memory("cuArray3DCreate");
+    const ferry_array_desc desc = description();
+    CUarray none = nullptr;
+    EXPECT_EQ(-1000 - CUDA_ERROR_OUT_OF_MEMORY, ferry_array_create(counted.get(), 0, &desc, &none));
+    EXPECT_EQ(nullptr, none);
+    EXPECT_EQ(0, driver.calls("cuMipmappedArrayDestroy"));
+}
+
+TEST_F(deferred_frees, more_than_the_options_allow_is_destroyed_by_the_next_allocation_the_oldest_first) {
+    const std::uint64_t size = 1 << 20;
+    ferry_options options = driver.options();
+    options.deferred_bytes = 2 * size;
+    open(options);
+    const std::uint64_t first = allocate(size), second = allocate(size), third = allocate(size / 2);
+    for (const std::uint64_t one : {first, second})
+        ASSERT_OK(give_up(one));
+    pass();
+    const std::uint64_t fourth = allocate(size);
+    EXPECT_EQ(0, driver.calls("cuMemFree"));
+    ASSERT_OK(give_up(third));
+    pass();
+    const CUarray array = make();
+    EXPECT_EQ(1, driver.calls("cuMemFree"));
+    expect_kept(0, 2, size + size / 2);
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_device_free(counted.get(), second)); // which was not the oldest
+    EXPECT_OK(ferry_device_free(counted.get(), fourth));
+    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+}
+
+// ---- Refused ----------------------------------------------------------------------------------------------------
+
+TEST_F(deferred_frees, what_cannot_be_given_up_is_refused_and_stays) {
+    ferry_instance *const instance = counted.get();
+    EXPECT_OK(ferry_array_destroy_async(instance, nullptr, stream));
+    EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, nullptr, stream));
+    EXPECT_OK(ferry_device_free_deferred(instance, 0, stream));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy_async(nullptr, nullptr, stream));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_mipmapped_array_destroy_async(nullptr, nullptr, stream));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_device_free_deferred(nullptr, 0, stream));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_deferred_trim(nullptr, 0, 0));
+    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_trim(instance, device_count(), 0));
+    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_trim(instance, -2, 0));
+    ferry_deferred_info info = {};
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_deferred_get_info(instance, 0, nullptr));
+    EXPECT_EQ(FERRY_ERROR_ABI_MISMATCH, ferry_deferred_get_info(instance, 0, &info));
+    info.struct_size = sizeof info;
+    EXPECT_EQ(FERRY_ERROR_DEVICE, ferry_deferred_get_info(instance, device_count(), &info));
+
+    const CUarray twice = make();
+    ASSERT_OK(give_up(twice));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, give_up(twice));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_array_destroy(instance, twice));
+    CUDA_ARRAY3D_DESCRIPTOR raw_desc = {side, side, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0};
+    CUarray foreign = nullptr;
+    ASSERT_OK(raw().cuArray3DCreate(&foreign, &raw_desc));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, give_up(foreign));
+    EXPECT_OK(raw().cuArrayDestroy(foreign));
+
+    const std::uint64_t memory = allocate(4096);
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory + 1));
+    ASSERT_OK(give_up(memory));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(memory));
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_device_free(instance, memory));
+    int here = 0;
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(reinterpret_cast<std::uintptr_t>(&here)));
+    const pinned_memory pinned(4096);
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(reinterpret_cast<std::uintptr_t>(pinned.data())));
+    std::uint64_t pooled = 0;
+    if (ferry_device_alloc_async(instance, 0, 4096, stream, &pooled) == FERRY_SUCCESS) {
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(pooled)); // for which there is ferry_device_free_async
+        EXPECT_OK(ferry_device_free_async(instance, pooled, stream));
+    }
+    expect_kept(1, 1, array_size + 4096);
+}
+
+TEST_F(deferred_frees, no_capture_takes_part_or_is_broken) {
+    const CUarray array = make();
+    const std::uint64_t memory = allocate(4096);
+    test_stream capturing, blocking(CU_STREAM_DEFAULT);
+    {
+        captured_graph graph(capturing);
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), array, capturing));
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_device_free_deferred(counted.get(), memory, capturing));
+        expect_kept(0, 0, 0);
+        ASSERT_OK(give_up(array));
+        ASSERT_OK(give_up(memory));
+        pass();
+        EXPECT_EQ(array, make());
+        ASSERT_OK(give_up(array));
+        pass();
+        EXPECT_OK(trim());
+        expect_kept(0, 0, 0);
+        graph.end();
+        graph.run();
+    }
+    const CUarray other = make();
+    captured_graph graph(blocking);
+    EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_array_destroy_async(counted.get(), other, nullptr));
+    graph.end();
+    ASSERT_OK(ferry_array_destroy_async(counted.get(), other, nullptr));
+    ASSERT_OK(ferry_array_destroy_async(counted.get(), make(),
+                                        reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD})));
+}
+
+// ---- Ends -------------------------------------------------------------------------------------------------------
+
+TEST_F(deferred_frees, a_stream_may_be_destroyed_at_once) {
+    const CUarray array = make();
+    {
+        test_stream gone;
+        gate held(gone);
+        ASSERT_OK(ferry_array_destroy_async(counted.get(), array, gone));
+        held.let_go();
+    }
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_EQ(array, make());
+    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+}
+
+TEST_F(deferred_frees, what_lived_in_a_context_ends_with_it) {
+    for (const bool by_ferry : {true, false}) {
+        SCOPED_TRACE(by_ferry);
+        CUcontext made = nullptr;
+        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &made));
+        ASSERT_OK(ferry_context_adopt(counted.get(), 0, made));
+        const CUarray there = make();
+        const std::uint64_t memory = allocate(4096);
+        CUstream_st *own = nullptr;
+        ASSERT_OK(ferry_stream_create(counted.get(), 0, FERRY_STREAM_NON_BLOCKING, 0, &own));
+        ASSERT_OK(ferry_array_destroy_async(counted.get(), there, own));
+        ASSERT_OK(ferry_device_free_deferred(counted.get(), memory, own));
+        ASSERT_OK(ferry_context_adopt(counted.get(), 0, nullptr));
+        const CUarray here = make(); // of the primary context, on a stream of the one that ends
+        EXPECT_NE(there, here);
+        ASSERT_OK(ferry_array_destroy_async(counted.get(), here, own));
+        driver.reset_counts();
+        if (by_ferry)
+            ASSERT_OK(ferry_context_destroy(counted.get(), made));
+        else
+            ASSERT_OK(raw().cuCtxDestroy(made));
+        EXPECT_EQ(here, make());
+        EXPECT_OK(ferry_array_destroy(counted.get(), here));
+        EXPECT_OK(trim());
+        expect_kept(0, 0, 0);
+        EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
+        EXPECT_EQ(0, driver.calls("cuMemFree"));
+    }
+}
+
+TEST_F(deferred_frees, a_driver_call_that_fails_anywhere_loses_nothing) {
+    const char *const entries[] = {"cuCtxGetCurrent",   "cuStreamGetCtx", "cuStreamIsCapturing",
+                                   "cuCtxGetId",        "cuEventCreate",  "cuThreadExchangeStreamCaptureMode",
+                                   "cuEventRecord",     "cuEventQuery",   "cuPointerGetAttributes",
+                                   "cuCtxPushCurrent",  "cuArrayDestroy", "cuMemFree",
+                                   "cuEventSynchronize"};
+    for (const char *const entry : entries)
+        for (int nth = 1; nth <= 3; ++nth) {
+            SCOPED_TRACE(testing::Message() << entry << " " << nth);
+            open(driver.options());
+            const CUarray array = make();
+            const std::uint64_t memory = allocate(4096);
+            CUarray again = nullptr;
+            {
+                const made_current none(nullptr); // so that contexts are pushed
+                const ferry_array_desc desc = description();
+                driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
+                const bool gave_array = give_up(array) == FERRY_SUCCESS, gave_memory = give_up(memory) == FERRY_SUCCESS;
+                const bool has_passed = raw().cuStreamSynchronize(stream) == CUDA_SUCCESS;
+                EXPECT_TRUE(has_passed);
+                const bool made = ferry_array_create(counted.get(), 0, &desc, &again) == FERRY_SUCCESS;
+                static_cast<void>(trim());
+                driver.heal();
+                EXPECT_OK(trim());
+                expect_kept(0, 0, 0);
+                if (!gave_array) {
+                    EXPECT_OK(ferry_array_destroy(counted.get(), array));
+                }
+                if (!gave_memory) {
+                    EXPECT_OK(ferry_device_free(counted.get(), memory));
+                }
+                if (made) {
+                    EXPECT_OK(ferry_array_destroy(counted.get(), again));
+                }
+            }
+            counted.reset();
+            // What failed was counted too.
+            EXPECT_GE(driver.calls("cuArrayDestroy"), driver.calls("cuArray3DCreate"));
+            EXPECT_LE(driver.calls("cuArrayDestroy"), driver.calls("cuArray3DCreate") + 1);
+            EXPECT_LE(driver.calls("cuEventDestroy"), driver.calls("cuEventCreate"));
+        }
+}
+
+TEST_F(deferred_frees, threads_give_up_take_and_trim_at_once) {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&, thread] {
+            CUstream own = nullptr;
+            EXPECT_OK(raw().cuCtxSetCurrent(context));
+            EXPECT_OK(raw().cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+            for (int round = 0; round < 50; ++round) {
+                const CUarray array = make(description(side << (round + thread) % 2));
+                EXPECT_OK(ferry_array_destroy_async(counted.get(), array, own));
+                EXPECT_OK(ferry_device_free_deferred(counted.get(), allocate(4096), own));
+                if (round % 8 == thread) {
+                    EXPECT_OK(trim(thread % 2 ? 0 : array_size));
+                }
+            }
+            EXPECT_OK(raw().cuStreamDestroy(own));
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_OK(raw().cuCtxSynchronize());
+    EXPECT_OK(trim());
+    expect_kept(0, 0, 0);
+    EXPECT_EQ(driver.calls("cuArray3DCreate"), driver.calls("cuArrayDestroy"));
+    EXPECT_EQ(200, driver.calls("cuMemFree"));
+}
+
+TEST_F(deferred_frees, the_child_of_a_fork_is_refused) {
+    const CUarray array = make();
+    ASSERT_OK(give_up(array));
+    const pid_t child = fork();
+    if (child == 0) {
+        ferry_deferred_info info = {};
+        info.struct_size = sizeof info;
+        constexpr std::int32_t refused = -1000 - CUDA_ERROR_NOT_INITIALIZED;
+        const bool is_refused = give_up(array) == refused && give_up(std::uint64_t{1}) == refused &&
+                                trim() == refused && ferry_deferred_get_info(counted.get(), 0, &info) == refused;
+        ferry_close(counted.get());
+        _exit(is_refused ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, WEXITSTATUS(status));
+    EXPECT_TRUE(WIFEXITED(status));
+}
+
+} // namespace
+} // namespace ferry::test
