@@ -790,7 +790,7 @@ TEST_F(pageable, a_ticket_is_queried_while_a_free_in_another_thread_waits_for_it
 }
 
 TEST_F(pageable, while_bytes_arrive_a_query_of_a_ticket_asks_no_driver) {
-    bytes host = random_bytes(std::uint64_t{64} << 20, 1);
+    bytes host = random_bytes(std::uint64_t{16} << 20, 1);
     const device_memory device(host.size());
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
@@ -803,10 +803,10 @@ TEST_F(pageable, while_bytes_arrive_a_query_of_a_ticket_asks_no_driver) {
         ++queries;
         advances += info.landed != landed;
         landed = info.landed;
+        std::this_thread::yield();
     }
     EXPECT_GT(advances, 0);
-    // An advance that is seen after the driver was asked spares the next query from asking.
-    EXPECT_LE(driver.calls("cuEventQuery"), queries - advances + 2);
+    EXPECT_LE(driver.calls("cuEventQuery"), queries - advances + 1); // one may have asked while the copy ended
     EXPECT_OK(ferry_ticket_release(ticket));
 }
 

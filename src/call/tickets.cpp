@@ -34,10 +34,8 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
 
 // A staged copy that is done, or of which bytes have arrived since the last query. Of others the driver is asked: it tells
 // where the context has died.
-bool is_going_on(ferry_ticket &ticket) noexcept {
-    if (!ticket.is_watched) return false;
-    const std::uint64_t landed = ticket.watch.landed.load(std::memory_order_relaxed);
-    return ticket.watch.is_done() || landed != ticket.landed_at_query.exchange(landed, std::memory_order_relaxed);
+bool is_going_on(ferry_ticket &ticket, std::uint64_t landed) noexcept {
+    return ticket.is_watched && (ticket.watch.is_done() || landed != ticket.landed_at_query.exchange(landed));
 }
 
 failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
@@ -118,14 +116,16 @@ failure query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     info.route = ticket.route;
     info.total = ticket.total;
     std::int32_t status = FERRY_SUCCESS;
-    if (ticket.passed && !is_going_on(ticket)) status = ask_event(ticket);
+    const std::uint64_t landed = ticket.watch.landed.load(std::memory_order_relaxed);
+    if (ticket.passed && !is_going_on(ticket, landed)) status = ask_event(ticket);
     // Asking may have told the threads that the context is dead, and then the watch is done.
     const bool is_over = ticket.is_watched ? ticket.watch.is_done() : status != not_ready;
     info.done = is_over;
     if (is_over) info.status = ticket.is_watched ? ticket.watch.status.load(std::memory_order_relaxed) : status;
-    info.landed = ticket.is_watched    ? ticket.watch.landed.load(std::memory_order_relaxed)
-                  : is_over && !status ? ticket.total
-                                       : 0;
+    if (ticket.is_watched)
+        info.landed = is_over ? ticket.watch.landed.load(std::memory_order_relaxed) : landed;
+    else
+        info.landed = is_over && !status ? ticket.total : 0;
     return {};
 }
 
