@@ -790,7 +790,7 @@ FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_s
  * An event never recorded is not waited for. Default streams as for ferry_stream_synchronize.
  *
  * Thread-safety: safe.
- * Blocking:      never.
+ * Blocking:      does not wait for the GPU, but for the driver's lock while another thread frees (see Memory).
  * Ownership:     none; the event may be destroyed or recorded again at once.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
  * Driver:        cuStreamWaitEvent.
@@ -831,7 +831,7 @@ FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_s
  * Default streams as for ferry_stream_synchronize: for an event of another device, name a stream.
  *
  * Thread-safety: safe.
- * Blocking:      never.
+ * Blocking:      does not wait for the GPU, but for the driver's lock while another thread frees (see Memory).
  * Ownership:     none.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (a stream of another context: -1400).
  * Driver:        cuEventRecord.
@@ -2120,6 +2120,7 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  *                source has been read or, to a host destination, until the copy is complete. ferry_explain_async tells.
  *                The first copy in a context that goes by a kernel may wait while that is loaded, and the first that is
  *                staged while threads and memory are made, see ferry_options.kernels and staging.
+ *                As all calls that enqueue it waits for the driver's lock while another thread frees (see Memory).
  * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy, and
  *                its source stay unchanged. Memory that is unmapped while a copy runs cannot be made safe.
  * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
