@@ -127,7 +127,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *captured) {
 }
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(status);
         *status = status_of(find_stream(cu, handle));
     });

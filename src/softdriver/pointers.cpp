@@ -96,7 +96,7 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
 } // namespace
 
 CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr address) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(out);
         std::uint64_t scratch = 0; // the caller's value stays as it was where the call fails
         const allocation *const memory = find_told_of(cu, address);
@@ -106,7 +106,7 @@ CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdevic
 }
 
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **out, CUdeviceptr address) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(count != 0 && attributes && out);
         const allocation *const memory = find_told_of(cu, address);
         for (unsigned i = 0; i < count; ++i) {

@@ -135,14 +135,14 @@ CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 }
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(flags);
         *flags = find_stream(cu, handle).flags;
     });
 }
 
 CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(id);
         *id = find_stream(cu, handle).id;
     });
