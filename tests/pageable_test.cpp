@@ -12,7 +12,13 @@
 #include <random>
 #include <thread>
 
+#include <csignal>
+#include <dirent.h>
+#include <fstream>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -1007,6 +1013,173 @@ TEST_F(pageable, a_copy_in_a_graph_is_under_way_only_while_it_runs) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     expect_under_way(0, 0);
     counted.reset();
+}
+
+// ---- Threads of ferry's own --------------------------------------------------------------------------------------
+
+// A page of the program's that is made accessible by its signal handler, as write barriers and mapped files are.
+struct guarded_page {
+    explicit guarded_page(int signal) : signal(signal) {
+        struct sigaction action = {};
+        action.sa_flags = SA_SIGINFO;
+        action.sa_sigaction = [](int, siginfo_t *info, void *) {
+            const guarded_page &self = *current;
+            const auto *const at = static_cast<std::byte *>(info->si_addr);
+            if (at < self.page || at >= self.page + self.size) _exit(2); // no fault of the test's
+            ++faults;
+            if (mprotect(self.page, self.size, PROT_READ | PROT_WRITE) != 0) _exit(3);
+            if (self.file >= 0 && ftruncate(self.file, static_cast<off_t>(self.size)) != 0) _exit(4);
+        };
+        current = this;
+        faults = 0;
+        EXPECT_EQ(sigaction(signal, &action, &before), 0);
+    }
+    ~guarded_page() {
+        EXPECT_EQ(sigaction(signal, &before, nullptr), 0);
+        if (file >= 0) ::close(file);
+    }
+    guarded_page(const guarded_page &) = delete;
+    void close_page(std::byte *at, int protection) {
+        page = at;
+        if (signal == SIGSEGV) {
+            ASSERT_EQ(mprotect(page, size, protection), 0);
+            return;
+        }
+        file = memfd_create("ferry-test", MFD_CLOEXEC); // without any bytes
+        ASSERT_GE(file, 0);
+        ASSERT_NE(mmap(page, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0), MAP_FAILED);
+    }
+    static inline const guarded_page *current = nullptr;
+    static inline std::atomic<int> faults = 0;
+    const std::size_t size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    int signal, file = -1;
+    std::byte *page = nullptr;
+    struct sigaction before = {};
+};
+
+TEST_F(pageable, faults_of_staging_threads_reach_the_handlers_of_the_program) {
+    constexpr std::size_t size = 1 << 20;
+    const device_memory device(size);
+    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER})
+        for (const auto &[signal, to_device] :
+             {std::pair{SIGSEGV, true}, {SIGSEGV, false}, {SIGBUS, true}, {SIGBUS, false}}) {
+            if (flags == FERRY_COPY_BY_DRIVER && !on_software_driver()) continue; // how that copies is its own affair
+            SCOPED_TRACE(testing::Message()
+                         << strsignal(signal) << (to_device ? " to" : " from") << " the device, " << flags);
+            void *const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            ASSERT_NE(mapped, MAP_FAILED);
+            auto *const host = static_cast<std::byte *>(mapped);
+            std::memset(host, 1, size);
+            ASSERT_OK(raw().cuMemsetD8(device, 2, size));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            {
+                guarded_page guarded(signal);
+                guarded.close_page(host + size / 2, to_device ? PROT_NONE : PROT_READ);
+                const auto address = reinterpret_cast<std::uintptr_t>(host);
+                ASSERT_OK(copy_async(to_device ? std::uint64_t{device} : address,
+                                     to_device ? address : std::uint64_t{device}, size, flags));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_GT(guarded.faults, 0);
+            }
+            EXPECT_TRUE(read_back(device, size) == bytes(host, host + size));
+            EXPECT_EQ(host[0], std::byte(to_device ? 1 : 2));
+            munmap(mapped, size);
+        }
+}
+
+std::vector<pid_t> threads_named(const std::string &name) {
+    std::vector<pid_t> found;
+    DIR *const tasks = opendir("/proc/self/task");
+    while (const dirent *const one = readdir(tasks)) {
+        std::string its_name;
+        std::getline(std::ifstream(std::string("/proc/self/task/") + one->d_name + "/comm"), its_name);
+        if (its_name == name) found.push_back(std::atoi(one->d_name));
+    }
+    closedir(tasks);
+    return found;
+}
+
+TEST_F(pageable, signals_for_the_program_do_not_reach_staging_threads) {
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+    const auto blocked_by = [](pid_t thread) {
+        std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+        std::uint64_t blocked = 0;
+        for (std::string word; status >> word;)
+            if (word == "SigBlk:") status >> std::hex >> blocked;
+        return blocked;
+    };
+    const auto bit = [](int signal) { return std::uint64_t{1} << (signal - 1); };
+    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have begun
+        const std::vector<pid_t> threads = threads_named("ferry-staging");
+        return threads.size() == staging_of(counted).threads &&
+               std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
+                   const std::uint64_t blocked = blocked_by(thread);
+                   return blocked & bit(SIGTERM) && blocked & bit(SIGUSR1) && blocked & bit(SIGCHLD) &&
+                          !(blocked & bit(SIGSEGV)) && !(blocked & bit(SIGFPE));
+               });
+    }));
+}
+
+// What the system has set for a thread.
+struct thread_settings {
+    cpu_set_t processors;
+    int policy, niceness;
+    bool operator==(const thread_settings &other) const {
+        return CPU_EQUAL(&processors, &other.processors) && policy == other.policy && niceness == other.niceness;
+    }
+};
+thread_settings settings_of(pid_t thread) {
+    thread_settings found = {};
+    EXPECT_EQ(sched_getaffinity(thread, sizeof found.processors, &found.processors), 0);
+    found.policy = sched_getscheduler(thread);
+    found.niceness = getpriority(PRIO_PROCESS, static_cast<id_t>(thread));
+    return found;
+}
+TEST_F(pageable, staging_threads_run_as_the_process_does_whoever_copies_first) {
+    thread_settings expected = settings_of(getpid());
+    if (CPU_COUNT(&expected.processors) < 2) GTEST_SKIP() << "one processor only";
+    expected.policy = SCHED_OTHER;
+    ferry_options options = small();
+    options.staging_threads = 0;
+    open(options);
+    ferry_report report = {};
+    report.struct_size = sizeof report;
+    ASSERT_OK(ferry_get_report(counted.get(), &report));
+
+    const bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    ASSERT_OK(raw().cuMemsetD8Async(device, 0, host.size(), stream)); // what the driver starts is there
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    bool may_go_back = false;
+    std::thread([&] {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        for (unsigned i = 0; CPU_COUNT(&one) == 0; ++i)
+            if (CPU_ISSET(i, &expected.processors)) CPU_SET(i, &one);
+        ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+        const sched_param none = {};
+        ASSERT_EQ(sched_setscheduler(0, SCHED_IDLE, &none), 0);
+        ASSERT_EQ(setpriority(PRIO_PROCESS, 0, expected.niceness + 3), 0);
+        ASSERT_OK(raw().cuCtxSetCurrent(context));
+        ASSERT_OK(copy_async(device, at(host), host.size(), FERRY_COPY_BY_STAGING));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        ferry_instance *const second = open_or_fail(options).release();
+        ferry_report of_second = report;
+        EXPECT_OK(ferry_get_report(second, &of_second));
+        EXPECT_EQ(of_second.staging_threads, report.staging_threads);
+        ferry_close(second);
+        ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
+        may_go_back =
+            sched_setscheduler(0, SCHED_OTHER, &none) == 0 && setpriority(PRIO_PROCESS, 0, expected.niceness) == 0;
+    }).join();
+    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have begun
+        const std::vector<pid_t> threads = threads_named("ferry-staging");
+        return threads.size() == staging_of(counted).threads &&
+               std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
+                   const thread_settings found = settings_of(thread);
+                   return may_go_back ? found == expected : CPU_EQUAL(&found.processors, &expected.processors);
+               });
+    }));
 }
 
 // ---- Ends --------------------------------------------------------------------------------------------------------

@@ -319,9 +319,11 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8.
  *             They sleep while there is nothing to copy, and end in ferry_close.
  * staging_cpus  the processors that they may run on, staging_cpu_count numbers, read before ferry_open returns; or all
- *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else wherever the program may.
+ *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else those that the program's
+ *             main thread may run on when ferry_open is called, whichever thread copies first.
  *             A ring always lies near its device.
- * staging_priority  their niceness, -20 to 19. Where the system does not grant it they run with the program's.
+ * staging_priority  their niceness, -20 to 19; 0: the main thread's. Where the system does not grant it they run with
+ *             that of the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
  * staging_bytes  of the ring of each device: 4096 to 1 GiB. Less is used where less can be pinned.
  * deferred_bytes  how much ferry keeps on each device of what was given up by ferry_array_destroy_async and its like:
  *             while it is more, ferry's allocations there destroy what streams have passed, and wait for running work.

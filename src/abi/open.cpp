@@ -21,8 +21,8 @@ failure check_staging(const ferry_options &options) noexcept {
     if (!options.staging_cpus != !options.staging_cpu_count)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
     for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
-        if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(most_processors))
-            return refuse_value(FERRY_FIELD_STAGING_CPUS, most_processors - 1, options.staging_cpus[i]);
+        if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(processor_set::most))
+            return refuse_value(FERRY_FIELD_STAGING_CPUS, processor_set::most - 1, options.staging_cpus[i]);
     if (options.staging_numa != FERRY_NUMA_ANY && options.staging_numa != FERRY_NUMA_NODE)
         return refuse_value(FERRY_FIELD_NUMA, FERRY_NUMA_NODE, options.staging_numa);
     if (options.staging_numa == FERRY_NUMA_NODE) {
@@ -56,7 +56,7 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
         {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
         {options.staging_threads, most_threads, FERRY_FIELD_THREADS},
-        {options.staging_cpu_count, most_processors, FERRY_FIELD_STAGING_CPUS},
+        {options.staging_cpu_count, processor_set::most, FERRY_FIELD_STAGING_CPUS},
     };
     for (const auto &range : ranges)
         if (range.value < 0 || range.value > range.limit)

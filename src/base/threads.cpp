@@ -26,8 +26,11 @@ std::uint64_t clock_ns() noexcept {
 
 #if defined(_WIN32)
 
+processor_set processors_of_process() noexcept { return {}; }
 unsigned available_processors() noexcept { return 1; }
-unsigned processors_of_node(int, std::int32_t (&)[most_processors]) noexcept { return 0; }
+unsigned processors_of_caller() noexcept { return 1; }
+processor_set processors_of_node(int) noexcept { return {}; }
+void unblock_faults() noexcept {}
 
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
     for (unsigned index = 0; index < count; ++index)
@@ -40,35 +43,46 @@ void rest_for(std::uint64_t) noexcept {}
 
 #else
 
-unsigned available_processors() noexcept {
+namespace {
+
+processor_set processors_of([[maybe_unused]] pid_t thread) noexcept { // 0: the calling one
+    processor_set found;
 #if defined(__linux__)
-    cpu_set_t allowed; // fails where there are more processors than bits
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-        return static_cast<unsigned>(std::max(1, CPU_COUNT(&allowed)));
+    if (sched_getaffinity(thread, sizeof found.words, reinterpret_cast<cpu_set_t *>(found.words)) != 0) return {};
 #endif
-    return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+    return found;
 }
 
-unsigned processors_of_node([[maybe_unused]] int node,
-                            [[maybe_unused]] std::int32_t (&numbers)[most_processors]) noexcept {
-    unsigned count = 0;
+unsigned count_or_all(const processor_set &allowed) noexcept {
+    const unsigned count = allowed.count();
+    return count ? count : static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+} // namespace
+
+processor_set processors_of_process() noexcept { return processors_of(getpid()); }
+unsigned available_processors() noexcept { return count_or_all(processors_of_process()); }
+unsigned processors_of_caller() noexcept { return count_or_all(processors_of(0)); }
+
+processor_set processors_of_node([[maybe_unused]] int node) noexcept {
+    processor_set found;
 #if defined(__linux__)
     char name[64];
     std::snprintf(name, sizeof name, "/sys/devices/system/node/node%d/cpulist", node);
     std::FILE *const file = std::fopen(name, "re");
-    if (!file) return 0;
+    if (!file) return found;
     // Numbers and ranges with commas between them: 0-7,16-23.
     unsigned first = 0;
     while (std::fscanf(file, "%u", &first) == 1) {
         unsigned last = first;
         if (std::fscanf(file, "-%u", &last) != 1) last = first;
-        for (unsigned number = first; number <= last && number < most_processors && count < most_processors; ++number)
-            numbers[count++] = static_cast<std::int32_t>(number);
+        for (unsigned number = first; number <= last && number < processor_set::most; ++number)
+            found.add(number);
         if (std::fgetc(file) != ',') break;
     }
     std::fclose(file);
 #endif
-    return count;
+    return found;
 }
 
 namespace {
@@ -98,12 +112,27 @@ struct started_part {
 };
 
 void *run_part(void *started) noexcept {
+    unblock_faults();
     const auto &mine = *static_cast<started_part *>(started);
     mine.part(mine.user, mine.index);
     return nullptr;
 }
 
+#if defined(__linux__)
+bool run_on(const processor_set &processors) noexcept {
+    return sched_setaffinity(0, sizeof processors.words, reinterpret_cast<const cpu_set_t *>(processors.words)) == 0;
+}
+#endif
+
 } // namespace
+
+void unblock_faults() noexcept {
+    sigset_t faults;
+    sigemptyset(&faults);
+    for (const int one : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+        sigaddset(&faults, one);
+    pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+}
 
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
     started_part others[most_threads];
@@ -144,21 +173,19 @@ void worker_thread::join() noexcept {
 }
 
 void *worker_thread::begin(void *self) noexcept {
+    unblock_faults();
     const auto &mine = *static_cast<const worker_thread *>(self);
     const thread_traits &traits = *mine.traits_;
 #if defined(__linux__)
     pthread_setname_np(pthread_self(), traits.name);
     constexpr unsigned long slack_ns = 1;
     prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
-    if (traits.niceness) setpriority(PRIO_PROCESS, 0, traits.niceness); // of this thread alone, on Linux
-    if (traits.processor_count) {
-        cpu_set_t allowed;
-        CPU_ZERO(&allowed);
-        for (std::uint32_t i = 0; i < traits.processor_count; ++i)
-            if (traits.processors[i] >= 0 && traits.processors[i] < CPU_SETSIZE)
-                CPU_SET(static_cast<unsigned>(traits.processors[i]), &allowed);
-        sched_setaffinity(0, sizeof allowed, &allowed);
-    }
+    const sched_param no_priority = {};
+    pthread_setschedparam(pthread_self(), SCHED_OTHER, &no_priority);
+    // On Linux the niceness is the thread's, and getpid() names the main thread.
+    const int niceness = traits.niceness ? traits.niceness : getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+    setpriority(PRIO_PROCESS, 0, niceness);
+    if (!traits.processors || !run_on(*traits.processors)) run_on(processors_of_process());
 #endif
     mine.run_(mine.user_);
     return nullptr;

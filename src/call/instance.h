@@ -52,9 +52,9 @@ struct ferry_instance {
                               0,
                               ferry::pinned_pool::use::of_instance};
     ferry::batch_jobs jobs{allocator};
-    bool stages = false;                                        // copies of pageable memory, where kernels serve
-    std::uint16_t staging_threads = 0;                          // that a copy may keep busy
-    ferry::growing<std::int32_t> staging_processors{allocator}; // that they may run on; empty: any
+    bool stages = false;                     // copies of pageable memory, where kernels serve
+    std::uint16_t staging_threads = 0;       // that a copy may keep busy
+    ferry::processor_set staging_processors; // that they may run on
     ferry::staged_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     std::atomic<bool> is_staging_ready[ferry::device_contexts::most_devices] = {};
     ferry::ticket_pool tickets{allocator};

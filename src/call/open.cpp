@@ -161,11 +161,7 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
     instance->report.missing_count =
         static_cast<std::uint32_t>(std::count(std::begin(instance->found), std::end(instance->found), false));
     log_what_was_found(*instance);
-    if (failure failed = set_up_staging(*instance, options)) {
-        close_instance(*instance);
-        instance = nullptr;
-        return failed;
-    }
+    set_up_staging(*instance, options);
     set_up_kernels(*instance, options);
     return {};
 }

@@ -18,29 +18,24 @@ void cut_ring(std::uint64_t bytes, staged_options &options) noexcept {
     options.slots = static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / options.slot_size, 1));
 }
 
-// The processors that its threads may run on: the program's list, or those of a node.
-failure choose_processors(const ferry_options &options, growing<std::int32_t> &chosen) noexcept {
-    if (options.staging_numa == FERRY_NUMA_NODE) {
-        std::int32_t found[most_processors];
-        const std::uint32_t count = processors_of_node(options.staging_numa_node, found);
-        for (std::uint32_t i = 0; i < count; ++i)
-            if (!chosen.append(found[i])) return no_memory;
-        return {};
-    }
+// The processors that its threads may run on: the program's list, those of a node, or all of the process's.
+processor_set choose_processors(const ferry_options &options) noexcept {
+    if (options.staging_numa == FERRY_NUMA_NODE) return processors_of_node(options.staging_numa_node);
+    if (options.staging_cpu_count == 0) return processors_of_process();
+    processor_set chosen;
     for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
-        if (!chosen.append(options.staging_cpus[i])) return no_memory;
-    return {};
+        chosen.add(static_cast<unsigned>(options.staging_cpus[i]));
+    return chosen;
 }
 
 } // namespace
 
-failure set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
+void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
     staged_options given;
     cut_ring(options.staging_bytes ? options.staging_bytes : default_ring, given);
-    if (failure failed = choose_processors(options, instance.staging_processors)) return failed;
+    instance.staging_processors = choose_processors(options);
     given.threads = options.staging_threads;
-    given.traits.processors = instance.staging_processors.begin();
-    given.traits.processor_count = static_cast<std::uint32_t>(instance.staging_processors.size());
+    given.traits.processors = &instance.staging_processors;
     given.traits.niceness = options.staging_priority;
     given.submit = options.submit;
     given.submit_user = options.submit_user;
@@ -51,7 +46,6 @@ failure set_up_staging(ferry_instance &instance, const ferry_options &options) n
     instance.report.staging_bytes = given.slots * given.slot_size;
     instance.stages =
         options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
-    return {};
 }
 
 namespace {

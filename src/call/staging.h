@@ -6,7 +6,7 @@
 namespace ferry {
 
 // The options are right. Before anything is copied.
-failure set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept;
+void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept;
 
 // Whether the instance stages at all; then the memory of hosts' ends is asked for.
 inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexcept {

@@ -132,7 +132,7 @@ void unmap_pages(void *pages, std::uint64_t size) noexcept { munmap(pages, round
 void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
     const std::uint64_t page = page_size(), unit = size >= 2 * huge_page ? huge_page : page;
     if (!threads)
-        threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, available_processors()),
+        threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, processors_of_caller()),
                                                                 size / std::max(worth_a_thread, unit)));
     threads = std::clamp(threads, 1U, most_threads);
     const std::uint64_t share = round_up(divide_up(size, threads), unit);

@@ -34,13 +34,10 @@ std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size 
 
 // ---- What copies need
 
-std::uint32_t staged_engine::wanted_threads() const noexcept {
-    if (options_.threads) return std::min(options_.threads, std::uint32_t{most_threads});
-    return std::clamp(available_processors() / 2, 1U, default_threads);
-}
-
 void staged_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
+    options_.threads = options.threads ? std::min(options.threads, std::uint32_t{most_threads})
+                                       : std::clamp(available_processors() / 2, 1U, default_threads);
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staged_ring::most_slots);
     // Where the program's threads do the work none of the engine's own adds the others.

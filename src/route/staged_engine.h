@@ -78,7 +78,7 @@ public:
     // that has captured a copy.
     void close() noexcept;
 
-    std::uint32_t wanted_threads() const noexcept; // once it is set up
+    std::uint32_t wanted_threads() const noexcept { return options_.threads; } // once it is set up
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     // Also captured copies, which may run at any time.
     bool has_copies_in_flight() const noexcept { return board_.has_copies_in_flight(); }

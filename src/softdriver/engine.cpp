@@ -6,6 +6,8 @@
 #include <chrono>
 #include <signal.h>
 
+#include "base/threads.h"
+
 namespace ferry::softdriver {
 
 class lane {
@@ -49,6 +51,7 @@ public:
 
 private:
     void run() {
+        unblock_faults(); // the driver's calls copy on the program's threads
         std::unique_lock lock(owner_.mutex_);
         for (;;) {
             wake_.wait(lock, [&] { return head_ ? head_->unmet == 0 : stopping_; });
