@@ -8,7 +8,10 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -27,6 +30,7 @@
 #include "support/ferry_array.h"
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/stuck_pages.h"
 #include "support/test_place.h"
 #include "support/waiting_free.h"
 
@@ -540,8 +544,8 @@ struct program_threads {
         self.jobs.push_back({work, argument});
         self.wake.notify_one();
     }
-    program_threads() {
-        for (int i = 0; i < 2; ++i)
+    explicit program_threads(int count = 2) {
+        for (int i = 0; i < count; ++i)
             threads.emplace_back([this] { run(); });
     }
     ~program_threads() {
@@ -1180,6 +1184,155 @@ TEST_F(pageable, staging_threads_run_as_the_process_does_whoever_copies_first) {
                    return may_go_back ? found == expected : CPU_EQUAL(&found.processors, &expected.processors);
                });
     }));
+}
+
+// ---- Slow pages --------------------------------------------------------------------------------------------------
+
+// Copies that stand still as their pages do not come, more of them than there are threads.
+class beside_stuck_copies : public pageable {
+protected:
+    static constexpr std::size_t size = 1 << 20;
+
+    // In the current context.
+    void start(std::size_t count, bool to_device, int expected_waiting) {
+        is_to_device = to_device;
+        device.emplace(count * size);
+        small_device.emplace(4096); // a free would wait for the copies
+        picture = random_bytes(count * size, 7);
+        write_for_all_streams(*device, picture);
+        pages.emplace(count, size, 8);
+        for (std::size_t i = 0; i < count; ++i) {
+            const test_stream &on = *streams.emplace_back(std::make_unique<test_stream>());
+            const std::uint64_t here = reinterpret_cast<std::uintptr_t>(pages->data) + i * size,
+                                there = *device + i * size;
+            const ferry_copy_desc copy =
+                line(to_device ? there : here, to_device ? here : there, size, FERRY_COPY_BY_STAGING);
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, on, nullptr));
+        }
+        small_stream.emplace(); // streams that follow each other share no hardware queue
+        EXPECT_TRUE(within_ten_seconds([&] { return pages->waiting() >= expected_waiting; }));
+    }
+    // All of their bytes arrive when the pages come.
+    void finish() {
+        pages->release();
+        for (const auto &one : streams)
+            EXPECT_OK(raw().cuStreamSynchronize(*one));
+        const std::size_t all = streams.size() * size;
+        const bytes host(pages->data, pages->data + all);
+        EXPECT_TRUE(is_to_device ? read_back(*device, all) == host : host == picture);
+        EXPECT_EQ(pages->waiting(), 0);
+        streams.clear();
+        small_stream.reset();
+        pages.reset();
+        device.reset();
+        small_device.reset();
+    }
+    void expect_small_copies_to_pass(bool caller_waits) {
+        for (const bool to_device : both_ways) {
+            bytes host = random_bytes(4096, to_device);
+            const bytes on_device = random_bytes(4096, 3);
+            ASSERT_OK(raw().cuMemcpyHtoDAsync(*small_device, on_device.data(), 4096, *small_stream));
+            ASSERT_OK(raw().cuStreamSynchronize(*small_stream));
+            const ferry_copy_desc copy =
+                line(to_device ? std::uint64_t{*small_device} : at(host),
+                     to_device ? at(host) : std::uint64_t{*small_device}, 4096, FERRY_COPY_BY_STAGING);
+            ferry_ticket *ticket = nullptr;
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, *small_stream, &ticket, nullptr));
+            if (caller_waits) {
+                EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_ticket_wait(ticket)); }));
+            }
+            ASSERT_TRUE(within_ten_seconds([&] { return ::ferry::test::look_at(ticket).done != 0; }));
+            EXPECT_OK(ferry_ticket_release(ticket));
+            ASSERT_OK(raw().cuStreamSynchronize(*small_stream));
+            bytes back(4096);
+            ASSERT_OK(raw().cuMemcpyDtoHAsync(back.data(), *small_device, 4096, *small_stream));
+            ASSERT_OK(raw().cuStreamSynchronize(*small_stream));
+            EXPECT_TRUE(host == (to_device ? back : on_device));
+        }
+    }
+    // Within ten seconds, or when the pages come.
+    bool returns(const std::function<void()> &call) {
+        std::future<void> done = std::async(std::launch::async, [&] {
+            CUcontext current = nullptr;
+            ASSERT_OK(raw().cuCtxSetCurrent(context_of_calls ? context_of_calls : context));
+            call();
+            ASSERT_OK(raw().cuCtxSetCurrent(current));
+        });
+        const bool is_done = done.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+        if (!is_done) pages->release();
+        done.wait();
+        return is_done;
+    }
+
+    bool is_to_device = true;
+    CUcontext context_of_calls = nullptr;
+    std::optional<device_memory> device, small_device;
+    bytes picture;
+    std::optional<stuck_pages> pages;
+    std::vector<std::unique_ptr<test_stream>> streams;
+    std::optional<test_stream> small_stream;
+};
+
+TEST_F(beside_stuck_copies, others_pass_whoever_waits_for_them) {
+    for (const std::uint64_t ring : {0ull, 256ull << 10, 16384ull})
+        for (const bool to_device : both_ways)
+            for (const bool caller_waits : both_ways) {
+                SCOPED_TRACE(testing::Message() << "ring " << ring << (to_device ? ", to" : ", from") << " the device"
+                                                << (caller_waits ? ", the caller waits" : ""));
+                ferry_options options = small();
+                options.staging_threads = 4;
+                options.staging_bytes = ring;
+                open(options);
+                ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
+                start(5, to_device, ring == 16384 ? 1 : 4);
+                expect_small_copies_to_pass(caller_waits);
+                finish();
+                if (HasFailure()) return;
+            }
+}
+
+TEST_F(beside_stuck_copies, a_job_system_with_one_thread_does_not_hold_up_others) {
+    for (const bool to_device : both_ways)
+        for (const bool caller_waits : both_ways) {
+            SCOPED_TRACE(testing::Message()
+                         << (to_device ? "to" : "from") << " the device" << (caller_waits ? ", the caller waits" : ""));
+            program_threads own(1);
+            ferry_options options = small();
+            options.submit = program_threads::submit;
+            options.submit_user = &own;
+            open(options);
+            start(3, to_device, 1);
+            expect_small_copies_to_pass(caller_waits);
+            finish();
+            counted.reset();
+            if (HasFailure()) return;
+        }
+}
+
+// On the legacy stream of a new context, which shares no hardware queue with streams that come soon after it.
+TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
+    for (const bool to_device : both_ways) {
+        ferry_options options = small();
+        options.staging_threads = 1;
+        open(options);
+        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &context_of_calls));
+        const bytes host = random_bytes(4096, 1);
+        {
+            std::optional<made_current> scope(context_of_calls);
+            const device_memory there(4096);
+            const ferry_copy_desc copy = line(there, at(host), 4096, FERRY_COPY_BY_STAGING);
+            ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr)); // what is made on first need is there
+            write_for_all_streams(there, bytes(4096));
+            scope.reset();
+            start(2, to_device, 1);
+            EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_copy(counted.get(), &copy, nullptr)); }));
+            finish();
+            scope.emplace(context_of_calls);
+            EXPECT_TRUE(read_back(there, 4096) == host);
+        }
+        EXPECT_OK(ferry_context_destroy(counted.get(), context_of_calls));
+        if (HasFailure()) return;
+    }
 }
 
 // ---- Ends --------------------------------------------------------------------------------------------------------

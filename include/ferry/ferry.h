@@ -317,7 +317,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             That takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never
  *             wait says AT_OPEN, or calls ferry_staging_prepare. Without kernels there is no staging.
  * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8.
- *             They sleep while there is nothing to copy, and end in ferry_close.
+ *             They sleep while there is nothing to copy, and end in ferry_close. One more watches them: where threads
+ *             are stuck in pages that do not come, it starts others for the other copies, 64 in all, while that lasts.
  * staging_cpus  the processors that they may run on, staging_cpu_count numbers, read before ferry_open returns; or all
  *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else those that the program's
  *             main thread may run on when ferry_open is called, whichever thread copies first.
@@ -328,11 +329,14 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * deferred_bytes  how much ferry keeps on each device of what was given up by ferry_array_destroy_async and its like:
  *             while it is more, ferry's allocations there destroy what streams have passed, and wait for running work.
  *             0: a sixteenth of the device's memory. UINT64_MAX: any amount, until the device has no memory left.
- * submit      the program's own threads instead, and ferry starts none. Each call asks for work(argument) to be called
- *             once, soon, on any thread, also while all that the program does is wait for a stream: until it has been,
- *             the copy and what is behind it on its stream stand still. It is called from a host function of the
- *             driver, so neither it nor work may call the driver or wait for one that does; work itself calls no driver
- *             and returns when there is nothing left to do. staging_threads is how many are asked for a copy, at most.
+ * submit      the program's own threads instead; ferry starts only a watchdog. Each call asks for work(argument) to be
+ *             called once, soon, on any thread, also while all that the program does is wait for a stream: until it
+ *             has been, the copy and what is behind it on its stream stand still. It is called from a host function of
+ *             the driver, so neither it nor work may call the driver or wait for one that does; work itself calls no
+ *             driver and returns when there is nothing left to do. staging_threads is how many are asked for a copy,
+ *             at most.
+ *             Where all that came are stuck in pages that do not come, or none came to copies while a thread waits for a
+ *             ticket, the watchdog starts a thread that copies, until it is not needed any more.
  *
  * All callbacks but submit are called from within calls of this instance (ferry_open and ferry_close too), on the
  * calling thread, so possibly on several threads at once. They must not call ferry and must not throw.

@@ -1,6 +1,7 @@
 #include "route/staged_board.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -17,6 +18,15 @@ using state = staged_job::state;
 constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_under_way_ns = 1'000'000;
 constexpr int pauses_between_looks = 32;           // some microseconds
 constexpr std::uint64_t longest_lead_ns = 100'000; // without a look: the leader may not be running
+
+// A chunk takes some 0.1 ms, and a thread that the system has suspended a few ms. Taken for stuck by mistake it loses
+// idle slots, which it gets again.
+constexpr std::uint64_t stuck_after_ns = 4'000'000;
+constexpr std::uint64_t between_inspections_ns = 2'000'000;
+// Before the watchdog sleeps and spares leave: to start them again costs some 50 us.
+constexpr std::uint64_t calm_patience_ns = 100'000'000;
+// For who waits for a copy of its own that is not served, before one more server is asked for.
+constexpr std::uint64_t patience_without_servers_ns = 1'000'000;
 
 // One more thread has something to do there.
 bool wants_another(const staged_job &job) noexcept {
@@ -65,6 +75,15 @@ void staged_board::rest(staged_job &job) noexcept {
     job.at = state::unused;
     unused_.push_front(job);
     ++unused_count_;
+}
+
+// A thread that is stuck goes on with its copy when it can: nobody has to look after that.
+bool staged_board::has_work() const noexcept {
+    if (!expected_.is_empty()) return true;
+    if (!is_any_stuck_) return !under_way_.is_empty();
+    for (const staged_job *job = under_way_.first(); job; job = job->next)
+        if (job->stuck == 0) return true;
+    return false;
 }
 
 staged_job *staged_board::take(std::uint64_t count, bool is_captured) noexcept {
@@ -163,6 +182,7 @@ void staged_board::begin_run(staged_job &job) noexcept {
     job.next_chunk = job.first_chunk;
     job.chunks_left = job.end_chunk - job.first_chunk;
     job.landed = 0;
+    job.stuck = 0;
     ++job.ring->copies;
     job.ring->share_out();
     const std::uint32_t helpers = job.blocks - 1, awake = idle_ + called_;
@@ -292,25 +312,39 @@ bool staged_board::end_if_done(staged_job &job) noexcept {
     return true;
 }
 
-staged_board::task staged_board::find_task(std::uint64_t now) noexcept {
+bool staged_board::take_task(staged_job &job, bool is_server, task &found) noexcept {
+    std::uint32_t block = 0;
+    const bool is_chosen = choose_lane(job, block);
+    if (!is_chosen && end_if_done(job)) return false;
+    under_way_.remove(job); // it has had its turn
+    under_way_.push_back(job);
+    if (!is_chosen) return false;
+    staged_lane &lane = job.lanes[block];
+    lane.is_taken = true;
+    lane.is_by_server = is_server;
+    ++job.busy;
+    ++job.ring->at_lanes;
+    found = {&job, block};
+    return true;
+}
+
+// A copy with stuck threads gets another one when no other copy has work, but never the last that is free.
+staged_board::task staged_board::find_task(std::uint64_t now, const staged_watch *one, bool is_server) noexcept {
     // While copies are under way a look at those expected now and then is enough.
     constexpr std::uint64_t between_looks_ns = 10'000;
     if (under_way_.is_empty() || now - looked_ns_ >= between_looks_ns) look_for_arrivals(now);
-    staged_job *const last = under_way_.last();
-    for (staged_job *next = under_way_.first(); next;) {
-        staged_job &job = *next;
-        next = &job == last ? nullptr : job.next;
-        std::uint32_t block = 0;
-        const bool is_chosen = choose_lane(job, block);
-        if (!is_chosen && end_if_done(job)) continue;
-        under_way_.remove(job); // it has had its turn
-        under_way_.push_back(job);
-        if (!is_chosen) continue;
-        job.lanes[block].is_taken = true;
-        ++job.busy;
-        return {&job, block};
+    task found;
+    for (const bool may_be_stuck : {false, true}) {
+        if (may_be_stuck && (!is_any_stuck_ || (!one && servers() < stuck_ + 2))) break;
+        staged_job *const last = under_way_.last();
+        for (staged_job *next = under_way_.first(); next;) {
+            staged_job &job = *next;
+            next = &job == last ? nullptr : job.next;
+            if ((job.stuck != 0) != may_be_stuck || (one && job.watch != one)) continue;
+            if (take_task(job, is_server, found)) return found;
+        }
     }
-    return {};
+    return found;
 }
 
 // As long as there is nothing better to do.
@@ -347,7 +381,13 @@ void staged_board::attend(staged_job &job, std::uint32_t block, bool (*is_over)(
 
 void staged_board::complete(const task &done) noexcept {
     staged_job &job = *done.job;
-    job.lanes[done.block].is_taken = false;
+    staged_lane &lane = job.lanes[done.block];
+    lane.is_taken = false;
+    if (std::exchange(lane.is_stuck, false)) {
+        --job.stuck;
+        stuck_ -= lane.is_by_server;
+    }
+    --job.ring->at_lanes;
     const bool are_all = --job.busy == 0;
     if (job.is_lost) {
         if (are_all) calm_.notify_all();
@@ -393,6 +433,8 @@ void staged_board::unlock(lock &held) noexcept {
 void staged_board::wake_all() noexcept {
     lock held = acquire();
     wake(asleep_);
+    is_watchdog_asleep_ = false;
+    inspection_.notify_one();
     unlock(held);
 }
 
@@ -406,18 +448,19 @@ bool staged_board::wait_for_lead(bool (*is_over)(void *user), void *user, std::u
 }
 
 // Of those that find nothing to do one leads, and looks; the others stay away from the mutex until the lead is free.
-void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noexcept {
+void staged_board::serve(worker as, const staged_watch *one, bool (*is_over)(void *user), void *user) noexcept {
     lock held = acquire();
     const bool stays = as != worker::helper; // while there is work, if no other does
     awake_ += stays;
-    std::uint64_t idle_since = 0, announced = announced_;
+    std::uint64_t idle_since = 0, announced = announced_, unserved_since = 0;
     bool leads = false;
     const auto give_up_lead = [&]() noexcept {
         if (std::exchange(leads, false)) is_led_.store(false, std::memory_order_release);
     };
     while (!is_over(user)) {
         const std::uint64_t now = clock_ns();
-        if (const task found = find_task(now); found.job) {
+        if (const task found = find_task(now, one, stays); found.job) {
+            if (std::exchange(is_watchdog_asleep_, false)) inspection_.notify_one();
             if (idle_ + called_ == 0 && asleep_ != 0 && wants_another(*found.job)) wake(1);
             at_lanes_ += stays;
             unlock(held);
@@ -426,9 +469,15 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             lock_again(held);
             at_lanes_ -= stays;
             complete(found);
-            idle_since = 0;
+            idle_since = unserved_since = 0;
             continue;
         }
+        if (stays || servers() != 0 || !has_work())
+            unserved_since = 0;
+        else if (!unserved_since)
+            unserved_since = now;
+        else if (now - unserved_since >= patience_without_servers_ns && !std::exchange(is_server_wanted_, true))
+            inspection_.notify_one(); // of other copies, which its own may be behind
         if (!idle_since || announced != announced_) {
             idle_since = now;
             announced = announced_;
@@ -456,13 +505,118 @@ void staged_board::serve(worker as, bool (*is_over)(void *user), void *user) noe
             lock_again(held);
             continue;
         }
-        if (as == worker::visitor) break;
+        if (as == worker::visitor || (as == worker::spare && are_spares_to_leave_)) break;
         sleep(held);
         idle_since = 0;
     }
     give_up_lead();
     awake_ -= stays;
     unlock(held);
+}
+
+// ---- The watchdog
+
+// What is idle in lanes of a copy with stuck threads, while others may want it.
+void staged_board::reclaim_slots(staged_job &job) noexcept {
+    if (job.ring->copies < 2) return;
+    for (std::uint32_t block = 0; block < job.blocks; ++block) {
+        staged_lane &lane = job.lanes[block];
+        if (lane.is_taken && !lane.try_to_enter()) continue;
+        look_at(job, block);
+        for (; lane.idle_count != 0; --job.held)
+            job.ring->give(*lane.idle[--lane.idle_count]);
+        if (lane.is_taken) lane.leave();
+    }
+}
+
+bool staged_board::inspect(std::uint64_t now, std::uint32_t enough) noexcept {
+    lock held = acquire();
+    stuck_ = 0;
+    is_any_stuck_ = false;
+    for (const chain<staged_job> *const jobs : {&under_way_, &losing_})
+        for (staged_job *job = jobs->first(); job; job = job->next) {
+            job->stuck = 0;
+            for (std::uint32_t block = 0; block < job->blocks; ++block) {
+                staged_lane &lane = job->lanes[block];
+                const std::uint32_t visit = lane.visit.load(std::memory_order_relaxed);
+                if (!lane.is_taken || !(visit & staged_lane::away) || visit != lane.last_visit) {
+                    lane.last_visit = visit;
+                    lane.last_visit_ns = now;
+                }
+                lane.is_stuck = now - lane.last_visit_ns >= stuck_after_ns;
+                job->stuck += lane.is_stuck;
+                stuck_ += lane.is_stuck && lane.is_by_server;
+            }
+            is_any_stuck_ |= job->stuck != 0;
+        }
+    if (is_any_stuck_)
+        for (staged_job *job = under_way_.first(); job; job = job->next)
+            if (job->stuck != 0) reclaim_slots(*job);
+    if (is_any_stuck_ || is_server_wanted_) calm_since_ns_ = now;
+    if (ahead_ != 0) quiet_since_ns_ = now;
+    // Whoever is stuck may have been the one that looked.
+    const bool is_unattended = is_any_stuck_ && awake_ == at_lanes_ && called_ == 0 && has_work();
+    if (is_unattended) wake(1);
+    const bool is_short = is_unattended && called_ == 0 && servers() - stuck_ < enough;
+    const bool is_wanted = std::exchange(is_server_wanted_, false) || is_short;
+    are_spares_to_leave_ = !is_wanted && now - calm_since_ns_ >= calm_patience_ns;
+    unlock(held);
+    return is_wanted;
+}
+
+const staged_ring *staged_board::starved_ring() noexcept {
+    const lock held = acquire();
+    for (const staged_job *job = under_way_.first(); job; job = job->next)
+        if (job->stuck != 0 && !job->is_to_device() && job->ring->copies > 1 && job->ring->free_count == 0)
+            return job->ring;
+    return nullptr;
+}
+
+bool staged_board::evacuate(staged_parcel &parcel) noexcept {
+    const lock held = acquire();
+    for (staged_job *job = under_way_.first(); job; job = job->next) {
+        if (job->stuck == 0 || job->is_to_device() || job->ring->copies < 2 || job->ring->free_count != 0) continue;
+        if (parcel.room < job->ring->slot_size + slot_margin) continue;
+        for (std::uint32_t block = 0; block < job->blocks; ++block) {
+            staged_lane &lane = job->lanes[block];
+            if (lane.is_taken && !lane.try_to_enter()) continue;
+            const bool is_moved = move_to_parcel(*job, block, parcel);
+            if (is_moved) {
+                --job->held;
+                job->ring->give(*lane.idle[--lane.idle_count]);
+            }
+            if (lane.is_taken) lane.leave();
+            if (is_moved) return true;
+        }
+    }
+    return false;
+}
+
+void staged_board::wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept {
+    lock held = acquire();
+    if (is_over || is_server_wanted_) return;
+    const std::uint64_t now = clock_ns();
+    const bool is_quiet = ahead_ == 0 && now - quiet_since_ns_ >= calm_patience_ns;
+    if (is_quiet && has_spares && are_spares_to_leave_) {
+        wake(asleep_);
+        unlock(held);
+        lock_again(held);
+    }
+    if (!is_quiet || has_spares) {
+        inspection_.wait_for(held, std::chrono::nanoseconds(between_inspections_ns));
+    } else {
+        is_watchdog_asleep_ = true;
+        inspection_.wait(held, [&] { return !is_watchdog_asleep_ || is_server_wanted_ || is_over; });
+        is_watchdog_asleep_ = false;
+        quiet_since_ns_ = clock_ns();
+    }
+    unlock(held);
+}
+
+void staged_board::ask_for_server() noexcept {
+    const lock held = acquire();
+    is_server_wanted_ = true;
+    inspection_.notify_one();
 }
 
 staged_board::outlook staged_board::look_ahead() noexcept {
@@ -497,7 +651,9 @@ void staged_board::lose(staged_job &job, std::int32_t status, lock &held) noexce
     pending_ -= job.is_captured ? job.runs_expected : 1;
     captured_ -= job.is_captured;
     job.runs_expected = 0;
+    losing_.push_back(job);
     calm_.wait(held, [&] { return job.busy == 0; });
+    losing_.remove(job);
     tell_end(job);
     // What still runs for a moment ends what it is at.
     for (int i = 0; i < 100 && is_at_work(job); ++i) {
@@ -506,7 +662,10 @@ void staged_board::lose(staged_job &job, std::int32_t status, lock &held) noexce
         held.lock();
     }
     for (std::uint32_t block = 0; block < job.blocks; ++block) {
-        take_back_all(job.lanes[block]);
+        staged_lane &lane = job.lanes[block];
+        take_back_all(lane);
+        while (lane.parcels)
+            free_parcel(*job.ring->parcel_memory, std::exchange(lane.parcels, lane.parcels->next));
         give_back_slots(job, job.lanes[block]);
     }
     if (job.watch) job.watch->status.store(status, std::memory_order_relaxed);

@@ -39,20 +39,37 @@ public:
     // Takes the slots of a lot back; false where a copy is at one of them, or it is kept.
     bool take_slots(staged_ring &ring, bool first_lot) noexcept;
 
-    // What a thread does that finds nothing to do. While anything is expected, one resident or visitor always looks.
+    // What a thread does that finds nothing to do. While anything is expected, one resident, spare or visitor always
+    // looks. These are the servers.
     enum class worker {
         resident, // sleeps
+        spare,    // sleeps, and leaves when it is not needed any more
         visitor,  // leaves
         helper,   // looks again, until it is over
     };
-    // Runs copies until `is_over`.
-    void serve(worker as, bool (*is_over)(void *user), void *user) noexcept;
-    template <class IsOver> void serve_until(worker as, IsOver is_over) noexcept {
+    // Runs copies until `is_over`: any, or the launches of one.
+    void serve(worker as, const staged_watch *one, bool (*is_over)(void *user), void *user) noexcept;
+    template <class IsOver> void serve_until(worker as, const staged_watch *one, IsOver is_over) noexcept {
         serve(
-            as, [](void *user) { return (*static_cast<IsOver *>(user))(); }, &is_over);
+            as, one, [](void *user) { return (*static_cast<IsOver *>(user))(); }, &is_over);
     }
-    // All who sleep shall ask again whether it is over.
+    // All who sleep, and the watchdog, shall ask again whether it is over.
     void wake_all() noexcept;
+
+    // ---- For the watchdog, a thread that is at no copy itself
+
+    // Finds the threads that are stuck: at one chunk for long, as pages of the program's do not come. Other copies get
+    // the slots of their lanes. True where one more server should run; else there are `enough` that are not stuck.
+    bool inspect(std::uint64_t now, std::uint32_t enough) noexcept;
+    // Moves a filled slot of a copy with stuck threads into the parcel; false where nobody waits for a slot.
+    bool evacuate(staged_parcel &parcel) noexcept;
+    // Of the ring where somebody waits for a slot; null where nobody does.
+    const staged_ring *starved_ring() noexcept;
+    // Until the next inspection is due, or it is over: while nothing is under way, that is for ever, but for a watchdog
+    // with spares to see off.
+    void wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept;
+    // One more server is wanted, whatever is found.
+    void ask_for_server() noexcept;
 
     struct outlook {
         std::uint64_t pending; // runs that have not ended
@@ -81,7 +98,7 @@ private:
         staged_job *job = nullptr;
         std::uint32_t block = 0;
     };
-    bool has_work() const noexcept { return !expected_.is_empty() || !under_way_.is_empty(); }
+    bool has_work() const noexcept;
     lock acquire() noexcept;
     static void lock_again(lock &held) noexcept;
     void rest(staged_job &job) noexcept;
@@ -99,7 +116,10 @@ private:
     bool may_go_on(staged_job &job, std::uint32_t block) noexcept;
     bool choose_lane(staged_job &job, std::uint32_t &block) noexcept;
     bool end_if_done(staged_job &job) noexcept;
-    task find_task(std::uint64_t now) noexcept;
+    task find_task(std::uint64_t now, const staged_watch *one, bool is_server) noexcept;
+    bool take_task(staged_job &job, bool is_server, task &found) noexcept;
+    std::uint32_t servers() const noexcept { return awake_ + asleep_ + called_; }
+    void reclaim_slots(staged_job &job) noexcept;
     void attend(staged_job &job, std::uint32_t block, bool (*is_over)(void *user), void *user) const noexcept;
     void complete(const task &done) noexcept;
     void lose(staged_job &job, std::int32_t status, lock &held) noexcept;
@@ -108,6 +128,7 @@ private:
     std::mutex mutex_;
     std::condition_variable calm_; // of threads at the copies of a dead context
     chain<staged_job> unused_, launched_, expected_, under_way_, leaving_;
+    chain<staged_job> losing_; // lost, with threads that have not noticed
     std::uint64_t unused_count_ = 0;
     std::atomic<std::uint32_t> ahead_ = 0; // jobs expected and under way
     // Residents and visitors: those that are to wake are called, some when the mutex is unlocked.
@@ -120,6 +141,13 @@ private:
     std::uint64_t holds_ = 0;
     std::uint64_t announced_ = 0; // runs expected, ever
     std::uint64_t looked_ns_ = 0;
+
+    std::condition_variable inspection_; // of the watchdog
+    std::uint32_t stuck_ = 0;            // servers, when last inspected
+    bool is_any_stuck_ = false;          // or a helper
+    bool is_watchdog_asleep_ = false, is_server_wanted_ = false;
+    bool are_spares_to_leave_ = false;
+    std::uint64_t calm_since_ns_ = 0, quiet_since_ns_ = 0; // nobody is stuck; and nothing is under way
 };
 
 } // namespace ferry

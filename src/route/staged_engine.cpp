@@ -38,6 +38,8 @@ void staged_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
     options_.threads = options.threads ? std::min(options.threads, std::uint32_t{most_threads})
                                        : std::clamp(available_processors() / 2, 1U, default_threads);
+    watchdog_traits_ = options.traits;
+    watchdog_traits_.name = "ferry-watchdog";
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staged_ring::most_slots);
     // Where the program's threads do the work none of the engine's own adds the others.
@@ -67,14 +69,49 @@ failure staged_engine::provide(int device, bool needs_threads) noexcept {
 }
 
 failure staged_engine::start_threads() noexcept {
-    if (options_.submit) return {};
-    const std::uint32_t wanted = wanted_threads();
     std::uint32_t count = thread_count_;
-    if (count != 0) return {}; // what there was then is what there is
-    while (count < wanted && threads_[count].start(work, this, options_.traits))
-        ++count;
-    thread_count_ = count;
-    return count ? failure{} : no_memory;
+    if (count == 0 && !options_.submit) { // else what there was then is what there is
+        while (count < wanted_threads() && threads_[count].start(work, this, options_.traits))
+            ++count;
+        thread_count_ = count;
+    }
+    if (count == 0 && !options_.submit) return no_memory;
+    // Without it, copies whose pages do not come may hold up the others.
+    if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(watch, this, watchdog_traits_));
+    return {};
+}
+
+void staged_engine::start_spare() noexcept {
+    if (thread_count_ + spare_count_ >= most_threads) return;
+    for (spare_thread &one : spares_) {
+        if (one.thread.is_started()) continue;
+        one.engine = this;
+        one.has_left = false;
+        spare_count_ += one.thread.start(stand_in, &one, options_.traits);
+        return;
+    }
+}
+
+void staged_engine::join_spares_that_left() noexcept {
+    for (spare_thread &one : spares_) {
+        if (spare_count_ == 0) return;
+        if (!one.thread.is_started() || !one.has_left.load(std::memory_order_acquire)) continue;
+        one.thread.join();
+        --spare_count_;
+    }
+}
+
+// What blocks have copied for threads that are stuck has to go where it is in nobody's way.
+void staged_engine::evacuate_slots() noexcept {
+    while (const staged_ring *const ring = board_.starved_ring()) {
+        const std::uint64_t room = ring->slot_size + slot_margin;
+        void *const place = memory_.allocate(sizeof(staged_parcel) + room, alignof(staged_parcel));
+        if (!place) return;
+        auto *const parcel = new (place) staged_parcel{.room = room};
+        if (board_.evacuate(*parcel)) continue;
+        free_parcel(memory_, parcel);
+        return;
+    }
 }
 
 failure staged_engine::make_ring(int device) noexcept {
@@ -93,6 +130,7 @@ failure staged_engine::make_ring(int device) noexcept {
     made->ring.room = room;
     made->ring.slot_size = options_.slot_size;
     made->ring.slots = static_cast<staged_slot *>(slots);
+    made->ring.parcel_memory = &memory_;
     std::uninitialized_default_construct_n(made->ring.slots, room);
     rings_[device].store(made, std::memory_order_release);
     return {};
@@ -285,13 +323,34 @@ void staged_engine::announce(staged_job &job) noexcept {
 
 void staged_engine::work(void *engine) noexcept {
     auto &self = *static_cast<staged_engine *>(engine);
-    self.board_.serve_until(staged_board::worker::resident,
+    self.board_.serve_until(staged_board::worker::resident, nullptr,
                             [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+}
+
+void staged_engine::stand_in(void *spare) noexcept {
+    auto &mine = *static_cast<spare_thread *>(spare);
+    staged_engine &self = *mine.engine;
+    self.board_.serve_until(staged_board::worker::spare, nullptr,
+                            [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+    mine.has_left.store(true, std::memory_order_release);
+}
+
+// Calls no driver and touches no memory of the program's, so that nothing holds it up.
+void staged_engine::watch(void *engine) noexcept {
+    auto &self = *static_cast<staged_engine *>(engine);
+    while (!self.is_closing_) {
+        self.join_spares_that_left();
+        // Where the program's threads do the work, it says how many.
+        const std::uint32_t enough = self.options_.submit ? 1 : self.thread_count_.load();
+        if (self.board_.inspect(clock_ns(), enough)) self.start_spare();
+        self.evacuate_slots();
+        self.board_.wait_to_inspect(self.spare_count_ != 0, self.is_closing_);
+    }
 }
 
 void staged_engine::visit(void *engine) noexcept {
     auto &self = *static_cast<staged_engine *>(engine);
-    self.board_.serve_until(staged_board::worker::visitor, []() noexcept { return false; });
+    self.board_.serve_until(staged_board::worker::visitor, nullptr, []() noexcept { return false; });
     --self.visitors_;
 }
 
@@ -316,7 +375,7 @@ failure staged_engine::help(staged_watch &watch, CUcontext context) noexcept {
     while (!watch.is_done()) {
         const std::uint64_t landed = watch.landed,
                             until = clock_ns() + (has_threads() ? patience_ns : patience_of_the_only_one_ns);
-        board_.serve_until(staged_board::worker::helper,
+        board_.serve_until(staged_board::worker::helper, &watch,
                            [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
         if (watch.is_done() || watch.landed != landed) continue;
         if (const failure dead = probe(context)) board_.lose(context, dead.status);
@@ -360,11 +419,13 @@ void staged_engine::close() noexcept {
     for (std::atomic<device_ring *> &one : rings_)
         if (device_ring *const of = one.load(std::memory_order_relaxed)) of->adding.join();
 
+    // Threads finish what is enqueued, and a spare does where there are none: this one would touch any copy's memory.
+    const staged_watch of_nobody;
     std::uint64_t changed = clock_ns();
     for (staged_board::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
          before = now, now = board_.look_ahead()) {
         const std::uint64_t until = clock_ns() + 100'000;
-        board_.serve_until(staged_board::worker::helper, [&]() noexcept { return clock_ns() >= until; });
+        board_.serve_until(staged_board::worker::helper, &of_nobody, [&]() noexcept { return clock_ns() >= until; });
         if (now.pending == 0) rest_for(20'000); // blocks have to come that there was nothing left for
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;
@@ -373,9 +434,12 @@ void staged_engine::close() noexcept {
     }
     is_closing_ = true;
     board_.wake_all();
+    watchdog_.join();
     for (worker_thread &one : threads_)
         one.join();
-    thread_count_ = 0;
+    for (spare_thread &one : spares_)
+        one.thread.join();
+    thread_count_ = spare_count_ = 0;
     while (visitors_ != 0)
         rest_for(20'000);
 
@@ -392,7 +456,7 @@ void staged_engine::close() noexcept {
 
 staged_engine::~staged_engine() {
     // Threads that the child does not have may sleep there, and would be waited for.
-    if (thread_count_ == 0) board_.~staged_board();
+    if (thread_count_ == 0 && !watchdog_.is_started()) board_.~staged_board();
     for (const job_page &page : pages_)
         memory_.deallocate(page.jobs, page.count * sizeof(staged_job));
     for (std::atomic<device_ring *> &one : rings_) {

@@ -100,7 +100,17 @@ private:
         std::uint32_t count;
     };
 
+    // Runs copies besides the residents, or in their place.
+    struct spare_thread {
+        worker_thread thread;
+        staged_engine *engine = nullptr;
+        std::atomic<bool> has_left = false;
+    };
+
     failure start_threads() noexcept;
+    void start_spare() noexcept;
+    void join_spares_that_left() noexcept;
+    void evacuate_slots() noexcept;
     failure make_ring(int device) noexcept;
     failure add_lot(device_ring &of, bool first) noexcept;
     void add_other_slots(device_ring &of) noexcept;
@@ -122,6 +132,8 @@ private:
     failure free_lot(device_ring &of, bool first) noexcept;
     static void work(void *engine) noexcept;
     static void visit(void *engine) noexcept;
+    static void stand_in(void *spare) noexcept;
+    static void watch(void *engine) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
@@ -139,6 +151,10 @@ private:
     growing<job_page> pages_;
     worker_thread threads_[most_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
+    thread_traits watchdog_traits_;
+    worker_thread watchdog_; // starts and joins the spares
+    spare_thread spares_[most_threads];
+    std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> ring_bytes_ = 0;
     std::atomic<bool> is_closing_ = false;
     std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone

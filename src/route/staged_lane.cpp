@@ -1,5 +1,7 @@
 #include "route/staged_lane.h"
 
+#include <cstring>
+
 #include "route/staged_rows.h"
 
 namespace ferry {
@@ -41,17 +43,29 @@ void take_back(staged_lane &lane) noexcept {
     lane.idle[lane.idle_count++] = &slot;
 }
 
-void land(staged_job &job, const staged_slot &slot) noexcept {
-    const std::uint64_t bytes = slot.chunk.bytes();
+void land(staged_job &job, const staged_chunk &chunk) noexcept {
+    const std::uint64_t bytes = chunk.bytes();
     job.landed.fetch_add(bytes, std::memory_order_relaxed);
     if (job.watch) job.watch->landed.fetch_add(bytes, std::memory_order_relaxed);
     job.chunks_left.fetch_sub(1, std::memory_order_release);
 }
 
-// Null where there is none left.
-staged_slot *next_to_tell(staged_job &job, staged_lane &lane) noexcept {
+// As long as the thread is at the program's memory, which may be for ever.
+struct at_memory {
+    explicit at_memory(staged_lane &lane) noexcept : lane(lane) { lane.leave_for_memory(); }
+    ~at_memory() { lane.come_back(); }
+    at_memory(const at_memory &) = delete;
+    staged_lane &lane;
+};
+
+// Null where there is none left, or another thread has the chunk that was wanted.
+staged_slot *next_to_tell(staged_job &job, staged_lane &lane, std::optional<std::uint64_t> wanted = {}) noexcept {
     if (!has_room(job, lane) || lane.idle_count == 0) return nullptr;
-    const std::uint64_t chunk = job.next_chunk.fetch_add(1, std::memory_order_relaxed);
+    std::uint64_t chunk = wanted.value_or(0);
+    if (!wanted)
+        chunk = job.next_chunk.fetch_add(1, std::memory_order_relaxed);
+    else if (!job.next_chunk.compare_exchange_strong(chunk, chunk + 1, std::memory_order_relaxed))
+        return nullptr;
     if (chunk >= job.end_chunk) return nullptr;
     staged_slot *const slot = lane.idle[--lane.idle_count]; // what was used last is still in a cache
     slot->chunk = job.cut->chunk(chunk);
@@ -59,6 +73,65 @@ staged_slot *next_to_tell(staged_job &job, staged_lane &lane) noexcept {
 }
 
 std::byte *begin_of(const staged_slot &slot) noexcept { return slot.host + slot.chunk.lead; }
+
+bool is_filled(const staged_job &job, std::uint32_t block) noexcept {
+    return !job.is_to_device() && job.lanes[block].done != low_half(seen_by(job, block));
+}
+
+std::uint64_t fill_next(staged_job &job, std::uint32_t block) noexcept {
+    staged_lane &lane = job.lanes[block];
+    std::optional<std::uint64_t> touched;
+    if (job.ring->is_crowded() && has_room(job, lane)) {
+        touched = std::min(job.next_chunk.load(std::memory_order_relaxed), job.end_chunk - 1);
+        const at_memory away(lane);
+        touch_source(*job.cut, job.cut->chunk(*touched));
+    }
+    staged_slot *const slot = next_to_tell(job, lane, touched);
+    if (!slot) return 0;
+    lane.in_hand = 1;
+    {
+        const at_memory away(lane);
+        fill_slot(*job.cut, slot->chunk, begin_of(*slot), job.are_stores_streamed);
+    }
+    lane.in_hand = 0;
+    tell_of(job, block, *slot);
+    return slot->chunk.bytes();
+}
+
+std::uint64_t deliver_parcel(staged_job &job, staged_lane &lane) noexcept {
+    staged_parcel *const parcel = lane.parcels;
+    lane.parcels = parcel->next;
+    const staged_chunk chunk = parcel->chunk;
+    {
+        const at_memory away(lane);
+        empty_slot(*job.cut, chunk, parcel->bytes() + chunk.lead, false);
+        free_parcel(*job.ring->parcel_memory, parcel);
+    }
+    land(job, chunk);
+    return chunk.bytes();
+}
+
+std::uint64_t empty_next(staged_job &job, std::uint32_t block) noexcept {
+    staged_lane &lane = job.lanes[block];
+    if (!lane.parcels && is_filled(job, block) && job.ring->is_crowded()) {
+        const staged_chunk chunk = oldest_told(lane).chunk;
+        const at_memory away(lane);
+        touch_destination(*job.cut, chunk);
+    }
+    if (lane.parcels) return deliver_parcel(job, lane);
+    if (!is_filled(job, block)) return 0;
+    staged_slot &slot = oldest_told(lane);
+    ++lane.done;
+    lane.in_hand = 1;
+    {
+        const at_memory away(lane);
+        empty_slot(*job.cut, slot.chunk, begin_of(slot), job.are_stores_streamed);
+    }
+    lane.in_hand = 0;
+    land(job, slot.chunk);
+    lane.idle[lane.idle_count++] = &slot;
+    return slot.chunk.bytes();
+}
 
 } // namespace
 
@@ -94,7 +167,7 @@ void look_at(staged_job &job, std::uint32_t block) noexcept {
     const std::uint64_t seen = seen_by(job, block);
     lane.is_attended = is_attended(seen, lane);
     while (job.is_to_device() && lane.done != low_half(seen)) {
-        land(job, oldest_told(lane));
+        land(job, oldest_told(lane).chunk);
         take_back(lane);
     }
 }
@@ -105,7 +178,25 @@ void take_back_all(staged_lane &lane) noexcept {
 }
 
 bool has_arrived(const staged_job &job, std::uint32_t block) noexcept {
-    return !job.is_to_device() && job.lanes[block].done != low_half(seen_by(job, block));
+    return job.lanes[block].parcels || is_filled(job, block);
+}
+
+bool move_to_parcel(staged_job &job, std::uint32_t block, staged_parcel &parcel) noexcept {
+    if (!is_filled(job, block)) return false;
+    staged_lane &lane = job.lanes[block];
+    const staged_slot &slot = oldest_told(lane);
+    parcel.chunk = slot.chunk;
+    std::memcpy(parcel.bytes(), slot.host, std::min(parcel.room, job.ring->slot_size + slot_margin));
+    take_back(lane);
+    staged_parcel **last = &lane.parcels;
+    while (*last)
+        last = &(*last)->next;
+    *last = &parcel;
+    return true;
+}
+
+void free_parcel(const allocator &memory, staged_parcel *parcel) noexcept {
+    if (parcel) memory.deallocate(parcel, sizeof(staged_parcel) + parcel->room);
 }
 
 bool has_room(const staged_job &job, const staged_lane &lane) noexcept {
@@ -115,21 +206,8 @@ bool has_room(const staged_job &job, const staged_lane &lane) noexcept {
 std::uint64_t advance(staged_job &job, std::uint32_t block) noexcept {
     staged_lane &lane = job.lanes[block];
     look_at(job, block);
-    if (job.is_to_device()) {
-        staged_slot *const slot = next_to_tell(job, lane);
-        if (!slot) return 0;
-        fill_slot(*job.cut, slot->chunk, begin_of(*slot), job.are_stores_streamed);
-        tell_of(job, block, *slot);
-        return slot->chunk.bytes();
-    }
-    std::uint64_t moved = 0;
-    if (has_arrived(job, block)) {
-        const staged_slot &slot = oldest_told(lane);
-        empty_slot(*job.cut, slot.chunk, begin_of(slot), job.are_stores_streamed);
-        moved = slot.chunk.bytes();
-        land(job, slot);
-        take_back(lane);
-    }
+    if (job.is_to_device()) return fill_next(job, block);
+    const std::uint64_t moved = empty_next(job, block);
     if (moved != 0 && is_over_share(job, lane)) return moved; // others wait for the slot
     while (staged_slot *const slot = next_to_tell(job, lane))
         tell_of(job, block, *slot);

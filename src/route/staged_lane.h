@@ -6,6 +6,7 @@
 #include <atomic>
 #include <optional>
 
+#include "base/threads.h"
 #include "route/staged_ring.h"
 
 namespace ferry {
@@ -20,18 +21,58 @@ struct staged_watch {
     bool is_done() const noexcept { return launches_left.load(std::memory_order_acquire) == 0; }
 };
 
-// Between one block of a kernel, and the thread that has taken it.
+// The bytes of a slot that had to be freed before they could be written to the program's memory.
+struct staged_parcel {
+    staged_chunk chunk = {};
+    staged_parcel *next = nullptr;
+    std::uint64_t room = 0; // bytes behind this
+
+    std::byte *bytes() noexcept { return reinterpret_cast<std::byte *>(this + 1); }
+};
+
+// Between one block of a kernel, and the thread that has taken it. While that thread is at the program's memory, whose
+// pages may never come, others may enter the lane, but for the slot in the thread's hand.
 struct alignas(64) staged_lane {
     static constexpr std::uint32_t most_slots = kernels::messages_at_once;
+    // Of `visit`: the thread is away, somebody has entered; the rest counts how often it has gone.
+    static constexpr std::uint32_t away = 1, entered = 2, one_visit = 4;
 
     std::uint32_t told = 0, done = 0; // messages, ever
     std::uint32_t ended = 0;          // runs, in 31 bits
     std::uint32_t idle_count = 0;
-    bool is_attended = false; // by the block, for the run that is next to end
-    bool is_taken = false;    // by a thread, whose all else is then; guarded by the board's mutex
+    std::uint32_t in_hand = 0; // slots
+    bool is_attended = false;  // by the block, for the run that is next to end
     staged_slot *told_of[most_slots] = {}, *idle[most_slots] = {};
+    staged_parcel *parcels = nullptr;
+    std::atomic<std::uint32_t> visit = 0;
 
-    std::uint32_t slots() const noexcept { return told - done + idle_count; }
+    // Guarded by the board's mutex; the rest belongs to the thread that has taken the lane.
+    bool is_taken = false, is_by_server = false;
+    bool is_stuck = false;        // the thread has been at one chunk for long
+    std::uint32_t last_visit = 0; // as it was seen, first at:
+    std::uint64_t last_visit_ns = 0;
+
+    std::uint32_t slots() const noexcept { return told - done + idle_count + in_hand; }
+
+    void leave_for_memory() noexcept {
+        visit.store((visit.load(std::memory_order_relaxed) & ~(away | entered)) + one_visit + away,
+                    std::memory_order_release);
+    }
+    void come_back() noexcept {
+        const std::uint32_t mine = visit.load(std::memory_order_relaxed) & ~entered;
+        for (std::uint32_t expected = mine;
+             !visit.compare_exchange_weak(expected, mine & ~away, std::memory_order_acquire, std::memory_order_relaxed);
+             expected = mine)
+            relax_processor();
+    }
+    // For others, one at a time.
+    bool try_to_enter() noexcept {
+        std::uint32_t expected = visit.load(std::memory_order_relaxed);
+        return (expected & away) != 0 &&
+               visit.compare_exchange_strong(expected, expected | entered, std::memory_order_acquire,
+                                             std::memory_order_relaxed);
+    }
+    void leave() noexcept { visit.store(visit.load(std::memory_order_relaxed) & ~entered, std::memory_order_release); }
 };
 
 struct staged_job {
@@ -59,6 +100,7 @@ struct staged_job {
     void *owner = nullptr; // for the host function that expects it
     std::uint32_t runs_expected = 0;
     std::uint32_t held = 0, next_block = 0; // slots, and whose lane is looked at first
+    std::uint32_t stuck = 0;                // threads at its lanes, when last inspected
     staged_job *previous = nullptr, *next = nullptr;
     // For threads without the mutex.
     std::atomic<bool> is_lost = false;
@@ -80,14 +122,17 @@ bool is_at_work(const staged_job &job) noexcept;
 // Ends the run for all blocks, for those too that have not come yet.
 void tell_end(staged_job &job) noexcept;
 
-// ---- At a lane that is taken, or that nobody can take
+// ---- At a lane that is taken, entered, or that nobody can take
 
 // Notes whether the block is there. Of copies to the device it takes back slots that the block has read.
 void look_at(staged_job &job, std::uint32_t block) noexcept;
 // Whatever the block is at.
 void take_back_all(staged_lane &lane) noexcept;
-// Of copies to the host: the block has filled a slot that has not been emptied.
+// Of copies to the host: there are bytes to write to the program's memory.
 bool has_arrived(const staged_job &job, std::uint32_t block) noexcept;
+// Moves the bytes of a slot that the block has filled into the parcel; false where there are none.
+bool move_to_parcel(staged_job &job, std::uint32_t block, staged_parcel &parcel) noexcept;
+void free_parcel(const allocator &memory, staged_parcel *parcel) noexcept;
 // There are chunks, and the block may be told of one more than it has.
 bool has_room(const staged_job &job, const staged_lane &lane) noexcept;
 // The bytes that it has moved from or to the program's memory; 0: it is for the block to go on, or chunks or slots are

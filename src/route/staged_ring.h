@@ -43,13 +43,19 @@ struct staged_ring {
     staged_slot *slots = nullptr; // `room` of them
     std::uint32_t room = 0;
     std::uint32_t used[2] = {}; // slots of each lot
+    const allocator *parcel_memory = nullptr;
     // Guarded by the board's mutex, but that atomics may be read without.
     chain<staged_slot> free;
     std::atomic<std::uint32_t> free_count = 0;
-    std::uint32_t count = 0, copies = 0;  // slots, and copies that are under way
-    std::atomic<std::uint32_t> share = 0; // slots for each of these
+    std::atomic<std::uint32_t> count = 0, at_lanes = 0; // slots, and threads at lanes
+    std::uint32_t copies = 0;                           // that are under way
+    std::atomic<std::uint32_t> share = 0;               // slots for each of these
 
-    void share_out() noexcept { share = copies ? count / copies : count; }
+    // Every slot could be in the hand of a thread whose pages do not come. Threads touch them first then.
+    bool is_crowded() const noexcept {
+        return at_lanes.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
+    }
+    void share_out() noexcept { share = copies ? count / copies : count.load(); }
 
     staged_slot *take() noexcept {
         staged_slot *const taken = free.pop();

@@ -1,5 +1,6 @@
 #include "route/staged_rows.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "memory/pages.h"
@@ -103,7 +104,28 @@ side slot_side(const staging &cut, std::byte *slot) noexcept {
     return {slot, cut.slot().row_pitch, cut.slot().slice_pitch};
 }
 
+// A byte of each page that the rows have.
+template <class Touch> void touch_rows(const staging &cut, const staged_chunk &chunk, const Touch &touch) noexcept {
+    const kernels::box_end &host = cut.box().host;
+    const std::uint64_t page = page_size();
+    for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row) {
+        const std::uint64_t begin = host.address + cut.offset(host, row) + chunk.x, end = begin + chunk.width;
+        for (std::uint64_t at = begin; at < end; at = (at / page + 1) * page)
+            touch(reinterpret_cast<std::byte *>(at));
+    }
+}
+
 } // namespace
+
+void touch_source(const staging &cut, const staged_chunk &chunk) noexcept {
+    touch_rows(cut, chunk,
+               [](const std::byte *at) { static_cast<void>(*static_cast<const volatile std::byte *>(at)); });
+}
+void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept {
+    touch_rows(cut, chunk, [](std::byte *at) {
+        std::atomic_ref(*reinterpret_cast<unsigned char *>(at)).fetch_or(0, std::memory_order_relaxed);
+    });
+}
 
 void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, bool streams) noexcept {
     const std::uint64_t height = cut.box().height;
