@@ -138,8 +138,7 @@ FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
     return word;
 }
-// In no order, and not waited for before the word is used. What comes before an order is before what comes after it: for
-// the blocks of the device, and for what this block has in its cache; and for the host, which takes microseconds.
+// In no order, and not waited for before the word is used.
 FERRY_KERNEL_CODE u64 load_early(u64 address) {
     u64 word;
     asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
@@ -148,7 +147,7 @@ FERRY_KERNEL_CODE u64 load_early(u64 address) {
 FERRY_KERNEL_CODE void store_early(u64 address, u64 word) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
 }
-FERRY_KERNEL_CODE void order_on_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+// What comes before it is before what comes after it, for the host too. It takes microseconds.
 FERRY_KERNEL_CODE void order_for_host() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 // Among blocks of the device only.
 FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
@@ -207,7 +206,6 @@ FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
                            __ATOMIC_ACQUIRE);
 }
 FERRY_KERNEL_CODE u64 load_early(u64 address) { return load_acquire(address); }
-FERRY_KERNEL_CODE void order_on_device() {}
 FERRY_KERNEL_CODE void order_for_host() {}
 FERRY_KERNEL_CODE void store_early(u64 address, u64 word) {
     __atomic_store_n(static_cast<u64 *>(memory_to_write(address, sizeof word, alignof(u64))), word, __ATOMIC_RELEASE);

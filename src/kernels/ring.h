@@ -162,8 +162,8 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     for (bool has_moved = false;; has_moved = true) {
         const ring_message told = once(all, [&] {
             if (has_moved) {
-                // A slot that was only read may be written as soon as the block has its bytes.
-                given.to_device ? order_on_device() : order_for_host();
+                // For what the block has done at its slot, and for the message that was read early (docs/kernels.md).
+                order_for_host();
                 store_early(seen_at, seen);
             }
             return next_message(given.record, mailbox, seen, next);
