@@ -476,8 +476,11 @@ void staged_board::serve(worker as, const staged_watch *one, bool (*is_over)(voi
             unserved_since = 0;
         else if (!unserved_since)
             unserved_since = now;
-        else if (now - unserved_since >= patience_without_servers_ns && !std::exchange(is_server_wanted_, true))
-            inspection_.notify_one(); // of other copies, which its own may be behind
+        else if (now - unserved_since >= patience_without_servers_ns) {
+            unserved_since = now;
+            is_server_wanted_ = true; // of other copies, which its own may be behind
+            inspection_.notify_one();
+        }
         if (!idle_since || announced != announced_) {
             idle_since = now;
             announced = announced_;

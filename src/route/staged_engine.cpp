@@ -83,13 +83,17 @@ failure staged_engine::start_threads() noexcept {
 
 void staged_engine::start_spare() noexcept {
     if (thread_count_ + spare_count_ >= most_threads) return;
+    spare_thread *unused = nullptr;
     for (spare_thread &one : spares_) {
-        if (one.thread.is_started()) continue;
-        one.engine = this;
-        one.has_left = false;
-        spare_count_ += one.thread.start(stand_in, &one, options_.traits);
-        return;
+        if (!one.thread.is_started())
+            unused = &one;
+        else if (!one.has_begun)
+            return; // the system has not run it yet
     }
+    if (!unused) return;
+    unused->engine = this;
+    unused->has_begun = unused->has_left = false;
+    spare_count_ += unused->thread.start(stand_in, unused, options_.traits);
 }
 
 void staged_engine::join_spares_that_left() noexcept {
@@ -330,6 +334,7 @@ void staged_engine::work(void *engine) noexcept {
 void staged_engine::stand_in(void *spare) noexcept {
     auto &mine = *static_cast<spare_thread *>(spare);
     staged_engine &self = *mine.engine;
+    mine.has_begun = true;
     self.board_.serve_until(staged_board::worker::spare, nullptr,
                             [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
     mine.has_left.store(true, std::memory_order_release);

@@ -104,7 +104,7 @@ private:
     struct spare_thread {
         worker_thread thread;
         staged_engine *engine = nullptr;
-        std::atomic<bool> has_left = false;
+        std::atomic<bool> has_begun = false, has_left = false;
     };
 
     failure start_threads() noexcept;
