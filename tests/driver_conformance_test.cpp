@@ -2,6 +2,7 @@
 // real GPU. Where the two differ, the software driver is wrong.
 #include "support/gate.h"
 #include "support/raw_objects.h"
+#include "support/waiting_free.h"
 
 #include <algorithm>
 #include <cstring>
@@ -167,6 +168,31 @@ TEST_F(driver_test, a_free_waits_for_work_that_runs) {
         ASSERT_OK(raw().cuMemsetD8Async(busy, 1, size, stream));
     EXPECT_OK(raw().cuMemFree(address));
     EXPECT_OK(raw().cuStreamQuery(stream));
+}
+
+TEST_F(driver_test, queries_return_while_a_free_in_another_thread_waits) {
+    test_stream held, idle;
+    test_event ahead, passed;
+    gate gate(held);
+    ASSERT_OK(raw().cuEventRecord(ahead, held));
+    ASSERT_OK(raw().cuEventRecord(passed, idle));
+    ASSERT_OK(raw().cuStreamSynchronize(idle));
+    waiting_free free;
+    EXPECT_TRUE(returns_beside(free, [held = held.handle, idle = idle.handle, ahead = ahead.handle,
+                                      passed = passed.handle, context = context] {
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuEventQuery(ahead));
+        EXPECT_OK(raw().cuEventQuery(passed));
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(held));
+        EXPECT_OK(raw().cuStreamQuery(idle));
+        CUcontext found = nullptr;
+        EXPECT_OK(raw().cuCtxPushCurrent(context));
+        EXPECT_OK(raw().cuCtxGetCurrent(&found));
+        EXPECT_EQ(context, found);
+        EXPECT_OK(raw().cuCtxPopCurrent(&found));
+        EXPECT_OK(raw().cuStreamGetCtx(held, &found));
+        EXPECT_EQ(context, found);
+    }));
+    gate.let_go();
 }
 
 TEST_F(driver_test, more_memory_than_the_device_has_is_refused_and_costs_nothing) {

@@ -22,6 +22,7 @@
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
+#include "support/waiting_free.h"
 
 // Threads that the system does not give.
 static std::atomic<bool> gives_threads = true;
@@ -515,6 +516,15 @@ TEST_F(pageable, options_that_are_wrong_are_named) {
     }
 }
 
+bool within_ten_seconds(const std::function<bool()> &happens) {
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!happens()) {
+        if (std::chrono::steady_clock::now() > patience) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
+
 // The program's own threads, for as long as it lives.
 struct program_threads {
     static void submit(void *user, void (*work)(void *), void *argument) {
@@ -749,6 +759,57 @@ TEST_F(pageable, tickets_of_nothing_are_done_and_those_that_cannot_be_are_refuse
     EXPECT_OK(ferry_ticket_release(ticket));
 }
 
+TEST_F(pageable, a_ticket_is_queried_while_a_free_in_another_thread_waits_for_its_copy) {
+    bytes host = random_bytes(500'000, 1);
+    const device_memory device(host.size());
+    program_threads own;
+    ferry_options options = small();
+    options.submit = program_threads::submit;
+    options.submit_user = &own;
+    open(options);
+    ASSERT_OK(copy_async(device, at(host), host.size())); // what is made on first need is there
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() == 0; }));
+    own.hold(true);
+    const ferry_copy_desc copy = line(device, at(host), host.size());
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() != 0; }));
+    {
+        waiting_free free;
+        EXPECT_TRUE(returns_beside(free, [ticket] {
+            const ferry_ticket_info info = look_at(ticket);
+            EXPECT_EQ(info.done, 0);
+            EXPECT_EQ(info.landed, 0u);
+        }));
+        own.hold(false);
+    }
+    EXPECT_OK(ferry_ticket_wait(ticket));
+    EXPECT_OK(ferry_ticket_release(ticket));
+    counted.reset();
+}
+
+TEST_F(pageable, while_bytes_arrive_a_query_of_a_ticket_asks_no_driver) {
+    bytes host = random_bytes(std::uint64_t{64} << 20, 1);
+    const device_memory device(host.size());
+    const ferry_copy_desc copy = line(device, at(host), host.size());
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    driver.reset_counts();
+    int queries = 0, advances = 0;
+    for (std::uint64_t landed = 0;;) {
+        const ferry_ticket_info info = look_at(ticket);
+        if (info.done) break;
+        ++queries;
+        advances += info.landed != landed;
+        landed = info.landed;
+    }
+    EXPECT_GT(advances, 0);
+    // An advance that is seen after the driver was asked spares the next query from asking.
+    EXPECT_LE(driver.calls("cuEventQuery"), queries - advances + 2);
+    EXPECT_OK(ferry_ticket_release(ticket));
+}
+
 // ---- Memory ------------------------------------------------------------------------------------------------------
 
 ferry_staging_info staging_of(const instance_owner &instance) {
@@ -820,15 +881,6 @@ TEST_F(pageable, what_the_first_copy_needs_can_be_made_before) {
         EXPECT_EQ(ferry_staging_prepare(counted.get(), 0), FERRY_ERROR_UNSUPPORTED);
         EXPECT_EQ(staging_of(counted).threads, 0u);
     }
-}
-
-bool within_ten_seconds(const std::function<bool()> &happens) {
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!happens()) {
-        if (std::chrono::steady_clock::now() > patience) return false;
-        std::this_thread::yield();
-    }
-    return true;
 }
 
 TEST_F(pageable, what_is_under_way_is_told_until_it_has_ended) {

@@ -4,6 +4,7 @@
 
 #include "driver/table.h"
 #include "softdriver/arrays.h"
+#include "softdriver/state.h"
 
 #include <algorithm>
 #include <cstring>
@@ -344,6 +345,36 @@ TEST_F(softdriver_test, a_held_hardware_queue_blocks_other_streams_but_not_their
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(held));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFreeHost(pinned));
+}
+
+TEST_F(softdriver_test, a_free_that_waits_holds_up_every_call_but_queries) {
+    using namespace std::chrono_literals;
+    CUdeviceptr memory = 0;
+    CUevent event = nullptr;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, 512));
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuEventCreate(&event, 0));
+    std::promise<void> opened;
+    const CUstream held = new_stream(), other = new_stream();
+    hold(held, opened);
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuEventRecord(event, held));
+    std::future<CUresult> freed = std::async(std::launch::async, [&] { return cu.cuMemFree(memory); });
+    while (running_driver(true)->submission.try_lock()) { // until the free has locked it
+        running_driver(true)->submission.unlock();
+        std::this_thread::yield();
+    }
+    std::future<CUresult> queried = std::async(std::launch::async, [&] { return cu.cuEventQuery(event); });
+    std::future<CUresult> enqueued =
+        std::async(std::launch::async, [&] { return cu.cuMemsetD8Async(memory, 1, 16, other); });
+    EXPECT_EQ(std::future_status::ready, queried.wait_for(20s));
+    EXPECT_EQ(std::future_status::timeout, enqueued.wait_for(50ms));
+    EXPECT_EQ(std::future_status::timeout, freed.wait_for(0s));
+    opened.set_value();
+    EXPECT_RESULT(CUDA_ERROR_NOT_READY, queried.get());
+    EXPECT_RESULT(CUDA_SUCCESS, freed.get());
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, enqueued.get()); // its memory has been freed before it
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuEventDestroy(event));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(held));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(other));
 }
 
 TEST_F(softdriver_test, one_thread_runs_all_host_functions) {

@@ -2,6 +2,7 @@
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/test_place.h"
+#include "support/waiting_free.h"
 
 namespace ferry::test {
 namespace {
@@ -95,6 +96,27 @@ TEST_F(streams, queries_tell_what_is_done_and_events_tell_the_time) {
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_HANDLE);
     for (CUevent_st *const event : {start, end, silent})
         EXPECT_OK(ferry_event_destroy(basic.get(), event));
+    EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
+}
+
+TEST_F(streams, and_events_are_queried_while_a_free_in_another_thread_waits) {
+    CUstream_st *const stream = new_stream();
+    CUevent_st *const event = new_event();
+    gate gate(stream);
+    ASSERT_OK(ferry_event_record(basic.get(), event, stream));
+    {
+        waiting_free free;
+        EXPECT_TRUE(returns_beside(free, [instance = basic.get(), stream, event] {
+            std::int32_t done = 1;
+            EXPECT_OK(ferry_event_query(instance, event, &done));
+            EXPECT_EQ(0, done);
+            done = 1;
+            EXPECT_OK(ferry_stream_query(instance, stream, &done));
+            EXPECT_EQ(0, done);
+        }));
+        gate.let_go();
+    }
+    EXPECT_OK(ferry_event_destroy(basic.get(), event));
     EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
 }
 

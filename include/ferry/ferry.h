@@ -2082,14 +2082,15 @@ FERRY_API int32_t ferry_copy_async_ticket(ferry_instance *instance, const ferry_
 
 /*
  * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment
- * before its stream goes on. Where the context has died, this finds out.
+ * before its stream goes on. Where the context has died, this finds out: at the latest when no bytes have arrived since
+ * the last query.
  *
  * Thread-safety: safe; not beside ferry_ticket_release of the same one.
  * Blocking:      never.
  * Ownership:     the caller's struct.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is
  *                in info->status.
- * Driver:        cuEventQuery.
+ * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
  */
 FERRY_API int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *info);
 

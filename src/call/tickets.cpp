@@ -31,6 +31,14 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     return status;
 }
 
+// A staged copy that is done, or of which bytes have arrived since the last query. Of others the driver is asked: it tells
+// where the context has died.
+bool is_going_on(ferry_ticket &ticket) noexcept {
+    if (!ticket.is_watched) return false;
+    const std::uint64_t landed = ticket.watch.landed.load(std::memory_order_relaxed);
+    return ticket.watch.is_done() || landed != ticket.landed_at_query.exchange(landed, std::memory_order_relaxed);
+}
+
 failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
     ferry_instance &instance = ticket.instance;
     const auto &[shape, facts, plan, choice, views] = prepared;
@@ -107,7 +115,7 @@ failure query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     info.route = ticket.route;
     info.total = ticket.total;
     std::int32_t status = FERRY_SUCCESS;
-    if (ticket.passed && !(ticket.is_watched && ticket.watch.is_done())) status = ask_event(ticket);
+    if (ticket.passed && !is_going_on(ticket)) status = ask_event(ticket);
     // Asking may have told the threads that the context is dead, and then the watch is done.
     const bool is_over = ticket.is_watched ? ticket.watch.is_done() : status != not_ready;
     info.done = is_over;

@@ -240,7 +240,7 @@ CUresult cuArrayDestroy(CUarray handle) {
         const array &gone = find(cu, handle);
         if (gone.is_part()) return;
         refuse_if_capture_forbids(cu);
-        cu.engine.wait_idle(std::uint64_t{1} << gone.device);
+        wait_for_devices(cu, std::uint64_t{1} << gone.device);
         remove(cu, gone.planes);
         cu.arrays.remove(handle);
     });
@@ -284,7 +284,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle) {
     return enter([&](driver &cu) {
         const mipmapped_array &gone = find(cu, handle);
         refuse_if_capture_forbids(cu);
-        cu.engine.wait_idle(std::uint64_t{1} << gone.device);
+        wait_for_devices(cu, std::uint64_t{1} << gone.device);
         remove(cu, gone.levels);
         cu.mipmapped_arrays.remove(handle);
     });

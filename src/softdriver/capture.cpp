@@ -80,7 +80,7 @@ void end_capture(driver &cu, capture &over) {
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-    return enter([&](driver &) {
+    return enter_query([&](driver &) {
         require(mode && *mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
         std::swap(*mode, mode_of_thread);
     });

@@ -56,7 +56,7 @@ void destroy_context(driver &cu, context &gone) {
             held->invalidated = true;
             if (held->origin->owner == &gone) end_capture(cu, *held);
         }
-    cu.engine.wait_idle(~std::uint64_t{0}); // any device may be copying from its pinned memory
+    wait_for_devices(cu, ~std::uint64_t{0}); // any device may be copying from its pinned memory
     for (auto next = cu.allocations.begin(); next != cu.allocations.end();) {
         const auto memory = next++;
         if (memory->second.owner == gone.handle) release(cu, memory);
@@ -118,14 +118,14 @@ CUresult cuCtxDestroy(CUcontext handle) {
 }
 
 CUresult cuCtxPushCurrent(CUcontext handle) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(handle);
         push(find(cu, handle).handle);
     });
 }
 
 CUresult cuCtxPopCurrent(CUcontext *handle) {
-    return enter([&](driver &) {
+    return enter_query([&](driver &) {
         require(depth != 0, CUDA_ERROR_INVALID_CONTEXT);
         --depth;
         if (handle) *handle = stack[depth];
@@ -133,7 +133,7 @@ CUresult cuCtxPopCurrent(CUcontext *handle) {
 }
 
 CUresult cuCtxSetCurrent(CUcontext handle) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         if (!handle) {
             if (depth != 0) --depth;
             return;
@@ -145,7 +145,7 @@ CUresult cuCtxSetCurrent(CUcontext handle) {
 }
 
 CUresult cuCtxGetCurrent(CUcontext *handle) {
-    return enter([&](driver &) {
+    return enter_query([&](driver &) {
         require(handle);
         *handle = depth == 0 ? nullptr : stack[depth - 1];
     });

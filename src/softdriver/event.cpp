@@ -124,7 +124,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent awaited_handle, unsigned fla
 }
 
 CUresult cuEventQuery(CUevent handle) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         const event &asked = find_outside_capture(cu, handle);
         refuse_if_capture_forbids(cu);
         const auto foreign = find_foreign(asked);

@@ -57,7 +57,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
         const auto found = cu.allocations.find(address);
         require(found != cu.allocations.end() && found->second.imported && !found->second.pool);
         if (--found->second.imported->opened != 0) return;
-        cu.engine.wait_idle(~std::uint64_t{0});
+        wait_for_devices(cu, ~std::uint64_t{0});
         release(cu, found);
     });
 }

@@ -232,7 +232,7 @@ void load_into(driver &cu, const context &in, CUkernel kernel) {
         if (std::count(from.kernels.begin(), from.kernels.end(), kernel) == 0) return;
         if (std::count(from.loaded_in.begin(), from.loaded_in.end(), in.handle) != 0) return;
         from.loaded_in.reserve(from.loaded_in.size() + 1);
-        cu.engine.wait_idle(std::uint64_t{1} << in.device);
+        wait_for_devices(cu, std::uint64_t{1} << in.device);
         from.loaded_in.push_back(in.handle);
     });
 }

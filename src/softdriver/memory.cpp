@@ -78,7 +78,7 @@ void free_exactly(driver &cu, std::uintptr_t address, Condition &&may_be,
     require(found != cu.allocations.end() && may_be(found->second), otherwise);
     const allocation &memory = found->second;
     const bool on_device = memory.kind == allocation_kind::device;
-    cu.engine.wait_idle(on_device ? std::uint64_t{1} << memory.device : ~std::uint64_t{0});
+    wait_for_devices(cu, on_device ? std::uint64_t{1} << memory.device : ~std::uint64_t{0});
     release(cu, found);
 }
 

@@ -57,7 +57,7 @@ void thread_ends(void *serial) noexcept {
     driver *const cu = current_driver.load();
     if (!cu) return;
     try {
-        const std::lock_guard lock(cu->submission);
+        const std::scoped_lock lock(cu->submission, cu->state);
         retire_streams_of_thread(*cu, reinterpret_cast<std::uintptr_t>(serial));
     } catch (...) { // no memory: the streams stay until their contexts go
     }
@@ -188,6 +188,12 @@ void close() noexcept {
     if (openers == 0 || --openers != 0) return;
     delete current_driver.exchange(nullptr);
     pthread_key_delete(thread_end_key);
+}
+
+void wait_for_devices(driver &cu, std::uint64_t devices) {
+    cu.state.unlock();
+    cu.engine.wait_idle(devices);
+    cu.state.lock();
 }
 
 driver *running_driver(bool initialised) noexcept {

@@ -1,6 +1,10 @@
-// The software driver's state: devices, contexts, streams, memory, captures, all guarded by one submission lock, and
-// enter(), the frame around every entry point. One lock on purpose: the driver's own frees wait for running work while
-// they hold what every other call needs (docs/driver.md), and a design that deadlocks there must deadlock here.
+// The software driver's state: devices, contexts, streams, memory and captures; and enter(), the frame around every
+// entry point.
+//
+// There are two locks. Every call but queries takes `submission` first and keeps it to its end: the driver's own frees
+// wait for running work while they hold a lock that other calls need (docs/driver.md), and a design that deadlocks there
+// must deadlock here. `state` guards the data. A free releases `state` while it waits, so that queries, which take no
+// other lock, return then.
 #pragma once
 
 #include "softdriver/access.h"
@@ -179,7 +183,7 @@ struct late_free {
 };
 
 // Host memory is there for kernels that were launched before it, too (seen on CUDA 13.0, H200): they look for it without
-// the submission lock.
+// the driver's locks.
 class mapped_host_memory {
 public:
     void add(std::uintptr_t address, std::size_t size) {
@@ -220,6 +224,7 @@ struct driver {
     const config settings;
     std::atomic<bool> initialised = false;
     std::mutex submission;
+    std::mutex state; // locked after `submission`; of all that follows
     std::vector<device> devices;
     std::map<std::uintptr_t, allocation> allocations; // by address
     mapped_host_memory mapped_host;
@@ -338,13 +343,21 @@ void require_launchable(const graph &runs, const stream &on, bool frees_on_launc
 void note_memory_of_launch(driver &cu, const graph &launched, const stream &on);
 void collect_graph_memory(driver &cu); // what no graph and no program knows any more
 
-// Runs `body` with the submission lock held. It returns nothing, a CUresult, or work to wait for once the lock is free.
-template <class Body> CUresult enter(Body &&body) noexcept {
+// Waits, as frees do, until nothing runs on these devices. `submission` stays locked, `state` does not: only queries run
+// meanwhile.
+void wait_for_devices(driver &cu, std::uint64_t devices);
+
+enum class entry_kind { call, query };
+
+// Runs `body` with the locks held. It returns nothing, a CUresult, or work to wait for once the locks are free.
+template <entry_kind kind = entry_kind::call, class Body> CUresult enter(Body &&body) noexcept {
     if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
     driver *const cu = running_driver(true);
     if (!cu) return CUDA_ERROR_NOT_INITIALIZED;
     try {
-        std::unique_lock lock(cu->submission);
+        std::unique_lock submission(cu->submission, std::defer_lock);
+        if constexpr (kind == entry_kind::call) submission.lock();
+        std::unique_lock state(cu->state);
         using returned = std::invoke_result_t<Body &, driver &>;
         if constexpr (std::is_void_v<returned>) {
             body(*cu);
@@ -354,7 +367,8 @@ template <class Body> CUresult enter(Body &&body) noexcept {
             const auto pending = body(*cu); // one operation or several
             const context *const current = find_current_context(*cu);
             const auto broken = current ? current->broken : nullptr;
-            lock.unlock();
+            state.unlock();
+            submission.unlock();
             cu->engine.wait(pending);
             if (broken) return *broken;
         }
@@ -369,6 +383,10 @@ template <class Body> CUresult enter(Body &&body) noexcept {
         return CUDA_ERROR_UNKNOWN;
     }
 }
+
+// For queries: they return while a free in another thread waits for running work (docs/driver.md). `body` adds and
+// removes nothing but streams of threads.
+template <class Body> CUresult enter_query(Body &&body) noexcept { return enter<entry_kind::query>(body); }
 
 // The same for calls that wait for a stream, an event or a context: pools give memory back to the system then.
 void after_synchronising(driver &cu);

@@ -149,14 +149,14 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 }
 
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *owner) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         require(owner);
         *owner = find_stream(cu, handle).owner->handle;
     });
 }
 
 CUresult cuStreamQuery(CUstream handle) {
-    return enter([&](driver &cu) {
+    return enter_query([&](driver &cu) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
         const operations before = work_before(on);
