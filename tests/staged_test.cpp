@@ -433,7 +433,7 @@ TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
     EXPECT_EQ(watch.landed, 0u);
     EXPECT_EQ(watch.launches_left, 3u); // of 1 MiB each
     held.open();
-    ASSERT_OK(engine->help(watch, context).status);
+    ASSERT_OK(engine->help(watch).status);
     EXPECT_EQ(watch.landed, 3'000'000u);
     EXPECT_TRUE(watch.is_done());
     one.expect_whole();
@@ -461,7 +461,7 @@ double share_of_big(staged &test, const big_and_small &given, bool to_device) {
         std::this_thread::yield();
     EXPECT_OK(test.enqueue(little, small_stream, &of_little));
     if (given.helps) {
-        EXPECT_OK(test.engine->help(of_little, test.context).status);
+        EXPECT_OK(test.engine->help(of_little).status);
     }
     EXPECT_OK(raw().cuStreamSynchronize(small_stream));
     const auto landed = static_cast<double>(of_big.landed);
@@ -545,7 +545,7 @@ TEST_F(staged, threads_enqueue_at_once) {
                 copied one(linear(300'000 + static_cast<std::uint64_t>(t)), round % 2, static_cast<std::uint64_t>(t));
                 staged_watch watch;
                 ASSERT_OK(enqueue(one, stream, &watch));
-                ASSERT_OK(round % 3 ? engine->help(watch, context).status
+                ASSERT_OK(round % 3 ? engine->help(watch).status
                                     : static_cast<std::int32_t>(raw().cuStreamSynchronize(stream)));
                 ASSERT_TRUE(watch.is_done());
                 one.expect_whole();
@@ -646,6 +646,11 @@ TEST_F(staged, a_host_function_may_tell_of_kernels) {
     copy_scenes({linear(1'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
 }
 
+struct few_threads {
+    explicit few_threads(int count) { threads_given = count; }
+    ~few_threads() { threads_given = -1; }
+};
+
 // An engine of jobs with one thread.
 struct job_system {
     job_system() : thread([this] { run(); }) {}
@@ -657,14 +662,17 @@ struct job_system {
         wake.notify_all();
         thread.join();
     }
-    static void submit(void *user, void (*work)(void *), void *argument) {
+    static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
         auto &self = *static_cast<job_system *>(user);
+        ++self.asked;
+        if (self.refuses(self.asked)) return 0;
         {
             const std::lock_guard lock(self.mutex);
             self.jobs.push_back([=] { work(argument); });
         }
         self.wake.notify_all();
         ++self.submitted;
+        return 1;
     }
     void run() {
         std::unique_lock lock(mutex);
@@ -682,7 +690,8 @@ struct job_system {
     std::condition_variable wake;
     std::deque<std::function<void()>> jobs;
     bool is_over = false;
-    std::atomic<int> submitted = 0;
+    bool (*refuses)(int nth) = [](int) { return false; };
+    std::atomic<int> asked = 0, submitted = 0;
     std::thread thread;
 };
 
@@ -692,11 +701,6 @@ TEST_F(staged, a_job_system_of_the_program_does_the_work) {
     options.submit = job_system::submit;
     options.submit_user = &jobs;
     open(options);
-    const test_stream warm; // the driver's own threads are there
-    ASSERT_OK(raw().cuLaunchHostFunc(
-        warm, [](void *) {}, nullptr));
-    ASSERT_OK(raw().cuMemsetD8Async(device_memory(16), 0, 16, warm));
-    ASSERT_OK(raw().cuStreamSynchronize(warm));
     copy_scenes({linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
     EXPECT_EQ(engine->thread_count(), 0u);
     EXPECT_GT(jobs.submitted, 0);
@@ -715,10 +719,92 @@ TEST_F(staged, a_job_system_of_the_program_does_the_work) {
     close();
 }
 
-struct few_threads {
-    explicit few_threads(int count) { threads_given = count; }
-    ~few_threads() { threads_given = -1; }
-};
+// The driver's own threads are there, so that what few_threads limits are the engine's.
+void start_threads_of_the_driver() {
+    const test_stream warm;
+    ASSERT_OK(raw().cuLaunchHostFunc(
+        warm, [](void *) {}, nullptr));
+    ASSERT_OK(raw().cuMemsetD8Async(device_memory(16), 0, 16, warm));
+    ASSERT_OK(raw().cuStreamSynchronize(warm));
+}
+
+TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
+    struct refusal {
+        const char *when;
+        bool (*refuses)(int nth);
+    };
+    for (const refusal &one : {refusal{"always", [](int) { return true; }},
+                               {"every second time", [](int nth) { return nth % 2 == 1; }},
+                               {"after a while", [](int nth) { return nth > 5; }}}) {
+        SCOPED_TRACE(one.when);
+        job_system jobs;
+        jobs.refuses = one.refuses;
+        staged_options options = small();
+        options.submit = job_system::submit;
+        options.submit_user = &jobs;
+        open(options);
+        copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+        EXPECT_EQ(engine->thread_count(), 1u) << "a thread of the engine's own, once it was refused";
+        const test_stream stream;
+        copied up(linear(300'000), true, 1);
+        captured_graph graph(stream);
+        ASSERT_OK(engine->enqueue({.box = up.box(), .context = context, .is_captured = true}, stream, nullptr).status);
+        graph.end();
+        for (int round = 0; round < 3; ++round)
+            graph.run();
+        up.expect_whole();
+        close();
+    }
+}
+
+TEST_F(staged, a_refused_copy_waits_for_a_thread_where_none_can_be_had) {
+    job_system jobs;
+    jobs.refuses = [](int) { return threads_given == 0; };
+    staged_options options = small();
+    options.submit = job_system::submit;
+    options.submit_user = &jobs;
+    start_threads_of_the_driver();
+    for (const bool has_threads_later : {true, false}) {
+        open(options);
+        ASSERT_OK(engine->prepare(0).status);
+        const test_stream stream;
+        copied one(linear(300'000), true, 1);
+        {
+            const few_threads limit(0);
+            const int before = jobs.asked;
+            ASSERT_OK(enqueue(one, stream));
+            while (jobs.asked < before + 3)
+                std::this_thread::yield();
+            EXPECT_NE(raw().cuStreamQuery(stream), CUDA_SUCCESS);
+            if (has_threads_later) threads_given = 1; // the program refuses no more, either
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        one.expect_whole();
+    }
+    close();
+}
+
+TEST_F(staged, closing_serves_a_copy_that_nobody_else_serves) {
+    job_system jobs;
+    jobs.refuses = [](int) { return true; };
+    staged_options options = small();
+    options.submit = job_system::submit;
+    options.submit_user = &jobs;
+    start_threads_of_the_driver();
+    open(options);
+    ASSERT_OK(engine->prepare(0).status);
+    const test_stream stream;
+    copied one(linear(300'000), true, 1);
+    {
+        const few_threads limit(0);
+        ASSERT_OK(enqueue(one, stream));
+        while (jobs.asked == 0)
+            std::this_thread::yield();
+        close();
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    one.expect_whole();
+}
 
 TEST_F(staged, fewer_threads_than_wanted_are_enough) {
     open();
@@ -756,7 +842,7 @@ TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
         const few_threads limit(0);
         staged_watch watch;
         ASSERT_OK(engine->enqueue({.box = one.box(), .context = context, .caller_helps = true}, stream, &watch).status);
-        ASSERT_OK(engine->help(watch, context).status);
+        ASSERT_OK(engine->help(watch).status);
         EXPECT_EQ(engine->thread_count(), 0u);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
     }
@@ -806,7 +892,7 @@ TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
             ASSERT_OK(engine->enqueue({.box = waiting.box(), .context = doomed}, stream, &watch).status);
             touch_nothing(kernels);
         }
-        const std::int32_t told = engine->help(watch, doomed).status;
+        const std::int32_t told = engine->help(watch).status;
         EXPECT_TRUE(ferry_status_traits(told) & FERRY_STATUS_CONTEXT_DEAD) << told;
         {
             const made_current scope(context);

@@ -316,11 +316,13 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             A ring always lies near its device.
  * staging_priority  their niceness, -20 to 19. Where the system does not grant it they run with the program's.
  * staging_bytes  of the ring of each device: 4096 to 1 GiB. Less is used where less can be pinned.
- * submit      the program's own threads instead, and ferry starts none. Each call asks for work(argument) to be called
- *             once, soon, on any thread, also while all that the program does is wait for a stream: until it has been,
- *             the copy and what is behind it on its stream stand still. It is called from a host function of the
- *             driver, so neither it nor work may call the driver or wait for one that does; work itself calls no driver
- *             and returns when there is nothing left to do. staging_threads is how many are asked for a copy, at most.
+ * submit      the program's own threads instead. Each call asks for work(argument) to be called once, soon, on any
+ *             thread, also while all that the program does is wait for a stream: until it has been, the copy and what is
+ *             behind it on its stream stand still. It returns 1 if work will be called, 0 if it will not: then ferry
+ *             starts one thread of its own, which stays until ferry_close; otherwise it starts none. It is called from a
+ *             host function of the driver, so neither it nor work may call the driver or wait for one that does; work
+ *             itself calls no driver and returns when there is nothing left to do. staging_threads is how many are asked
+ *             for a copy, at most.
  *
  * All callbacks but submit are called from within calls of this instance (ferry_open and ferry_close too), on the
  * calling thread, so possibly on several threads at once. They must not call ferry and must not throw.
@@ -351,7 +353,7 @@ typedef struct ferry_options {
     int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
     int32_t staging_numa_node;
     uint64_t staging_bytes; /* 0: 16 MiB */
-    void (*submit)(void *user, void (*work)(void *argument), void *argument);
+    int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
 } ferry_options;
 
@@ -2013,8 +2015,8 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  *                two devices neither of which has access to the other's pool. What goes wrong later comes back from a
  *                later call that synchronises.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
- *                too, with cuStreamIsCapturing before and, under capture and with ferry_options.submit,
- *                cuLaunchHostFunc. For a small pageable source cuStreamQuery.
+ *                too, with cuStreamIsCapturing and cuCtxGetId before and, under capture and with ferry_options.submit,
+ *                cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable source cuStreamQuery.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_error_info *error);
@@ -2102,7 +2104,7 @@ FERRY_API int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *in
  * Ownership:     the ticket stays the caller's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the
  *                child of a fork.
- * Driver:        cuEventSynchronize, of staged copies none but, where nothing goes on, cuMemGetInfo.
+ * Driver:        cuEventSynchronize, of staged copies none but, without progress, cuCtxGetId and cuEventQuery.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
 

@@ -27,7 +27,7 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why().status;
     const std::int32_t status = to_status(cu.cuEventQuery(ticket.passed));
-    if (status != not_ready) note_failure(ticket.instance, ticket.context, {.status = status});
+    if (status != not_ready) note_failure(ticket.instance, {.status = status});
     return status;
 }
 
@@ -46,7 +46,6 @@ failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream
     copy_site site = {choice.wanted, stream, {choice.wanted, choice.wanted}};
     if (plan.names_contexts)
         if (failure failed = find_contexts(instance, shape, facts.context_device, site.contexts)) return failed;
-    ticket.context = choice.wanted;
     ticket.route = static_cast<std::int32_t>(plan.route);
     ticket.total = shape.width * shape.height * shape.depth;
     ticket.is_watched = plan.route == route_kind::staged && !is_in_parts(instance, shape);
@@ -101,7 +100,7 @@ failure run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &co
         prepare_copy(instance, copy, copy_form::asynchronous, stream,
                      [&](const prepared_copy &prepared) noexcept { return run(*made, prepared, stream); });
     if (failed) {
-        if (made->context) note_failure(instance, made->context, failed);
+        note_failure(instance, failed);
         destroy_event(*made);
         instance.tickets.give_back(*made);
         return failed;
@@ -130,9 +129,9 @@ failure wait_for_ticket(ferry_ticket &ticket) noexcept {
     ferry_instance &instance = ticket.instance;
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (!ticket.passed) return {};
-    if (ticket.is_watched) return instance.staging.help(ticket.watch, ticket.context);
+    if (ticket.is_watched) return instance.staging.help(ticket.watch);
     const failure failed = to_failure(instance.cu.cuEventSynchronize(ticket.passed));
-    note_failure(instance, ticket.context, failed);
+    note_failure(instance, failed);
     return failed;
 }
 

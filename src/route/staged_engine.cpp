@@ -24,9 +24,8 @@ constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
 // way; to the host it is the faster one, as what is written is not read first (H200).
 constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
 
-// Without any progress, before the driver is asked whether a context still lives. A thread that is the only one may be
-// what the driver waits for, in a free of the program's.
-constexpr std::uint64_t patience_ns = 100'000'000, patience_of_the_only_one_ns = 10'000'000'000;
+// Without any progress, before contexts are asked whether they still live.
+constexpr std::uint64_t patience_ns = 100'000'000;
 
 std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
 
@@ -223,8 +222,9 @@ failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream
     return failed;
 }
 
-void staged_engine::share_out(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t per_launch,
-                              staged_watch *watch, staged_job *taken) const noexcept {
+void staged_engine::share_out(const staged_copy &copy, const tracked_context &context, const staging &cut,
+                              device_ring &of, std::uint64_t per_launch, staged_watch *watch,
+                              staged_job *taken) const noexcept {
     const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
     const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::most_ring_blocks);
     const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
@@ -234,7 +234,8 @@ void staged_engine::share_out(const staged_copy &copy, const staging &cut, devic
         job->cut.emplace(cut);
         job->ring = &of.ring;
         job->watch = watch;
-        job->context = copy.context;
+        job->context = &context;
+        job->caller_helps = copy.caller_helps;
         job->first_chunk = first;
         job->end_chunk = end;
         job->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
@@ -250,6 +251,8 @@ void staged_engine::share_out(const staged_copy &copy, const staging &cut, devic
 failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept {
     const bool by_function = is_announced(copy);
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
+    const tracked_context *context = nullptr;
+    if (failure failed = tracked_.track(copy.context, context)) return failed;
     device_ring *of = nullptr;
     if (failure failed = hold_ring(copy, of)) return failed;
     const staging cut(copy.box, of->ring.slot_size);
@@ -259,7 +262,7 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
     staged_job *next = nullptr;
     failure failed = take_jobs(copy, launches, next);
     if (next) {
-        share_out(copy, cut, *of, per_launch, watch, next);
+        share_out(copy, *context, cut, *of, per_launch, watch, next);
         if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
         if (!by_function) board_.expect_all(*next);
     }
@@ -276,14 +279,36 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
 }
 
 void staged_engine::announce(staged_job &job) noexcept {
-    const std::uint64_t chunks = job.end_chunk - job.first_chunk; // before it may be another's
+    // Before it may be another's.
+    const std::uint64_t chunks = job.end_chunk - job.first_chunk;
+    const bool caller_helps = job.caller_helps;
     board_.expect(job);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
-    for (std::uint32_t i = 0; i < asked; ++i) {
+    if (ask_for_visitors(asked) || caller_helps) return;
+    // The kernel comes after this function, so this thread cannot serve it. With neither a thread of the program's nor one
+    // of the system's the stream stands still until one of them can be had.
+    constexpr std::uint64_t between_tries_ns = 1'000'000;
+    while (!start_substitute() && !is_draining_ && !ask_for_visitors(1))
+        rest_for(between_tries_ns);
+}
+
+// False where none will come.
+bool staged_engine::ask_for_visitors(std::uint32_t count) noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) {
         ++visitors_;
-        options_.submit(options_.submit_user, visit, this);
+        if (options_.submit(options_.submit_user, visit, this)) continue;
+        --visitors_;
+        return i != 0;
     }
+    return true;
+}
+
+// A thread of the engine's own where the program has refused. It stays.
+bool staged_engine::start_substitute() noexcept {
+    const std::lock_guard lock(substitute_mutex_);
+    if (thread_count_ == 0 && threads_[0].start(work, this, options_.traits)) thread_count_ = 1;
+    return thread_count_ != 0;
 }
 
 void staged_engine::work(void *engine) noexcept {
@@ -300,29 +325,28 @@ void staged_engine::visit(void *engine) noexcept {
 
 // ---- The end
 
-// Asks the driver, and so waits for what it waits for.
-failure staged_engine::probe(CUcontext context) noexcept {
-    context_scope scope(cu_);
-    if (failure failed = scope.enter(context)) return failed;
-    std::size_t free = 0, total = 0;
-    if (!cu_.cuMemGetInfo) return {};
-    const std::int32_t status = to_status(cu_.cuMemGetInfo(&free, &total));
-    return {.status = status_traits(status) & FERRY_STATUS_CONTEXT_DEAD ? status : FERRY_SUCCESS};
-}
-
 void staged_engine::lose_dead() noexcept {
-    for (CUcontext one = board_.context_after(nullptr); one; one = board_.context_after(one))
-        if (const failure dead = probe(one)) board_.lose(one, dead.status);
+    for (const tracked_context *one = board_.context_after(nullptr); one; one = board_.context_after(one)) {
+        const failure dead = tracked_.ask(*one);
+        if (!dead) continue;
+        tracked_.forget(*one);
+        board_.lose(*one, dead.status);
+    }
 }
 
-failure staged_engine::help(staged_watch &watch, CUcontext context) noexcept {
+void staged_engine::forget(CUcontext context) noexcept {
+    while (const tracked_context *const gone = tracked_.find(context)) {
+        tracked_.forget(*gone);
+        board_.lose(*gone, to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+    }
+}
+
+failure staged_engine::help(staged_watch &watch) noexcept {
     while (!watch.is_done()) {
-        const std::uint64_t landed = watch.landed,
-                            until = clock_ns() + (has_threads() ? patience_ns : patience_of_the_only_one_ns);
+        const std::uint64_t landed = watch.landed, until = clock_ns() + patience_ns;
         board_.serve_until(staged_board::worker::helper,
                            [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
-        if (watch.is_done() || watch.landed != landed) continue;
-        if (const failure dead = probe(context)) board_.lose(context, dead.status);
+        if (!watch.is_done() && watch.landed == landed) lose_dead();
     }
     return {.status = watch.status.load(std::memory_order_relaxed)};
 }
@@ -351,6 +375,7 @@ void staged_engine::close() noexcept {
     for (std::atomic<device_ring *> &one : rings_)
         if (device_ring *const of = one.load(std::memory_order_relaxed)) of->adding.join();
 
+    is_draining_ = true;
     std::uint64_t changed = clock_ns();
     for (staged_board::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
          before = now, now = board_.look_ahead()) {
@@ -360,13 +385,16 @@ void staged_engine::close() noexcept {
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;
         changed = clock_ns();
-        if (const failure dead = probe(now.of_one)) board_.lose(now.of_one, dead.status);
+        lose_dead();
     }
     is_closing_ = true;
     board_.wake_all();
-    for (worker_thread &one : threads_)
-        one.join();
-    thread_count_ = 0;
+    {
+        const std::lock_guard lock(substitute_mutex_);
+        for (worker_thread &one : threads_)
+            one.join();
+        thread_count_ = 0;
+    }
     while (visitors_ != 0)
         rest_for(20'000);
 
@@ -379,6 +407,7 @@ void staged_engine::close() noexcept {
         for (staged_memory &lot : of->ring.memory)
             lot.free(pinned_);
     }
+    tracked_.close();
 }
 
 staged_engine::~staged_engine() {

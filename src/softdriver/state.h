@@ -118,7 +118,8 @@ struct event {
 using breakage = std::atomic<CUresult>;
 
 struct context {
-    CUcontext handle = nullptr;
+    CUcontext handle = nullptr;       // of a primary context the same each time
+    std::uint64_t id = next_handle(); // never another's
     int device = 0;
     unsigned flags = 0;
     bool primary = false;
