@@ -5,10 +5,12 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -965,6 +967,194 @@ TEST_F(pageable, a_copy_in_a_graph_is_under_way_only_while_it_runs) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     expect_under_way(0, 0);
     counted.reset();
+}
+
+// ---- Graphs that end ---------------------------------------------------------------------------------------------
+
+// A graph of one copy, and how often such graphs have ended altogether.
+class copy_graph {
+public:
+    copy_graph(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
+        const driver_table &cu = raw();
+        EXPECT_OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr));
+        EXPECT_OK(cu.cuStreamEndCapture(stream, &graph));
+        CUuserObject counts = nullptr;
+        EXPECT_OK(cu.cuUserObjectCreate(
+            &counts, nullptr, [](void *) { ++ended; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+        EXPECT_OK(cu.cuGraphRetainUserObject(graph, counts, 1, CU_GRAPH_USER_OBJECT_MOVE));
+        EXPECT_OK(cu.cuGraphInstantiateWithFlags(&executable, graph, 0));
+    }
+    ~copy_graph() {
+        destroy_executable();
+        destroy_graph();
+    }
+    copy_graph(const copy_graph &) = delete;
+    void destroy_graph() {
+        if (CUgraph gone = std::exchange(graph, nullptr)) {
+            EXPECT_OK(raw().cuGraphDestroy(gone));
+        }
+    }
+    void destroy_executable() {
+        if (CUgraphExec gone = std::exchange(executable, nullptr)) {
+            EXPECT_OK(raw().cuGraphExecDestroy(gone));
+        }
+    }
+    void launch(CUstream stream) const { EXPECT_OK(raw().cuGraphLaunch(executable, stream)); }
+
+    static inline std::atomic<int> ended = 0;
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+};
+
+struct ending_graphs : pageable {
+    void SetUp() override {
+        pageable::SetUp();
+        if (!raw().cuUserObjectCreate) GTEST_SKIP() << "the driver has no user objects";
+        copy_graph::ended = 0;
+    }
+    void expect_whole() {
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(device, host.size()) == host);
+        EXPECT_OK(raw().cuMemsetD8(device, 0, host.size()));
+        EXPECT_OK(raw().cuCtxSynchronize());
+    }
+    const bytes host = random_bytes(300'000, 1);
+    CUdeviceptr device = 0;
+    ferry_copy_desc copy = {};
+};
+
+TEST_F(ending_graphs, captured_copies_cost_no_memory_once_their_graphs_are_gone) {
+    static std::atomic<std::int64_t> held;
+    held = 0;
+    ferry_options options = small();
+    options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
+        held += static_cast<std::int64_t>(size);
+        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    };
+    options.deallocate = [](void *, void *memory, std::uint64_t size) {
+        if (memory) held -= static_cast<std::int64_t>(size);
+        std::free(memory);
+    };
+    open(options);
+    const device_memory there(host.size());
+    const ferry_copy_desc one = line(there, at(host), host.size());
+    std::int64_t before = 0;
+    int pinned_before = 0;
+    for (int i = 1; i <= 4000; ++i) {
+        {
+            copy_graph graph(counted.get(), one, stream);
+            if (i % 500 == 0) {
+                graph.launch(stream);
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_TRUE(read_back(there, host.size()) == host);
+            }
+        }
+        if (i % 50 == 0) {
+            ASSERT_TRUE(within_ten_seconds([&] { return copy_graph::ended == i; }));
+        }
+        if (i == 1000) {
+            before = held;
+            pinned_before = driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc");
+        }
+    }
+    EXPECT_EQ(held, before);
+    EXPECT_EQ(driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc"), pinned_before);
+    counted.reset();
+    EXPECT_EQ(held, 0);
+}
+
+TEST_F(ending_graphs, a_copy_runs_as_long_as_anything_can_run_its_graph) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // what is made on first need is there
+    expect_whole();
+    {
+        copy_graph graph(counted.get(), copy, stream);
+        graph.destroy_graph();
+        for (int round = 0; round < 3; ++round) {
+            graph.launch(stream);
+            expect_whole();
+            copy_graph other(counted.get(), copy, stream); // takes no record that is still in use
+        }
+        EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 3; }));
+        gate held(stream);
+        graph.launch(stream);
+        graph.destroy_executable();
+        EXPECT_EQ(copy_graph::ended, 3);
+    }
+    expect_whole();
+    EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 4; }));
+}
+
+TEST_F(ending_graphs, a_graph_may_be_destroyed_after_the_instance_was_closed) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    {
+        copy_graph unused(counted.get(), copy, stream), used(counted.get(), copy, stream);
+        used.launch(stream);
+        counted.reset();
+        expect_whole();
+    }
+    EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 2; }));
+    counted = open_or_fail(small());
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+    expect_whole();
+}
+
+TEST_F(ending_graphs, where_a_graph_keeps_nothing_captured_copies_stay_until_the_instance_is_closed) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    for (const char *const entry : {"cuStreamGetCaptureInfo", "cuUserObjectCreate", "cuGraphRetainUserObject"})
+        for (const bool is_missing : {true, false}) {
+            SCOPED_TRACE(testing::Message() << entry << (is_missing ? " is missing" : " fails"));
+            if (is_missing)
+                driver.hide(entry);
+            else
+                driver.fail(entry, CUDA_ERROR_UNKNOWN);
+            open(small());
+            copy_graph graph(counted.get(), copy, stream);
+            driver.heal();
+            graph.launch(stream);
+            expect_whole();
+            graph.destroy_graph();
+            graph.launch(stream);
+            expect_whole();
+        }
+    open(small());
+}
+
+// As cuGraphNodeSetEnabled leaves a graph: only kernels can be disabled.
+TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_PERMITTED}) {
+        open(small());
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+        expect_whole();
+        CUgraph graph = nullptr;
+        ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        driver.fail("cuLaunchKernel", answer); // the function before it is captured
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr), answer ? -1000 - answer : FERRY_SUCCESS);
+        driver.heal();
+        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+        CUgraphExec executable = nullptr;
+        ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+        for (int round = 0; round < 3; ++round)
+            ASSERT_OK(raw().cuGraphLaunch(executable, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(staging_of(counted).copies_in_flight, answer ? 0u : 3u);
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // others go on
+        expect_whole();
+        ASSERT_OK(raw().cuGraphDestroy(graph));
+        ASSERT_OK(raw().cuGraphExecDestroy(executable));
+        EXPECT_TRUE(within_ten_seconds([&] { return staging_of(counted).copies_in_flight == 0; }));
+        counted.reset();
+    }
 }
 
 // ---- Ends --------------------------------------------------------------------------------------------------------

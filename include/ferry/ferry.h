@@ -297,7 +297,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
  *             the size back. Both or neither. Never called by a copy, but by staged ones for what they make on first
  *             need, also on a thread of ferry's, and by batches only for more room than those before took, or where
- *             several threads need some at once. The software driver, being a driver, does not use them.
+ *             several threads need some at once. The software driver, being a driver, does not use them. What a graph
+ *             keeps of each staged copy in it, 16 bytes, comes from malloc, as it may outlive the instance.
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
  * copy_flags  for every copy and fill whose own flags are 0, and for the short forms and pieces, which have none.

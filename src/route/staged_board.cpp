@@ -119,6 +119,32 @@ void staged_board::keep(staged_job &job, std::uint64_t use) noexcept {
     launched_.push_back(job);
 }
 
+void staged_board::release(staged_job &first) noexcept {
+    const lock held = acquire();
+    for (staged_job *next = &first; next;) {
+        staged_job &job = *next;
+        next = job.next_launch;
+        if (job.is_lost) continue;
+        captured_ -= job.at != state::given_back;
+        if (job.at == state::under_way) { // for a moment
+            pending_ -= job.runs_expected - 1;
+            job.runs_expected = 1;
+            job.is_captured = false;
+            continue;
+        }
+        // Expected runs do not come: their kernel was disabled.
+        if (job.at == state::expected) {
+            expected_.remove(job);
+            --ahead_;
+            pending_ -= job.runs_expected;
+        }
+        if (job.at == state::launched) launched_.remove(job);
+        job.at = state::leaving;
+        leaving_.push_back(job);
+        ++leaving_count_;
+    }
+}
+
 void staged_board::expect_one(staged_job &job) noexcept {
     if (job.at == state::given_back) {
         if (!job.is_captured) rest(job); // those may be expected again and again

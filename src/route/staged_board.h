@@ -23,6 +23,8 @@ public:
     void give_back(staged_job &job, bool will_be_expected) noexcept;
     // It was launched, and a function expects it when it is about to run.
     void keep(staged_job &job, std::uint64_t use) noexcept;
+    // Nothing will run what was captured any more: the launches of a copy.
+    void release(staged_job &first) noexcept;
     // It is about to run, or will be launched.
     void expect(staged_job &job) noexcept;
     void expect_all(staged_job &first) noexcept; // of a copy

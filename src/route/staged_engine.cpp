@@ -24,6 +24,10 @@ constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
 // way; to the host it is the faster one, as what is written is not read first (H200).
 constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
 
+// Bytes of a launch on a device with a watchdog. Those end kernels after 2 s (Windows) to some 5 s (X11), and a launch lasts
+// as long as its pages take to come: cold ones from a hard disk, at 100 MB/s, 0.7 s.
+constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
+
 // Without any progress, before contexts are asked whether they still live.
 constexpr std::uint64_t patience_ns = 100'000'000;
 
@@ -201,8 +205,9 @@ failure staged_engine::take_jobs(const staged_copy &copy, std::uint64_t count, s
     return {};
 }
 
-// A job that is not launched has been given back.
-failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream stream) noexcept {
+// A job that is not launched has been given back. `is_announced_there`: the function was enqueued.
+failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream stream,
+                              bool &is_announced_there) noexcept {
     kernels::ring_parameters given = job.cut->parameters();
     given.record = job.device_record;
     given.is_shared = copy.is_captured;
@@ -216,6 +221,7 @@ failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream
             board_.give_back(job, false);
             return to_failure(result);
         }
+        is_announced_there = true;
     }
     const failure failed = launch_ring(cu_, kernels_, job.cut->kernel(), given, job.blocks, stream);
     if (failed) board_.give_back(job, by_function);
@@ -256,7 +262,10 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
     device_ring *of = nullptr;
     if (failure failed = hold_ring(copy, of)) return failed;
     const staging cut(copy.box, of->ring.slot_size);
-    const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);
+    const std::uint64_t largest = devices_[copy.device].has_watchdog
+                                      ? std::min(options_.largest_launch, largest_watched_launch)
+                                      : options_.largest_launch;
+    const std::uint64_t per_launch = std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
     const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
     if (copy.is_captured) watch = nullptr; // it may run any number of times
     staged_job *next = nullptr;
@@ -266,15 +275,27 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
         if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
         if (!by_function) board_.expect_all(*next);
     }
+    if (next) failed = launch_all(copy, *next, stream);
+    board_.let_go();
+    return failed;
+}
+
+// Of a copy. Jobs behind one that fails are given back.
+failure staged_engine::launch_all(const staged_copy &copy, staged_job &first, CUstream stream) noexcept {
+    failure failed;
+    staged_job *next = &first, *last_in_graph = nullptr;
     while (next && !failed) {
         staged_job &job = *std::exchange(next, next->next_launch);
         const std::uint64_t use = job.use; // it may be another's before it is kept
-        failed = launch(copy, job, stream);
-        if (by_function && !failed) board_.keep(job, use);
+        bool is_announced_there = false;
+        failed = launch(copy, job, stream, is_announced_there);
+        if (is_announced_there && !failed) board_.keep(job, use);
+        if (is_announced_there && copy.is_captured) last_in_graph = &job; // then it stays this copy's
     }
+    if (last_in_graph) last_in_graph->next_launch = nullptr;
     while (next)
         board_.give_back(*std::exchange(next, next->next_launch), false);
-    board_.let_go();
+    if (last_in_graph) graphs_.tie(stream, first);
     return failed;
 }
 
@@ -387,6 +408,7 @@ void staged_engine::close() noexcept {
         changed = clock_ns();
         lose_dead();
     }
+    graphs_.close();
     is_closing_ = true;
     board_.wake_all();
     {

@@ -8,6 +8,7 @@
 #include "device/kernels.h"
 #include "device/tracked_contexts.h"
 #include "memory/pinned.h"
+#include "route/graph_ties.h"
 #include "route/staged_board.h"
 
 namespace ferry {
@@ -48,7 +49,7 @@ public:
     staged_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
                   const device_facts *devices, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
-          tracked_(cu, memory), board_(), pages_(memory) {}
+          tracked_(cu, memory), board_(), graphs_(cu, board_), pages_(memory) {}
     // After close, but in the child of a fork, which has no driver and no threads: nothing is given back there.
     ~staged_engine();
     staged_engine(const staged_engine &) = delete;
@@ -76,7 +77,7 @@ public:
     void forget(CUcontext context) noexcept;
 
     // Waits for all that is enqueued, unless its context is dead. Nothing else may be called any more, and no graph launched
-    // that has captured a copy.
+    // that has captured a copy; it may be destroyed.
     void close() noexcept;
 
     std::uint32_t wanted_threads() const noexcept; // once it is set up
@@ -115,7 +116,8 @@ private:
     }
     void share_out(const staged_copy &copy, const tracked_context &context, const staging &cut, device_ring &of,
                    std::uint64_t per_launch, staged_watch *watch, staged_job *taken) const noexcept;
-    failure launch(const staged_copy &copy, staged_job &job, CUstream stream) noexcept;
+    failure launch(const staged_copy &copy, staged_job &job, CUstream stream, bool &is_announced_there) noexcept;
+    failure launch_all(const staged_copy &copy, staged_job &first, CUstream stream) noexcept;
     void announce(staged_job &job) noexcept;
     bool ask_for_visitors(std::uint32_t count) noexcept;
     bool start_substitute() noexcept;
@@ -134,6 +136,7 @@ private:
     union {
         staged_board board_; // not ended in the child of a fork
     };
+    graph_ties graphs_;
 
     std::mutex mutex_; // of what is set up; never wanted by a thread that runs copies
     std::atomic<device_ring *> rings_[device_contexts::most_devices] = {};
