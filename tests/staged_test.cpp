@@ -439,6 +439,32 @@ TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
     one.expect_whole();
 }
 
+TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
+    driver_table cu = raw();
+    cu.cuDeviceGetAttribute = [](int *value, CUdevice_attribute which, CUdevice device) {
+        if (which != CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT) return raw().cuDeviceGetAttribute(value, which, device);
+        *value = 1;
+        return CUDA_SUCCESS;
+    };
+    const bool had_one = facts[0].has_watchdog;
+    ASSERT_OK(query_device(cu, 0, on_software_driver(), facts[0]).status);
+    EXPECT_TRUE(facts[0].has_watchdog);
+    open(staged_options{});
+    const test_stream stream;
+    copied one(linear(200'000'000), true, 1);
+    staged_watch watch;
+    ASSERT_OK(engine->prepare(0).status);
+    {
+        gate held(stream);
+        ASSERT_OK(enqueue(one, stream, &watch));
+        EXPECT_EQ(watch.launches_left, 3u); // of 64 MiB each
+    }
+    ASSERT_OK(engine->help(watch).status);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    one.expect_whole();
+    facts[0].has_watchdog = had_one;
+}
+
 // ---- Many at once ---------------------------------------------------------------------------------------------
 
 // How much of the big one has arrived when the small one, enqueued behind its first chunks, is done.
