@@ -663,6 +663,36 @@ TEST_F(staged_graph, two_of_one_graph_run_at_once) {
     EXPECT_OK(raw().cuGraphExecDestroy(again));
 }
 
+TEST_F(staged_graph, a_copy_whose_capture_fails_keeps_nothing_once_its_graph_is_gone) {
+    if (!raw().cuUserObjectCreate) GTEST_SKIP() << "the driver has no user objects";
+    fault_driver faults(raw_entry_points());
+    driver_table cu;
+    bool found[driver_symbol_count] = {};
+    resolve_table({faults.options().get_proc, nullptr}, cu, found);
+    const test_stream stream;
+    for (const char *const entry : {"cuLaunchHostFunc", "cuLaunchKernel"})
+        for (int nth = 1; nth <= 3; ++nth) {
+            SCOPED_TRACE(testing::Message() << entry << ", call " << nth);
+            open(small(), cu);
+            copied one(linear(3'000'000), true, 1), plain(linear(3'000'000), true, 2); // 3 launches
+            CUgraph graph = nullptr;
+            ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+            faults.fail(entry, CUDA_ERROR_NOT_PERMITTED, nth);
+            EXPECT_EQ(capture(one, stream), -1000 - CUDA_ERROR_NOT_PERMITTED);
+            faults.heal();
+            ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+            ASSERT_OK(raw().cuGraphDestroy(graph));
+            ASSERT_OK(enqueue(plain, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            plain.expect_whole();
+            while (engine->ring_bytes() != 0) { // as long as any captured copy may run, some of it stays
+                engine->trim();
+                std::this_thread::yield();
+            }
+            close();
+        }
+}
+
 // ---- Threads --------------------------------------------------------------------------------------------------
 
 TEST_F(staged, a_host_function_may_tell_of_kernels) {

@@ -292,7 +292,7 @@ failure staged_engine::launch_all(const staged_copy &copy, staged_job &first, CU
         if (is_announced_there && !failed) board_.keep(job, use);
         if (is_announced_there && copy.is_captured) last_in_graph = &job; // then it stays this copy's
     }
-    if (last_in_graph) last_in_graph->next_launch = nullptr;
+    if (last_in_graph && last_in_graph->next_launch) last_in_graph->next_launch = nullptr;
     while (next)
         board_.give_back(*std::exchange(next, next->next_launch), false);
     if (last_in_graph) graphs_.tie(stream, first);
