@@ -129,11 +129,15 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
                     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
                     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
                     EXPECT_EQ(driver.calls("cuLaunchHostFunc"), 0);
-                    EXPECT_EQ(driver.calls_beginning("cuEvent"), 0);
+                    EXPECT_EQ(driver.calls("cuEventRecord"), 0);
                     EXPECT_EQ(driver.calls("cuStreamSynchronize"), is_synchronous);
                     EXPECT_LE(driver.calls("cuStreamIsCapturing"), !is_synchronous);
                     ASSERT_OK(raw().cuStreamSynchronize(stream));
                     if (round == 0) continue; // it makes what is made on first need
+                    EXPECT_EQ(driver.calls("cuEventCreate"), 0);
+                    if (!is_synchronous) { // who waits asks whether the context lives
+                        EXPECT_LE(driver.calls("cuCtxGetId"), 1);
+                    }
                     EXPECT_LE(driver.calls("cuPointerGetAttributes"), how == statement::any ? 3 : 2);
                     EXPECT_EQ(made, 0);
                 }

@@ -1881,6 +1881,54 @@ TEST_F(driver_test, fills_of_device_and_of_pinned_memory_are_captured) {
     EXPECT_EQ(bytes(64, std::byte{1}), pinned.copy());
 }
 
+TEST_F(driver_test, a_user_object_lives_as_long_as_anything_can_run_its_graph) {
+    if (!raw().cuUserObjectCreate) GTEST_SKIP() << "the driver has no user objects";
+    static std::atomic<int> destroyed;
+    static std::atomic<CUresult> told;
+    destroyed = 0;
+    const auto destroy = [](void *user) {
+        CUcontext current = nullptr;
+        told = raw().cuCtxGetCurrent(&current); // not permitted, whatever the driver does about it
+        destroyed += *static_cast<int *>(user);
+    };
+    int one = 1, ten = 10;
+    CUuserObject object = nullptr;
+    EXPECT_NE(raw().cuUserObjectCreate(&object, &one, destroy, 1, 0), CUDA_SUCCESS);
+    EXPECT_NE(raw().cuUserObjectCreate(&object, &one, destroy, 0, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC), CUDA_SUCCESS);
+    ASSERT_OK(raw().cuUserObjectCreate(&object, &ten, destroy, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    ASSERT_OK(raw().cuUserObjectRelease(object, 2));
+    const auto become = [](int wanted) {
+        for (int i = 0; i < 10'000 && destroyed != wanted; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return destroyed == wanted;
+    };
+    EXPECT_TRUE(become(10)); // on some thread of the driver's
+
+    const test_stream stream;
+    const device_memory memory(16);
+    CUgraph graph = nullptr, under_way = nullptr;
+    CUgraphExec executable = nullptr;
+    ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ASSERT_OK(raw().cuMemsetD8Async(memory, 1, 16, stream));
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    ASSERT_OK(raw().cuStreamGetCaptureInfo(stream, &status, nullptr, &under_way, nullptr, nullptr));
+    EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    ASSERT_OK(raw().cuUserObjectCreate(&object, &one, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    ASSERT_OK(raw().cuGraphRetainUserObject(under_way, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+    EXPECT_EQ(graph, under_way);
+    ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+    ASSERT_OK(raw().cuGraphDestroy(graph));
+    {
+        gate held(stream);
+        ASSERT_OK(raw().cuGraphLaunch(executable, stream));
+        ASSERT_OK(raw().cuGraphExecDestroy(executable));
+        EXPECT_EQ(destroyed, 10);
+    }
+    EXPECT_TRUE(become(11));
+    EXPECT_TRUE(read_back(memory, 16) == bytes(16, std::byte{1}));
+}
+
 TEST_F(driver_test, an_event_draws_another_stream_into_the_capture_and_must_bring_it_back) {
     device_memory memory(64);
     test_stream origin;

@@ -637,11 +637,12 @@ public:
         for (std::thread &one : threads_)
             one.join();
     }
-    static void submit(void *user, void (*work)(void *), void *argument) {
+    static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
         auto &self = *static_cast<job_system *>(user);
         const std::lock_guard lock(self.mutex_);
         self.jobs_.push_back({work, argument});
         self.wake_.notify_one();
+        return 1;
     }
     std::deque<std::thread> &threads() { return threads_; }
 

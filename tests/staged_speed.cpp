@@ -106,7 +106,7 @@ struct staged_speed : driver_test {
         return measure(static_cast<double>(copy.box.width), [&] {
             staged_watch watch;
             EXPECT_OK(engine->enqueue(copy, stream, &watch).status);
-            EXPECT_OK(engine->help(watch, context).status);
+            EXPECT_OK(engine->help(watch).status);
         });
     }
     measured by_driver(std::uint64_t size, bool to_device) {

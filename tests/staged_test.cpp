@@ -433,10 +433,36 @@ TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
     EXPECT_EQ(watch.landed, 0u);
     EXPECT_EQ(watch.launches_left, 3u); // of 1 MiB each
     held.open();
-    ASSERT_OK(engine->help(watch, context).status);
+    ASSERT_OK(engine->help(watch).status);
     EXPECT_EQ(watch.landed, 3'000'000u);
     EXPECT_TRUE(watch.is_done());
     one.expect_whole();
+}
+
+TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
+    driver_table cu = raw();
+    cu.cuDeviceGetAttribute = [](int *value, CUdevice_attribute which, CUdevice device) {
+        if (which != CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT) return raw().cuDeviceGetAttribute(value, which, device);
+        *value = 1;
+        return CUDA_SUCCESS;
+    };
+    const bool had_one = facts[0].has_watchdog;
+    ASSERT_OK(query_device(cu, 0, on_software_driver(), facts[0]).status);
+    EXPECT_TRUE(facts[0].has_watchdog);
+    open(staged_options{});
+    const test_stream stream;
+    copied one(linear(200'000'000), true, 1);
+    staged_watch watch;
+    ASSERT_OK(engine->prepare(0).status);
+    {
+        gate held(stream);
+        ASSERT_OK(enqueue(one, stream, &watch));
+        EXPECT_EQ(watch.launches_left, 3u); // of 64 MiB each
+    }
+    ASSERT_OK(engine->help(watch).status);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    one.expect_whole();
+    facts[0].has_watchdog = had_one;
 }
 
 // ---- Many at once ---------------------------------------------------------------------------------------------
@@ -461,7 +487,7 @@ double share_of_big(staged &test, const big_and_small &given, bool to_device) {
         std::this_thread::yield();
     EXPECT_OK(test.enqueue(little, small_stream, &of_little));
     if (given.helps) {
-        EXPECT_OK(test.engine->help(of_little, test.context).status);
+        EXPECT_OK(test.engine->help(of_little).status);
     }
     EXPECT_OK(raw().cuStreamSynchronize(small_stream));
     const auto landed = static_cast<double>(of_big.landed);
@@ -545,7 +571,7 @@ TEST_F(staged, threads_enqueue_at_once) {
                 copied one(linear(300'000 + static_cast<std::uint64_t>(t)), round % 2, static_cast<std::uint64_t>(t));
                 staged_watch watch;
                 ASSERT_OK(enqueue(one, stream, &watch));
-                ASSERT_OK(round % 3 ? engine->help(watch, context).status
+                ASSERT_OK(round % 3 ? engine->help(watch).status
                                     : static_cast<std::int32_t>(raw().cuStreamSynchronize(stream)));
                 ASSERT_TRUE(watch.is_done());
                 one.expect_whole();
@@ -637,6 +663,36 @@ TEST_F(staged_graph, two_of_one_graph_run_at_once) {
     EXPECT_OK(raw().cuGraphExecDestroy(again));
 }
 
+TEST_F(staged_graph, a_copy_whose_capture_fails_keeps_nothing_once_its_graph_is_gone) {
+    if (!raw().cuUserObjectCreate) GTEST_SKIP() << "the driver has no user objects";
+    fault_driver faults(raw_entry_points());
+    driver_table cu;
+    bool found[driver_symbol_count] = {};
+    resolve_table({faults.options().get_proc, nullptr}, cu, found);
+    const test_stream stream;
+    for (const char *const entry : {"cuLaunchHostFunc", "cuLaunchKernel"})
+        for (int nth = 1; nth <= 3; ++nth) {
+            SCOPED_TRACE(testing::Message() << entry << ", call " << nth);
+            open(small(), cu);
+            copied one(linear(3'000'000), true, 1), plain(linear(3'000'000), true, 2); // 3 launches
+            CUgraph graph = nullptr;
+            ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+            faults.fail(entry, CUDA_ERROR_NOT_PERMITTED, nth);
+            EXPECT_EQ(capture(one, stream), -1000 - CUDA_ERROR_NOT_PERMITTED);
+            faults.heal();
+            ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+            ASSERT_OK(raw().cuGraphDestroy(graph));
+            ASSERT_OK(enqueue(plain, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            plain.expect_whole();
+            while (engine->ring_bytes() != 0) { // as long as any captured copy may run, some of it stays
+                engine->trim();
+                std::this_thread::yield();
+            }
+            close();
+        }
+}
+
 // ---- Threads --------------------------------------------------------------------------------------------------
 
 TEST_F(staged, a_host_function_may_tell_of_kernels) {
@@ -645,6 +701,11 @@ TEST_F(staged, a_host_function_may_tell_of_kernels) {
     open(options);
     copy_scenes({linear(1'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
 }
+
+struct few_threads {
+    explicit few_threads(int count) { threads_given = count; }
+    ~few_threads() { threads_given = -1; }
+};
 
 // An engine of jobs with one thread.
 struct job_system {
@@ -657,14 +718,17 @@ struct job_system {
         wake.notify_all();
         thread.join();
     }
-    static void submit(void *user, void (*work)(void *), void *argument) {
+    static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
         auto &self = *static_cast<job_system *>(user);
+        ++self.asked;
+        if (self.refuses(self.asked)) return 0;
         {
             const std::lock_guard lock(self.mutex);
             self.jobs.push_back([=] { work(argument); });
         }
         self.wake.notify_all();
         ++self.submitted;
+        return 1;
     }
     void run() {
         std::unique_lock lock(mutex);
@@ -682,7 +746,8 @@ struct job_system {
     std::condition_variable wake;
     std::deque<std::function<void()>> jobs;
     bool is_over = false;
-    std::atomic<int> submitted = 0;
+    bool (*refuses)(int nth) = [](int) { return false; };
+    std::atomic<int> asked = 0, submitted = 0;
     std::thread thread;
 };
 
@@ -692,11 +757,6 @@ TEST_F(staged, a_job_system_of_the_program_does_the_work) {
     options.submit = job_system::submit;
     options.submit_user = &jobs;
     open(options);
-    const test_stream warm; // the driver's own threads are there
-    ASSERT_OK(raw().cuLaunchHostFunc(
-        warm, [](void *) {}, nullptr));
-    ASSERT_OK(raw().cuMemsetD8Async(device_memory(16), 0, 16, warm));
-    ASSERT_OK(raw().cuStreamSynchronize(warm));
     copy_scenes({linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
     EXPECT_EQ(engine->thread_count(), 0u);
     EXPECT_GT(jobs.submitted, 0);
@@ -715,10 +775,92 @@ TEST_F(staged, a_job_system_of_the_program_does_the_work) {
     close();
 }
 
-struct few_threads {
-    explicit few_threads(int count) { threads_given = count; }
-    ~few_threads() { threads_given = -1; }
-};
+// The driver's own threads are there, so that what few_threads limits are the engine's.
+void start_threads_of_the_driver() {
+    const test_stream warm;
+    ASSERT_OK(raw().cuLaunchHostFunc(
+        warm, [](void *) {}, nullptr));
+    ASSERT_OK(raw().cuMemsetD8Async(device_memory(16), 0, 16, warm));
+    ASSERT_OK(raw().cuStreamSynchronize(warm));
+}
+
+TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
+    struct refusal {
+        const char *when;
+        bool (*refuses)(int nth);
+    };
+    for (const refusal &one : {refusal{"always", [](int) { return true; }},
+                               {"every second time", [](int nth) { return nth % 2 == 1; }},
+                               {"after a while", [](int nth) { return nth > 5; }}}) {
+        SCOPED_TRACE(one.when);
+        job_system jobs;
+        jobs.refuses = one.refuses;
+        staged_options options = small();
+        options.submit = job_system::submit;
+        options.submit_user = &jobs;
+        open(options);
+        copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
+        EXPECT_EQ(engine->thread_count(), 1u) << "a thread of the engine's own, once it was refused";
+        const test_stream stream;
+        copied up(linear(300'000), true, 1);
+        captured_graph graph(stream);
+        ASSERT_OK(engine->enqueue({.box = up.box(), .context = context, .is_captured = true}, stream, nullptr).status);
+        graph.end();
+        for (int round = 0; round < 3; ++round)
+            graph.run();
+        up.expect_whole();
+        close();
+    }
+}
+
+TEST_F(staged, a_refused_copy_waits_for_a_thread_where_none_can_be_had) {
+    job_system jobs;
+    jobs.refuses = [](int) { return threads_given == 0; };
+    staged_options options = small();
+    options.submit = job_system::submit;
+    options.submit_user = &jobs;
+    start_threads_of_the_driver();
+    for (const bool has_threads_later : {true, false}) {
+        open(options);
+        ASSERT_OK(engine->prepare(0).status);
+        const test_stream stream;
+        copied one(linear(300'000), true, 1);
+        {
+            const few_threads limit(0);
+            const int before = jobs.asked;
+            ASSERT_OK(enqueue(one, stream));
+            while (jobs.asked < before + 3)
+                std::this_thread::yield();
+            EXPECT_NE(raw().cuStreamQuery(stream), CUDA_SUCCESS);
+            if (has_threads_later) threads_given = 1; // the program refuses no more, either
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        one.expect_whole();
+    }
+    close();
+}
+
+TEST_F(staged, closing_serves_a_copy_that_nobody_else_serves) {
+    job_system jobs;
+    jobs.refuses = [](int) { return true; };
+    staged_options options = small();
+    options.submit = job_system::submit;
+    options.submit_user = &jobs;
+    start_threads_of_the_driver();
+    open(options);
+    ASSERT_OK(engine->prepare(0).status);
+    const test_stream stream;
+    copied one(linear(300'000), true, 1);
+    {
+        const few_threads limit(0);
+        ASSERT_OK(enqueue(one, stream));
+        while (jobs.asked == 0)
+            std::this_thread::yield();
+        close();
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    one.expect_whole();
+}
 
 TEST_F(staged, fewer_threads_than_wanted_are_enough) {
     open();
@@ -756,7 +898,7 @@ TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
         const few_threads limit(0);
         staged_watch watch;
         ASSERT_OK(engine->enqueue({.box = one.box(), .context = context, .caller_helps = true}, stream, &watch).status);
-        ASSERT_OK(engine->help(watch, context).status);
+        ASSERT_OK(engine->help(watch).status);
         EXPECT_EQ(engine->thread_count(), 0u);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
     }
@@ -806,7 +948,7 @@ TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
             ASSERT_OK(engine->enqueue({.box = waiting.box(), .context = doomed}, stream, &watch).status);
             touch_nothing(kernels);
         }
-        const std::int32_t told = engine->help(watch, doomed).status;
+        const std::int32_t told = engine->help(watch).status;
         EXPECT_TRUE(ferry_status_traits(told) & FERRY_STATUS_CONTEXT_DEAD) << told;
         {
             const made_current scope(context);

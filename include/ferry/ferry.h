@@ -304,7 +304,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
  *             the size back. Both or neither. Never called by a copy, but by staged ones for what they make on first
  *             need, also on a thread of ferry's, and by batches only for more room than those before took, or where
- *             several threads need some at once. The software driver, being a driver, does not use them.
+ *             several threads need some at once. The software driver, being a driver, does not use them. What a graph
+ *             keeps of each staged copy in it, 16 bytes, comes from malloc, as it may outlive the instance.
  * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
  *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
  * copy_flags  for every copy and fill whose own flags are 0, and for the short forms and pieces, which have none.
@@ -331,10 +332,11 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  *             0: a sixteenth of the device's memory. UINT64_MAX: any amount, until the device has no memory left.
  * submit      the program's own threads instead; ferry starts only a watchdog. Each call asks for work(argument) to be
  *             called once, soon, on any thread, also while all that the program does is wait for a stream: until it
- *             has been, the copy and what is behind it on its stream stand still. It is called from a host function of
- *             the driver, so neither it nor work may call the driver or wait for one that does; work itself calls no
- *             driver and returns when there is nothing left to do. staging_threads is how many are asked for a copy,
- *             at most.
+ *             has been, the copy and what is behind it on its stream stand still. It returns 1 if work will be called,
+ *             0 if it will not: then ferry starts one thread of its own, which stays until ferry_close. It is called
+ *             from a host function of the driver, so neither it nor work may call the driver or wait for one that does;
+ *             work itself calls no driver and returns when there is nothing left to do. staging_threads is how many are
+ *             asked for a copy, at most.
  *             Where all that came are stuck in pages that do not come, or none came to copies while a thread waits for a
  *             ticket, the watchdog starts a thread that copies, until it is not needed any more.
  *
@@ -367,7 +369,7 @@ typedef struct ferry_options {
     int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
     int32_t staging_numa_node;
     uint64_t staging_bytes; /* 0: 16 MiB */
-    void (*submit)(void *user, void (*work)(void *argument), void *argument);
+    int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
 } ferry_options;
@@ -2135,9 +2137,9 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  *                staged, which the driver would read at the launch, before the graph's earlier nodes have run. What
  *                goes wrong later comes back from a later call that synchronises.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
- *                too, with cuStreamIsCapturing before and, under capture and with ferry_options.submit,
- *                cuLaunchHostFunc. For a small pageable source cuStreamQuery; before the driver's own copy of one
- *                cuStreamSynchronize, or cuEventRecord and cuEventSynchronize.
+ *                too, with cuStreamIsCapturing and cuCtxGetId before and, under capture and with ferry_options.submit,
+ *                cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable source cuStreamQuery;
+ *                before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and cuEventSynchronize.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_error_info *error);
@@ -2225,7 +2227,7 @@ FERRY_API int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *in
  * Ownership:     the ticket stays the caller's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the
  *                child of a fork.
- * Driver:        cuEventSynchronize, of staged copies none but, where nothing goes on, cuMemGetInfo.
+ * Driver:        cuEventSynchronize, of staged copies none but, without progress, cuCtxGetId and cuEventQuery.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
 

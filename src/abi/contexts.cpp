@@ -70,10 +70,9 @@ int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUct
     CUcontext wanted = nullptr;
     if (failure failed = named_or_own(*instance, device, context, wanted)) return failed.status;
     context_scope scope(instance->cu);
-    if (failure failed = scope.enter(wanted)) return failed.status;
-    const failure failed = to_failure(instance->cu.cuCtxSynchronize());
-    if (failed) note_failure(*instance, wanted, failed);
-    return failed.status;
+    failure failed = scope.enter(wanted);
+    if (!failed) failed = to_failure(instance->cu.cuCtxSynchronize());
+    return noted(*instance, failed.status);
 }
 
 } // extern "C"

@@ -1,5 +1,6 @@
 // The fills.
 #include "call/fill.h"
+#include "call/staging.h"
 
 using namespace ferry;
 
@@ -8,7 +9,9 @@ namespace {
 int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, copy_form form, CUstream stream,
                         ferry_error_info *error) noexcept {
     if (!instance || !desc) return report(error, null_argument);
-    return report(error, run_fill(*instance, *desc, form, stream));
+    const failure failed = run_fill(*instance, *desc, form, stream);
+    if (failed) note_failure(*instance, failed);
+    return report(error, failed);
 }
 
 } // namespace

@@ -21,10 +21,7 @@ int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, 
     context_scope scope(instance->cu);
     failure failed = choose_context(instance->cu, instance->contexts, stream, -1, -1, choice);
     if (!failed) failed = scope.enter(choice.wanted, choice.current);
-    if (failed) return failed.status;
-    const int32_t status = call_optional(entry, arguments...);
-    if (status && status != not_ready) note_failure(*instance, choice.wanted, {.status = status});
-    return status;
+    return noted(*instance, failed ? failed.status : call_optional(entry, arguments...));
 }
 
 } // namespace

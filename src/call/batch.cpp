@@ -38,7 +38,7 @@ failure run_batch(ferry_instance &instance, const batch_input &input, copy_form 
     const failure failed = run(instance, input, form, stream, *job);
     if (!failed) return {};
     bad_index = (*job).bad_index;
-    if ((*job).context.wanted) note_failure(instance, (*job).context.wanted, failed);
+    note_failure(instance, failed);
     return failed;
 }
 

@@ -13,7 +13,7 @@ failure named_or_own(ferry_instance &instance, int32_t device, CUcontext named, 
 
 failure destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_failure(result);
-    instance.staging.lose(context, to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+    instance.staging.forget(context);
     instance.contexts.forget(context);
     instance.kernels.forget(context);
     instance.sharing.forget_context(context);

@@ -91,9 +91,7 @@ failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_for
     const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
     if (!needs_no_choice(shape, wishes_of(flags)))
         if (failure failed = choose(instance, flags, choice.wanted, prepared)) return failed;
-    const failure failed = run(instance, prepared, form, choice.wanted, stream);
-    if (failed) note_failure(instance, choice.wanted, failed);
-    return failed;
+    return run(instance, prepared, form, choice.wanted, stream);
 }
 
 } // namespace ferry

@@ -126,9 +126,7 @@ bool reads_all_from_table(const ferry_prepared &prepared) noexcept {
     return true;
 }
 
-} // namespace
-
-failure launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
+failure launch(ferry_prepared &prepared, CUstream stream) noexcept {
     ferry_instance &instance = prepared.instance;
     context_scope scope(instance.cu);
     launch_site site = {nullptr, stream, false, prepared.tables};
@@ -136,8 +134,14 @@ failure launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
     if (failure failed = ask_capture(instance.cu, stream, site.is_captured)) return failed;
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
     if (site.is_captured && prepared.is_changeable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
-    const failure failed = enqueue_job(instance, *prepared.job, copy_form::asynchronous, site);
-    if (failed) note_failure(instance, site.context, failed);
+    return enqueue_job(instance, *prepared.job, copy_form::asynchronous, site);
+}
+
+} // namespace
+
+failure launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
+    const failure failed = launch(prepared, stream);
+    if (failed) note_failure(prepared.instance, failed);
     return failed;
 }
 

@@ -92,10 +92,6 @@ failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noex
     return {};
 }
 
-void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept {
-    if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) instance.staging.lose(context, failed.status);
-}
-
 void note_failure(ferry_instance &instance, const failure &failed) noexcept {
     if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) instance.staging.lose_dead();
 }

@@ -24,9 +24,8 @@ failure prepare_staging(ferry_instance &instance, int device) noexcept;
 failure trim_staging(ferry_instance &instance) noexcept;
 failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noexcept;
 
-// A call on the context has failed: where that was the context's end, staged copies there end too.
-void note_failure(ferry_instance &instance, CUcontext context, const failure &failed) noexcept;
-// The same where it is not known which context that was: the driver is asked.
+// A call has failed. Where its status is one of dead contexts, each context with staged copies is asked whether it is dead:
+// the status alone proves nothing, as it may be another context's.
 void note_failure(ferry_instance &instance, const failure &failed) noexcept;
 // And hands it on.
 inline std::int32_t noted(ferry_instance &instance, std::int32_t status) noexcept {

@@ -28,7 +28,7 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why().status;
     const std::int32_t status = to_status(cu.cuEventQuery(ticket.passed));
-    if (status != not_ready) note_failure(ticket.instance, ticket.context, {.status = status});
+    if (status != not_ready) note_failure(ticket.instance, {.status = status});
     return status;
 }
 
@@ -43,7 +43,6 @@ failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream
     const auto &[shape, facts, plan, choice, views] = prepared;
     if (failure failed = refuse_captured(instance.cu, stream)) return failed;
     const copy_site site = prepared.site(stream);
-    ticket.context = choice.wanted;
     const auto note_route = [&](const planned_part &call) noexcept -> failure {
         ticket.route = std::max(ticket.route, static_cast<std::int32_t>(call.plan.route));
         return {};
@@ -102,7 +101,7 @@ failure run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &co
         prepare_copy(instance, copy, copy_form::asynchronous, stream,
                      [&](const prepared_copy &prepared) noexcept { return run(*made, prepared, stream); });
     if (failed) {
-        if (made->context) note_failure(instance, made->context, failed);
+        note_failure(instance, failed);
         destroy_event(*made);
         instance.tickets.give_back(*made);
         return failed;
@@ -133,9 +132,9 @@ failure wait_for_ticket(ferry_ticket &ticket) noexcept {
     ferry_instance &instance = ticket.instance;
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (!ticket.passed) return {};
-    if (ticket.is_watched) return instance.staging.help(ticket.watch, ticket.context);
+    if (ticket.is_watched) return instance.staging.help(ticket.watch);
     const failure failed = to_failure(instance.cu.cuEventSynchronize(ticket.passed));
-    note_failure(instance, ticket.context, failed);
+    note_failure(instance, failed);
     return failed;
 }
 

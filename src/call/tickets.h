@@ -11,7 +11,6 @@ struct ferry_ticket {
     explicit ferry_ticket(ferry_instance &of) noexcept : instance(of) {}
 
     ferry_instance &instance;
-    CUcontext context = nullptr;
     CUevent passed = nullptr; // recorded behind the copy; null of one of nothing
     bool is_watched = false;  // it is staged, in one go
     ferry::staged_watch watch;

@@ -8,6 +8,7 @@ namespace ferry {
 
 struct device_facts {
     CUdevice handle = 0;
+    bool has_watchdog = false; // a kernel that runs for some seconds is ended, and its context with it
     ferry_device_info info = {};
 };
 

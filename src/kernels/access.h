@@ -156,6 +156,8 @@ FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
     return before;
 }
 FERRY_KERNEL_CODE void pause() { __nanosleep(100); }
+// Ends the launch, and with it the context.
+FERRY_KERNEL_CODE void trap() { __trap(); }
 
 FERRY_KERNEL_CODE bool is_first(const block_of_threads &all) { return all.me.thread == 0; }
 
@@ -200,6 +202,8 @@ FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y,
 
 // Defined by the software driver: gives the processor to others for a while.
 void pause();
+// Ends the launch, and with it the context.
+[[noreturn]] void trap();
 
 FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     return __atomic_load_n(static_cast<const u64 *>(memory_to_read(address, sizeof(u64), alignof(u64))),

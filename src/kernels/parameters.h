@@ -172,11 +172,14 @@ constexpr u32 messages_at_once = 4; // one that a block is at, and its next
 // of them has read no other message, whenever it has read which word.
 FERRY_ON_BOTH_SIDES constexpr u64 ring_mark(u32 number) { return ~(number / messages_at_once) & 1; }
 struct ring_mailbox {
-    u64 ended;                               // runs, in 31 bits
+    u64 ended;                               // runs, in 31 bits; or ring_aborted
     ring_message messages[messages_at_once]; // the n-th, from 0, is at n % messages_at_once
     u64 reserved[3];
 };
 static_assert(sizeof(ring_mailbox) == 128, "two lines of a host's cache");
+// The host has given the copy up. A block that still runs, or comes later, traps once it has done all that it was told:
+// a stream never reports success over missing bytes.
+constexpr u64 ring_aborted = ~u64{0};
 
 constexpr u32 most_ring_blocks = 16;
 struct ring_record {

@@ -37,6 +37,12 @@ FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, r
         const u64 ended = load_early(mailbox);
         read = read_now(mailbox, seen);
         if (has_come(read, seen)) break;
+        if (ended == ring_aborted) {
+            order_for_host(); // what was told before
+            read = read_now(mailbox, seen);
+            if (has_come(read, seen)) break;
+            trap();
+        }
         if (ended != seen >> 33) return {0, 0, 0};
         pause();
     }
@@ -151,8 +157,10 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     const u64 seen_at = given.record + sizeof(ring_record::mailboxes) + all.me.block * sizeof(u64);
     const u64 lock = seen_at + sizeof(ring_record::seen);
     u64 seen = once(all, [&] {
-        while (given.is_shared && exchange(lock, 1) != 0)
+        while (given.is_shared && exchange(lock, 1) != 0) {
+            if (load_early(mailbox) == ring_aborted) trap(); // whoever has the lock may have trapped
             pause();
+        }
         const u64 entered = after_door(load_acquire(seen_at));
         store_early(seen_at, entered);
         return entered;

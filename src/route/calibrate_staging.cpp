@@ -69,7 +69,7 @@ private:
         copy.box.to_device = to_device_;
         staged_watch watch;
         const failure failed = ground_.engine.enqueue(copy, ground_.stream, &watch);
-        const failure helped = ground_.engine.help(watch, ground_.context);
+        const failure helped = ground_.engine.help(watch);
         if (failed) return failed;
         return helped ? helped : to_failure(cu_.cuStreamSynchronize(ground_.stream));
     }

@@ -138,6 +138,32 @@ void staged_board::keep(staged_job &job, std::uint64_t use) noexcept {
     launched_.push_back(job);
 }
 
+void staged_board::release(staged_job &first) noexcept {
+    const lock held = acquire();
+    for (staged_job *next = &first; next;) {
+        staged_job &job = *next;
+        next = job.next_launch;
+        if (job.is_lost) continue;
+        captured_ -= job.at != state::given_back;
+        if (job.at == state::under_way) { // for a moment
+            pending_ -= job.runs_expected - 1;
+            job.runs_expected = 1;
+            job.is_captured = false;
+            continue;
+        }
+        // Expected runs do not come: their kernel was disabled.
+        if (job.at == state::expected) {
+            expected_.remove(job);
+            --ahead_;
+            pending_ -= job.runs_expected;
+        }
+        if (job.at == state::launched) launched_.remove(job);
+        job.at = state::leaving;
+        leaving_.push_back(job);
+        ++leaving_count_;
+    }
+}
+
 void staged_board::expect_one(staged_job &job) noexcept {
     if (job.at == state::given_back) {
         if (!job.is_captured) rest(job); // those may be expected again and again
@@ -228,6 +254,7 @@ void staged_board::let_go() noexcept {
 
 bool staged_board::take_slots(staged_ring &ring, bool first_lot) noexcept {
     const lock held = acquire();
+    collect_lost_slots();
     const std::uint32_t wanted = ring.used[first_lot ? 0 : 1];
     const auto is_wanted = [&](const staged_slot &slot) noexcept { return slot.is_of_first_lot == first_lot; };
     std::uint32_t found = 0;
@@ -247,6 +274,7 @@ bool staged_board::take_slots(staged_ring &ring, bool first_lot) noexcept {
 
 bool staged_board::supply(staged_job &job, staged_lane &lane) noexcept {
     staged_ring &ring = *job.ring;
+    if (!lost_.is_empty()) collect_lost_slots();
     while (lane.slots() < slots_each(job) && job.held < std::max(1U, ring.share.load())) {
         staged_slot *const taken = ring.take();
         if (!taken) break;
@@ -390,7 +418,9 @@ void staged_board::complete(const task &done) noexcept {
     --job.ring->at_lanes;
     const bool are_all = --job.busy == 0;
     if (job.is_lost) {
-        if (are_all) calm_.notify_all();
+        if (!are_all) return;
+        losing_.remove(job);
+        end_lost(job);
         return;
     }
     give_back_slots(job, job.lanes[done.block]);
@@ -625,10 +655,7 @@ void staged_board::ask_for_server() noexcept {
 staged_board::outlook staged_board::look_ahead() noexcept {
     const lock held = acquire();
     recycle();
-    outlook seen = {pending_, leaving_count_, captured_};
-    for (const chain<staged_job> *const jobs : {&leaving_, &launched_, &expected_, &under_way_})
-        if (const staged_job *const one = jobs->first()) seen.of_one = one->context;
-    return seen;
+    return {pending_, leaving_count_, captured_};
 }
 
 // A copy lasts as long as its last launch; captured launches are expected one after the other, as they come.
@@ -649,35 +676,9 @@ staged_board::load staged_board::on_the_way() noexcept {
 
 // ---- The end of a context
 
-void staged_board::lose(staged_job &job, std::int32_t status, lock &held) noexcept {
-    job.is_lost = true;
-    pending_ -= job.is_captured ? job.runs_expected : 1;
-    captured_ -= job.is_captured;
-    job.runs_expected = 0;
-    losing_.push_back(job);
-    calm_.wait(held, [&] { return job.busy == 0; });
-    losing_.remove(job);
-    tell_end(job);
-    // What still runs for a moment ends what it is at.
-    for (int i = 0; i < 100 && is_at_work(job); ++i) {
-        held.unlock();
-        rest_for(1'000'000);
-        held.lock();
-    }
-    for (std::uint32_t block = 0; block < job.blocks; ++block) {
-        staged_lane &lane = job.lanes[block];
-        take_back_all(lane);
-        while (lane.parcels)
-            free_parcel(*job.ring->parcel_memory, std::exchange(lane.parcels, lane.parcels->next));
-        give_back_slots(job, job.lanes[block]);
-    }
-    if (job.watch) job.watch->status.store(status, std::memory_order_relaxed);
-    report_end(job);
-}
-
-CUcontext staged_board::context_after(CUcontext one) noexcept {
+const tracked_context *staged_board::context_after(const tracked_context *one) noexcept {
     const lock held = acquire();
-    CUcontext found = nullptr;
+    const tracked_context *found = nullptr;
     const std::less<> is_before;
     for (const chain<staged_job> *const jobs : {&under_way_, &expected_, &launched_, &leaving_})
         for (const staged_job *job = jobs->first(); job; job = job->next)
@@ -685,26 +686,62 @@ CUcontext staged_board::context_after(CUcontext one) noexcept {
     return found;
 }
 
-// Their records are not used again: nobody knows whether blocks will ever leave them.
-void staged_board::lose(CUcontext context, std::int32_t status) noexcept {
-    lock held = acquire();
+// Records of what is lost are not used again: a block may still come.
+void staged_board::lose(const tracked_context &context, std::int32_t status) noexcept {
+    const lock held = acquire();
+    recycle();
     for (chain<staged_job> *const jobs : {&under_way_, &expected_, &launched_, &leaving_})
-        for (;;) {
-            staged_job *found = jobs->first();
-            while (found && found->context != context)
-                found = found->next;
-            if (!found) break;
+        for (staged_job *next = jobs->first(); next;) {
+            staged_job &job = *next;
+            next = job.next;
+            if (job.context != &context) continue;
             if (jobs == &under_way_)
-                end_run(*found);
+                end_run(job);
             else
-                jobs->remove(*found);
+                jobs->remove(job);
             if (jobs == &expected_) --ahead_;
-            if (jobs == &leaving_) {
-                --leaving_count_;
-                continue;
-            }
-            lose(*found, status, held);
+            const bool has_all_bytes = jobs == &leaving_;
+            leaving_count_ -= has_all_bytes;
+            job.at = state::lost;
+            job.is_lost = true;
+            job.loss = status;
+            if (has_all_bytes) continue;
+            if (job.busy == 0)
+                end_lost(job);
+            else
+                losing_.push_back(job);
         }
+}
+
+// No thread is at it any more, so nothing more is told to its blocks.
+void staged_board::end_lost(staged_job &job) noexcept {
+    pending_ -= job.is_captured ? job.runs_expected : 1;
+    captured_ -= job.is_captured;
+    job.runs_expected = 0;
+    abort_blocks(job);
+    job.lost_ns = clock_ns();
+    lost_.push_back(job);
+    collect_lost_slots();
+    if (job.watch) job.watch->status.store(job.loss, std::memory_order_relaxed);
+    report_end(job);
+}
+
+// Others get the slots when the blocks have done all that they were told, which they do soon or, in a dead context, never.
+void staged_board::collect_lost_slots() noexcept {
+    constexpr std::uint64_t longest_ns = 100'000'000; // for a few chunks
+    for (staged_job *next = lost_.first(); next;) {
+        staged_job &job = *next;
+        next = job.next;
+        if (is_at_work(job) && clock_ns() - job.lost_ns < longest_ns) continue;
+        for (std::uint32_t block = 0; block < job.blocks; ++block) {
+            staged_lane &lane = job.lanes[block];
+            take_back_all(lane);
+            while (lane.parcels)
+                free_parcel(*job.ring->parcel_memory, std::exchange(lane.parcels, lane.parcels->next));
+            give_back_slots(job, lane);
+        }
+        lost_.remove(job);
+    }
 }
 
 } // namespace ferry

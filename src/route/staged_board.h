@@ -24,13 +24,16 @@ public:
     void give_back(staged_job &job, bool will_be_expected) noexcept;
     // It was launched, and a function expects it when it is about to run.
     void keep(staged_job &job, std::uint64_t use) noexcept;
+    // Nothing will run what was captured any more: the launches of a copy.
+    void release(staged_job &first) noexcept;
     // It is about to run, or will be launched.
     void expect(staged_job &job) noexcept;
     void expect_all(staged_job &first) noexcept; // of a copy
     // Of the contexts that have any launch, the next one in some order; null past the last.
-    CUcontext context_after(CUcontext one) noexcept;
-    // Those of a context that has died. Waits for threads that are at them; what they hold is free then.
-    void lose(CUcontext context, std::int32_t status) noexcept;
+    const tracked_context *context_after(const tracked_context *one) noexcept;
+    // Gives the launches of a context up, which has died: each is over once no thread is at it. Should the context live
+    // all the same, the kernels trap.
+    void lose(const tracked_context &context, std::int32_t status) noexcept;
 
     void add_slots(staged_ring &ring, staged_slot *first, std::uint32_t count) noexcept;
     // Keeps the first lots, until it is let go, while any is held or any job may run; false where the ring has none.
@@ -75,7 +78,6 @@ public:
         std::uint64_t pending; // runs that have not ended
         std::uint64_t leaving; // jobs whose kernels have not ended yet
         std::uint64_t captured;
-        CUcontext of_one = nullptr; // of which there are
         bool operator==(const outlook &) const noexcept = default;
     };
     outlook look_ahead() noexcept;
@@ -122,13 +124,14 @@ private:
     void reclaim_slots(staged_job &job) noexcept;
     void attend(staged_job &job, std::uint32_t block, bool (*is_over)(void *user), void *user) const noexcept;
     void complete(const task &done) noexcept;
-    void lose(staged_job &job, std::int32_t status, lock &held) noexcept;
+    void end_lost(staged_job &job) noexcept;
+    void collect_lost_slots() noexcept;
     void recycle() noexcept;
 
     std::mutex mutex_;
-    std::condition_variable calm_; // of threads at the copies of a dead context
     chain<staged_job> unused_, launched_, expected_, under_way_, leaving_;
     chain<staged_job> losing_; // lost, with threads that have not noticed
+    chain<staged_job> lost_;   // whose blocks may still use their slots
     std::uint64_t unused_count_ = 0;
     std::atomic<std::uint32_t> ahead_ = 0; // jobs expected and under way
     // Residents and visitors: those that are to wake are called, some when the mutex is unlocked.

@@ -31,7 +31,7 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view) noexcept {
 failure run_and_help(const driver_table &cu, staged_engine &engine, const staged_copy &copy, CUstream stream) noexcept {
     staged_watch watch;
     const failure failed = engine.enqueue(copy, stream, &watch);
-    const failure helped = engine.help(watch, copy.context);
+    const failure helped = engine.help(watch);
     if (failed) return failed;
     return helped ? helped : wait_for_legacy_stream(cu);
 }

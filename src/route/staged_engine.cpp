@@ -24,9 +24,12 @@ constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
 // way; to the host it is the faster one, as what is written is not read first (H200).
 constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
 
-// Without any progress, before the driver is asked whether a context still lives. A thread that is the only one may be
-// what the driver waits for, in a free of the program's.
-constexpr std::uint64_t patience_ns = 100'000'000, patience_of_the_only_one_ns = 10'000'000'000;
+// Bytes of a launch on a device with a watchdog. Those end kernels after 2 s (Windows) to some 5 s (X11), and a launch lasts
+// as long as its pages take to come: cold ones from a hard disk, at 100 MB/s, 0.7 s.
+constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
+
+// Without any progress, before contexts are asked whether they still live.
+constexpr std::uint64_t patience_ns = 100'000'000;
 
 std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
 
@@ -241,8 +244,9 @@ failure staged_engine::take_jobs(const staged_copy &copy, std::uint64_t count, s
     return {};
 }
 
-// A job that is not launched has been given back.
-failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream stream) noexcept {
+// A job that is not launched has been given back. `is_announced_there`: the function was enqueued.
+failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream stream,
+                              bool &is_announced_there) noexcept {
     kernels::ring_parameters given = job.cut->parameters();
     given.record = job.device_record;
     given.is_shared = copy.is_captured;
@@ -256,14 +260,16 @@ failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream
             board_.give_back(job, false);
             return to_failure(result);
         }
+        is_announced_there = true;
     }
     const failure failed = launch_ring(cu_, kernels_, job.cut->kernel(), given, job.blocks, stream);
     if (failed) board_.give_back(job, by_function);
     return failed;
 }
 
-void staged_engine::share_out(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t per_launch,
-                              staged_watch *watch, staged_job *taken) const noexcept {
+void staged_engine::share_out(const staged_copy &copy, const tracked_context &context, const staging &cut,
+                              device_ring &of, std::uint64_t per_launch, staged_watch *watch,
+                              staged_job *taken) const noexcept {
     const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
     const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::most_ring_blocks);
     const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
@@ -273,7 +279,8 @@ void staged_engine::share_out(const staged_copy &copy, const staging &cut, devic
         job->cut.emplace(cut);
         job->ring = &of.ring;
         job->watch = watch;
-        job->context = copy.context;
+        job->context = &context;
+        job->caller_helps = copy.caller_helps;
         job->first_chunk = first;
         job->end_chunk = end;
         job->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
@@ -289,40 +296,79 @@ void staged_engine::share_out(const staged_copy &copy, const staging &cut, devic
 failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept {
     const bool by_function = is_announced(copy);
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
+    const tracked_context *context = nullptr;
+    if (failure failed = tracked_.track(copy.context, context)) return failed;
     device_ring *of = nullptr;
     if (failure failed = hold_ring(copy, of)) return failed;
     const staging cut(copy.box, of->ring.slot_size);
-    const std::uint64_t per_launch = std::max<std::uint64_t>(options_.largest_launch / cut.chunk_size(), 1);
+    const std::uint64_t largest = devices_[copy.device].has_watchdog
+                                      ? std::min(options_.largest_launch, largest_watched_launch)
+                                      : options_.largest_launch;
+    const std::uint64_t per_launch = std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
     const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
     if (copy.is_captured) watch = nullptr; // it may run any number of times
     staged_job *next = nullptr;
     failure failed = take_jobs(copy, launches, next);
     if (next) {
-        share_out(copy, cut, *of, per_launch, watch, next);
+        share_out(copy, *context, cut, *of, per_launch, watch, next);
         if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
         if (!by_function) board_.expect_all(*next);
     }
-    while (next && !failed) {
-        staged_job &job = *std::exchange(next, next->next_launch);
-        const std::uint64_t use = job.use; // it may be another's before it is kept
-        failed = launch(copy, job, stream);
-        if (by_function && !failed) board_.keep(job, use);
-    }
-    while (next)
-        board_.give_back(*std::exchange(next, next->next_launch), false);
+    if (next) failed = launch_all(copy, *next, stream);
     board_.let_go();
     return failed;
 }
 
+// Of a copy. Jobs behind one that fails are given back.
+failure staged_engine::launch_all(const staged_copy &copy, staged_job &first, CUstream stream) noexcept {
+    failure failed;
+    staged_job *next = &first, *last_in_graph = nullptr;
+    while (next && !failed) {
+        staged_job &job = *std::exchange(next, next->next_launch);
+        const std::uint64_t use = job.use; // it may be another's before it is kept
+        bool is_announced_there = false;
+        failed = launch(copy, job, stream, is_announced_there);
+        if (is_announced_there && !failed) board_.keep(job, use);
+        if (is_announced_there && copy.is_captured) last_in_graph = &job; // then it stays this copy's
+    }
+    if (last_in_graph && last_in_graph->next_launch) last_in_graph->next_launch = nullptr;
+    while (next)
+        board_.give_back(*std::exchange(next, next->next_launch), false);
+    if (last_in_graph) graphs_.tie(stream, first);
+    return failed;
+}
+
 void staged_engine::announce(staged_job &job) noexcept {
-    const std::uint64_t chunks = job.end_chunk - job.first_chunk; // before it may be another's
+    // Before it may be another's.
+    const std::uint64_t chunks = job.end_chunk - job.first_chunk;
+    const bool caller_helps = job.caller_helps;
     board_.expect(job);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
-    for (std::uint32_t i = 0; i < asked; ++i) {
+    if (ask_for_visitors(asked) || caller_helps) return;
+    // The kernel comes after this function, so this thread cannot serve it. With neither a thread of the program's nor one
+    // of the system's the stream stands still until one of them can be had.
+    constexpr std::uint64_t between_tries_ns = 1'000'000;
+    while (!start_substitute() && !is_draining_ && !ask_for_visitors(1))
+        rest_for(between_tries_ns);
+}
+
+// False where none will come.
+bool staged_engine::ask_for_visitors(std::uint32_t count) noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) {
         ++visitors_;
-        options_.submit(options_.submit_user, visit, this);
+        if (options_.submit(options_.submit_user, visit, this)) continue;
+        --visitors_;
+        return i != 0;
     }
+    return true;
+}
+
+// A thread of the engine's own where the program has refused. It stays.
+bool staged_engine::start_substitute() noexcept {
+    const std::lock_guard lock(substitute_mutex_);
+    if (thread_count_ == 0 && threads_[0].start(work, this, options_.traits)) thread_count_ = 1;
+    return thread_count_ != 0;
 }
 
 void staged_engine::work(void *engine) noexcept {
@@ -361,29 +407,28 @@ void staged_engine::visit(void *engine) noexcept {
 
 // ---- The end
 
-// Asks the driver, and so waits for what it waits for.
-failure staged_engine::probe(CUcontext context) noexcept {
-    context_scope scope(cu_);
-    if (failure failed = scope.enter(context)) return failed;
-    std::size_t free = 0, total = 0;
-    if (!cu_.cuMemGetInfo) return {};
-    const std::int32_t status = to_status(cu_.cuMemGetInfo(&free, &total));
-    return {.status = status_traits(status) & FERRY_STATUS_CONTEXT_DEAD ? status : FERRY_SUCCESS};
-}
-
 void staged_engine::lose_dead() noexcept {
-    for (CUcontext one = board_.context_after(nullptr); one; one = board_.context_after(one))
-        if (const failure dead = probe(one)) board_.lose(one, dead.status);
+    for (const tracked_context *one = board_.context_after(nullptr); one; one = board_.context_after(one)) {
+        const failure dead = tracked_.ask(*one);
+        if (!dead) continue;
+        tracked_.forget(*one);
+        board_.lose(*one, dead.status);
+    }
 }
 
-failure staged_engine::help(staged_watch &watch, CUcontext context) noexcept {
+void staged_engine::forget(CUcontext context) noexcept {
+    while (const tracked_context *const gone = tracked_.find(context)) {
+        tracked_.forget(*gone);
+        board_.lose(*gone, to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+    }
+}
+
+failure staged_engine::help(staged_watch &watch) noexcept {
     while (!watch.is_done()) {
-        const std::uint64_t landed = watch.landed,
-                            until = clock_ns() + (has_threads() ? patience_ns : patience_of_the_only_one_ns);
+        const std::uint64_t landed = watch.landed, until = clock_ns() + patience_ns;
         board_.serve_until(staged_board::worker::helper, &watch,
                            [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
-        if (watch.is_done() || watch.landed != landed) continue;
-        if (const failure dead = probe(context)) board_.lose(context, dead.status);
+        if (!watch.is_done() && watch.landed == landed) lose_dead();
     }
     return {.status = watch.status.load(std::memory_order_relaxed)};
 }
@@ -424,39 +469,44 @@ void staged_engine::close() noexcept {
     for (std::atomic<device_ring *> &one : rings_)
         if (device_ring *const of = one.load(std::memory_order_relaxed)) of->adding.join();
 
-    // Threads finish what is enqueued, and a spare does where there are none: this one would touch any copy's memory.
-    const staged_watch of_nobody;
+    is_draining_ = true;
     std::uint64_t changed = clock_ns();
     for (staged_board::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
          before = now, now = board_.look_ahead()) {
         const std::uint64_t until = clock_ns() + 100'000;
-        board_.serve_until(staged_board::worker::helper, &of_nobody, [&]() noexcept { return clock_ns() >= until; });
+        board_.serve_until(staged_board::worker::helper, nullptr, [&]() noexcept { return clock_ns() >= until; });
         if (now.pending == 0) rest_for(20'000); // blocks have to come that there was nothing left for
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;
         changed = clock_ns();
-        if (const failure dead = probe(now.of_one)) board_.lose(now.of_one, dead.status);
+        lose_dead();
     }
+    graphs_.close();
     is_closing_ = true;
     board_.wake_all();
     watchdog_.join();
-    for (worker_thread &one : threads_)
-        one.join();
-    for (spare_thread &one : spares_)
-        one.thread.join();
-    thread_count_ = spare_count_ = 0;
+    {
+        const std::lock_guard lock(substitute_mutex_);
+        for (worker_thread &one : threads_)
+            one.join();
+        for (spare_thread &one : spares_)
+            one.thread.join();
+        thread_count_ = spare_count_ = 0;
+    }
     while (visitors_ != 0)
         rest_for(20'000);
 
     for (std::atomic<device_ring *> &one : rings_) {
         device_ring *const of = one.load(std::memory_order_relaxed);
         context_scope scope(cu_);
-        if (!of || enter_device(of->device, scope)) continue;
+        if (!of) continue;
+        static_cast<void>(enter_device(of->device, scope)); // memory is freed all the same, if any context is current
         for (job_page &page : pages_)
             page.records.free(pinned_);
         for (staged_memory &lot : of->ring.memory)
             lot.free(pinned_);
     }
+    tracked_.close();
 }
 
 staged_engine::~staged_engine() {

@@ -6,7 +6,9 @@
 #include "base/threads.h"
 #include "device/contexts.h"
 #include "device/kernels.h"
+#include "device/tracked_contexts.h"
 #include "memory/pinned.h"
+#include "route/graph_ties.h"
 #include "route/staged_board.h"
 
 namespace ferry {
@@ -27,8 +29,9 @@ struct staged_options {
     thread_traits traits = {.name = "ferry-staging"};
     staged_wake wake = staged_wake::by_looking; // of those that are captured always by a host function
     // Another's threads instead of the engine's own: each call asks for one, to call work(argument) soon, also while all
-    // that the program does is wait for the stream. It comes from a host function, and must not call the driver.
-    void (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
+    // that the program does is wait for the stream. 0: it will not. It comes from a host function, and must not call the
+    // driver.
+    std::int32_t (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
     void *submit_user = nullptr;
 };
 
@@ -46,7 +49,7 @@ public:
     staged_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
                   const device_facts *devices, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
-          board_(), pages_(memory) {}
+          tracked_(cu, memory), board_(), graphs_(cu, board_), pages_(memory) {}
     // After close, but in the child of a fork, which has no driver and no threads: nothing is given back there.
     ~staged_engine();
     staged_engine(const staged_engine &) = delete;
@@ -63,19 +66,19 @@ public:
     // the copy, and `watch` until no launch is left. Where a launch fails, those before it are on their way all the same.
     failure enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept;
 
-    // The calling thread helps until the copy is done, or its context dies.
-    failure help(staged_watch &watch, CUcontext context) noexcept;
+    // The calling thread helps until the copy is done, or its context dies. It waits for no lock of the driver's.
+    failure help(staged_watch &watch) noexcept;
 
     // Frees pinned memory that no copy uses; the first slots stay while a copy may come. The first failure; what the driver
     // does not take back stays in use.
     failure trim() noexcept;
-    // The context has died: nothing that was enqueued there will go on.
-    void lose(CUcontext context, std::int32_t status) noexcept { board_.lose(context, status); }
-    // Some context may have died: asks the driver of each that anything was enqueued in.
+    // Some context may have died: asks each that anything is enqueued in, and gives up what is enqueued in dead ones.
     void lose_dead() noexcept;
+    // The context was destroyed.
+    void forget(CUcontext context) noexcept;
 
     // Waits for all that is enqueued, unless its context is dead. Nothing else may be called any more, and no graph launched
-    // that has captured a copy.
+    // that has captured a copy; it may be destroyed.
     void close() noexcept;
 
     std::uint32_t wanted_threads() const noexcept { return options_.threads; } // once it is set up
@@ -124,11 +127,13 @@ private:
     bool is_announced(const staged_copy &copy) const noexcept {
         return options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
     }
-    void share_out(const staged_copy &copy, const staging &cut, device_ring &of, std::uint64_t per_launch,
-                   staged_watch *watch, staged_job *taken) const noexcept;
-    failure launch(const staged_copy &copy, staged_job &job, CUstream stream) noexcept;
+    void share_out(const staged_copy &copy, const tracked_context &context, const staging &cut, device_ring &of,
+                   std::uint64_t per_launch, staged_watch *watch, staged_job *taken) const noexcept;
+    failure launch(const staged_copy &copy, staged_job &job, CUstream stream, bool &is_announced_there) noexcept;
+    failure launch_all(const staged_copy &copy, staged_job &first, CUstream stream) noexcept;
     void announce(staged_job &job) noexcept;
-    failure probe(CUcontext context) noexcept;
+    bool ask_for_visitors(std::uint32_t count) noexcept;
+    bool start_substitute() noexcept;
     failure free_lot(device_ring &of, bool first) noexcept;
     static void work(void *engine) noexcept;
     static void visit(void *engine) noexcept;
@@ -142,13 +147,16 @@ private:
     const device_facts *devices_;
     const allocator &memory_;
     staged_options options_;
+    tracked_contexts tracked_;
     union {
         staged_board board_; // not ended in the child of a fork
     };
+    graph_ties graphs_;
 
     std::mutex mutex_; // of what is set up; never wanted by a thread that runs copies
     std::atomic<device_ring *> rings_[device_contexts::most_devices] = {};
     growing<job_page> pages_;
+    std::mutex substitute_mutex_; // of threads_ where the program's threads do the work; no driver call is made with it
     worker_thread threads_[most_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
     thread_traits watchdog_traits_;
@@ -156,6 +164,7 @@ private:
     spare_thread spares_[most_threads];
     std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> ring_bytes_ = 0;
+    std::atomic<bool> is_draining_ = false; // the closing thread serves all that is left
     std::atomic<bool> is_closing_ = false;
     std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone
 };

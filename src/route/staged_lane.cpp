@@ -162,6 +162,11 @@ void tell_end(staged_job &job) noexcept {
     }
 }
 
+void abort_blocks(staged_job &job) noexcept {
+    for (std::uint32_t block = 0; block < job.blocks; ++block)
+        std::atomic_ref(job.record->mailboxes[block].ended).store(kernels::ring_aborted, std::memory_order_release);
+}
+
 void look_at(staged_job &job, std::uint32_t block) noexcept {
     staged_lane &lane = job.lanes[block];
     const std::uint64_t seen = seen_by(job, block);

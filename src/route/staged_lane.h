@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/threads.h"
+#include "device/tracked_contexts.h"
 #include "route/staged_ring.h"
 
 namespace ferry {
@@ -86,19 +87,22 @@ struct staged_job {
     staged_ring *ring = nullptr;
     staged_watch *watch = nullptr;
     staged_job *next_launch = nullptr; // of the same copy
-    CUcontext context = nullptr;
+    const tracked_context *context = nullptr;
     std::uint64_t first_chunk = 0, end_chunk = 0;
     std::uint32_t blocks = 0;
     std::uint32_t most_slots_each = 1; // of a lane
     bool are_stores_streamed = false;  // by the threads
     bool is_captured = false;          // may run again and again, and several times at once
+    bool caller_helps = false;         // until the copy is done
 
     // Of the run.
-    enum class state : std::uint8_t { unused, taken, launched, expected, under_way, leaving, given_back };
+    enum class state : std::uint8_t { unused, taken, launched, expected, under_way, leaving, given_back, lost };
     state at = state::unused;
     std::uint64_t use = 0; // how often it has been taken
     void *owner = nullptr; // for the host function that expects it
     std::uint32_t runs_expected = 0;
+    std::int32_t loss = FERRY_SUCCESS; // why it is lost
+    std::uint64_t lost_ns = 0;
     std::uint32_t held = 0, next_block = 0; // slots, and whose lane is looked at first
     std::uint32_t stuck = 0;                // threads at its lanes, when last inspected
     staged_job *previous = nullptr, *next = nullptr;
@@ -121,6 +125,8 @@ bool has_left(const staged_job &job) noexcept;
 bool is_at_work(const staged_job &job) noexcept;
 // Ends the run for all blocks, for those too that have not come yet.
 void tell_end(staged_job &job) noexcept;
+// Makes all blocks trap, those too that have not come yet.
+void abort_blocks(staged_job &job) noexcept;
 
 // ---- At a lane that is taken, entered, or that nobody can take
 

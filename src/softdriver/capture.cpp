@@ -122,7 +122,9 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *captured) {
             made->nodes.push_back(std::move(one.what));
         made->allocates = std::move(over->allocates);
         made->frees = std::move(over->frees);
-        *captured = cu.graphs.add(std::make_unique<graph_ptr>(std::move(made)));
+        made->keeps = std::move(over->keeps);
+        if (!over->handle) over->handle = reinterpret_cast<CUgraph>(next_handle());
+        *captured = cu.graphs.add(std::make_unique<graph_ptr>(std::move(made)), over->handle);
     });
 }
 
@@ -133,7 +135,8 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
     });
 }
 
-// The graph under construction and its nodes have no handles here: asking for them is refused, not answered with null.
+// The graph under construction takes user objects and nothing else. Its nodes have no handles here: asking for them is
+// refused, not answered with null.
 CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *under_way,
                                 const CUgraphNode **dependencies, size_t *dependency_count) {
     return enter([&](driver &cu) {
@@ -141,8 +144,11 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, 
         const stream &on = find_stream(cu, handle);
         *status = status_of(on);
         if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
-        require(!under_way && !dependencies, CUDA_ERROR_NOT_SUPPORTED);
-        if (id) *id = on.capturing->id;
+        require(!dependencies, CUDA_ERROR_NOT_SUPPORTED);
+        capture &asked = *on.capturing;
+        if (!asked.handle) asked.handle = reinterpret_cast<CUgraph>(next_handle());
+        if (under_way) *under_way = asked.handle;
+        if (id) *id = asked.id;
         if (dependency_count) *dependency_count = on.captured_after.size();
     });
 }
@@ -168,6 +174,10 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream on_handle) {
         require_launchable(runs, on, found->frees_on_launch);
         for (const work &node : runs.nodes)
             enqueue(cu, on, node);
+        if (on.capturing)
+            on.capturing->keeps.insert(on.capturing->keeps.end(), runs.keeps.begin(), runs.keeps.end());
+        else if (!runs.keeps.empty())
+            enqueue(cu, on, {.body = [keeps = runs.keeps] {}}); // until the launch has ended
         note_memory_of_launch(cu, runs, on);
     });
 }

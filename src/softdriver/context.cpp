@@ -158,11 +158,10 @@ CUresult cuCtxGetDevice(CUdevice *ordinal) {
     });
 }
 
-// Handles are never reused, so each is its own number.
 CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
     return enter_query([&](driver &cu) {
         require(id);
-        *id = reinterpret_cast<std::uintptr_t>(handle ? find(cu, handle).handle : current_context(cu).handle);
+        *id = handle ? find(cu, handle).id : current_context(cu).id;
     });
 }
 

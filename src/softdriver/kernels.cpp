@@ -95,6 +95,8 @@ inline void *memory_to_write(u64 address, u64 size, u64 alignment) {
 // A GPU waits without keeping a processor from its work.
 inline void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
+[[noreturn]] inline void trap() { throw softdriver::bad_access{CUDA_ERROR_LAUNCH_FAILED}; }
+
 inline void *find_in_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size) {
     return softdriver::find_texels(surface, form, x, y, z, size);
 }
@@ -220,7 +222,8 @@ void run(const launch_request &asked, const reachable_memory &reachable, context
     try {
         asked.kernel->run(asked.parameters.data(), asked.blocks, asked.threads);
     } catch (const bad_access &access) {
-        *in.broken = access.result;
+        CUresult sound = CUDA_SUCCESS;
+        in.broken->compare_exchange_strong(sound, access.result); // the first error stays
     }
     running = {};
 }

@@ -101,6 +101,12 @@ driver::driver(const config &asked)
 
 driver::~driver() {
     engine.wait_idle(~std::uint64_t{0});
+    // What graphs keep is destroyed by the engine.
+    while (!captures.empty())
+        end_capture(*this, *capture_ptr(captures.back()));
+    executables.remove_if([](const executable &) { return true; });
+    graphs.remove_if([](const graph_ptr &) { return true; });
+    user_objects.remove_if([](const user_object &) { return true; });
     for (const auto &[address, memory] : allocations)
         if ((memory.kind == allocation_kind::host && !memory.is_stream_ordered()) ||
             memory.kind == allocation_kind::managed)

@@ -59,8 +59,26 @@ struct graph_memory {
 };
 using graph_memory_ptr = std::shared_ptr<graph_memory>;
 
+// Lives as long as anything refers to it: a handle, a graph, or a launch of one that has not ended.
+struct user_resource {
+    user_resource(driver &cu, void *user, CUhostFn destroy) : of(cu), user(user), destroy(destroy) {}
+    ~user_resource();
+    user_resource(const user_resource &) = delete;
+
+    driver &of;
+    void *user;
+    CUhostFn destroy;
+};
+using user_resources = std::vector<std::shared_ptr<user_resource>>;
+
+struct user_object {
+    std::shared_ptr<user_resource> resource;
+    unsigned references = 0; // of the program's
+};
+
 struct graph {
     std::vector<work> nodes;
+    user_resources keeps;
     std::vector<graph_memory_ptr> allocates;
     std::vector<graph_memory_ptr> frees;
 };
@@ -80,6 +98,8 @@ struct capture {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     std::uint64_t thread = 0;
     const stream *origin = nullptr;
+    CUgraph handle = nullptr; // the graph's, once it was asked for
+    user_resources keeps;
     bool invalidated = false;
     bool ended = false;
     std::vector<node> nodes;
@@ -118,7 +138,8 @@ struct event {
 using breakage = std::atomic<CUresult>;
 
 struct context {
-    CUcontext handle = nullptr;
+    CUcontext handle = nullptr;       // of a primary context the same each time
+    std::uint64_t id = next_handle(); // never another's
     int device = 0;
     unsigned flags = 0;
     bool primary = false;
@@ -234,6 +255,7 @@ struct driver {
     handle_table<CUarray, array> arrays; // levels and planes, too
     handle_table<CUmipmappedArray, mipmapped_array> mipmapped_arrays;
     handle_table<CUgraph, graph_ptr> graphs;
+    handle_table<CUuserObject, user_object> user_objects;
     handle_table<CUsurfObject, surface> surfaces;
     handle_table<CUlibrary, library> libraries;
     handle_table<CUkernel, const struct built_in_kernel *> kernels;

@@ -204,12 +204,14 @@ CUresult cuStreamDestroy(CUstream handle) {
     });
 }
 
-// One thread runs the host functions of the whole process, and no entry point may be called from them.
+// One thread runs the host functions of the whole process, and no entry point may be called from them. In a context that
+// has died they are not called.
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
     return enter_context([&](driver &cu, context &) {
         require(function);
         work call{.kind = lane_kind::host_function};
-        call.body = [function, user] {
+        call.body = [function, user, broken = find_stream(cu, handle).owner->broken] {
+            if (*broken != CUDA_SUCCESS) return;
             enter_host_function(true);
             function(user);
             enter_host_function(false);

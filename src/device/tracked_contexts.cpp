@@ -1,0 +1,97 @@
+#include "device/tracked_contexts.h"
+
+#include <memory>
+#include <new>
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+
+namespace ferry {
+
+tracked_contexts::~tracked_contexts() {
+    while (tracked_context *const one = first_) {
+        first_ = one->next;
+        std::destroy_at(one);
+        memory_.deallocate(one, sizeof(tracked_context));
+    }
+}
+
+failure tracked_contexts::identify(CUcontext context, unsigned long long &id) const noexcept {
+    id = 0;
+    return cu_.cuCtxGetId ? to_failure(cu_.cuCtxGetId(context, &id)) : failure{};
+}
+
+tracked_context *tracked_contexts::find(CUcontext handle, unsigned long long id) noexcept {
+    const std::lock_guard lock(mutex_);
+    tracked_context *one = first_;
+    while (one && (one->handle != handle || one->id != id || one->is_gone.load(std::memory_order_relaxed)))
+        one = one->next;
+    return one;
+}
+
+failure tracked_contexts::track(CUcontext current, const tracked_context *&found) noexcept {
+    unsigned long long id = 0;
+    if (failure failed = identify(current, id)) return failed;
+    found = find(current, id);
+    if (found) return {};
+    void *const place = memory_.allocate(sizeof(tracked_context), alignof(tracked_context));
+    if (!place) return no_memory;
+    auto *const made = new (place) tracked_context;
+    made->handle = current;
+    made->id = id;
+    if (cu_.cuEventCreate && cu_.cuEventQuery && cu_.cuEventDestroy)
+        if (CUresult result = cu_.cuEventCreate(&made->event, CU_EVENT_DISABLE_TIMING)) {
+            std::destroy_at(made);
+            memory_.deallocate(made, sizeof(tracked_context));
+            return to_failure(result);
+        }
+    // Another thread may have tracked the context meanwhile; then there are two, and both are asked.
+    const std::lock_guard lock(mutex_);
+    made->next = first_;
+    first_ = made;
+    found = made;
+    return {};
+}
+
+failure tracked_contexts::ask_once(const tracked_context &one) const noexcept {
+    constexpr failure destroyed = to_failure(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    const auto is_unknown = [](std::int32_t status) noexcept {
+        return status == to_status(CUDA_ERROR_INVALID_CONTEXT) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
+    };
+    // An event is not named once its context is destroyed.
+    unsigned long long id = 0;
+    failure answer = identify(one.handle, id);
+    if (is_unknown(answer.status) || (!answer && id != one.id)) return destroyed;
+    if (!answer && one.event) answer = to_failure(cu_.cuEventQuery(one.event));
+    if (is_unknown(answer.status)) return destroyed;
+    return status_traits(answer.status) & FERRY_STATUS_CONTEXT_DEAD ? answer : failure{};
+}
+
+failure tracked_contexts::ask(const tracked_context &one) const noexcept {
+    const relaxed_capture_mode relaxed(cu_); // a query beside another thread's capture would break that
+    if (!relaxed.entered()) return {};
+    const failure dead = ask_once(one);
+    return dead ? ask_once(one) : failure{}; // a single spurious answer ends no copy
+}
+
+void tracked_contexts::forget(const tracked_context &gone) noexcept {
+    gone.is_gone.store(true, std::memory_order_relaxed);
+}
+
+const tracked_context *tracked_contexts::find(CUcontext handle) noexcept {
+    const std::lock_guard lock(mutex_);
+    const tracked_context *one = first_;
+    while (one && (one->handle != handle || one->is_gone.load(std::memory_order_relaxed)))
+        one = one->next;
+    return one;
+}
+
+void tracked_contexts::close() noexcept {
+    for (const tracked_context *one = first_; one; one = one->next) {
+        unsigned long long id = 0;
+        const bool exists = !identify(one->handle, id) && id == one->id;
+        if (exists && one->event) static_cast<void>(cu_.cuEventDestroy(one->event));
+    }
+}
+
+} // namespace ferry
