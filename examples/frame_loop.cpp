@@ -41,8 +41,9 @@ int main() {
     job_system jobs; // outlives the instance
     ferry_options options = {};
     options.submit_user = &jobs;
-    options.submit = [](void *self, void (*work)(void *), void *argument) {
+    options.submit = [](void *self, void (*work)(void *), void *argument) -> std::int32_t {
         static_cast<job_system *>(self)->add([=] { work(argument); });
+        return 1; // it will be called
     };
     const auto ferry = ferry::instance::open(options).or_throw();
     const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();

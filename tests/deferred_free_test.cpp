@@ -244,8 +244,9 @@ TEST_F(deferred_frees, giving_up_waits_for_no_work) {
 
 // A job system of one thread, which moves the bytes of staged copies and does the program's jobs.
 struct one_worker {
-    static void submit(void *user, void (*work)(void *), void *argument) {
+    static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
         static_cast<one_worker *>(user)->push([=] { work(argument); });
+        return 1;
     }
     void push(std::function<void()> job) {
         const std::lock_guard lock(mutex);

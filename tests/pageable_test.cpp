@@ -1336,650 +1336,648 @@ TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
         }
         EXPECT_OK(ferry_context_destroy(counted.get(), context_of_calls));
         if (HasFailure()) return;
+    }
+}
 
-        // ---- Graphs that end ---------------------------------------------------------------------------------------------
+// ---- Graphs that end ---------------------------------------------------------------------------------------------
 
-        // A graph of one copy, and how often such graphs have ended altogether.
-        class copy_graph {
-        public:
-            copy_graph(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
-                const driver_table &cu = raw();
-                EXPECT_OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-                EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr));
-                EXPECT_OK(cu.cuStreamEndCapture(stream, &graph));
-                CUuserObject counts = nullptr;
-                EXPECT_OK(cu.cuUserObjectCreate(
-                    &counts, nullptr, [](void *) { ++ended; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-                EXPECT_OK(cu.cuGraphRetainUserObject(graph, counts, 1, CU_GRAPH_USER_OBJECT_MOVE));
-                EXPECT_OK(cu.cuGraphInstantiateWithFlags(&executable, graph, 0));
-            }
-            ~copy_graph() {
-                destroy_executable();
-                destroy_graph();
-            }
-            copy_graph(const copy_graph &) = delete;
-            void destroy_graph() {
-                if (CUgraph gone = std::exchange(graph, nullptr)) {
-                    EXPECT_OK(raw().cuGraphDestroy(gone));
-                }
-            }
-            void destroy_executable() {
-                if (CUgraphExec gone = std::exchange(executable, nullptr)) {
-                    EXPECT_OK(raw().cuGraphExecDestroy(gone));
-                }
-            }
-            void launch(CUstream stream) const { EXPECT_OK(raw().cuGraphLaunch(executable, stream)); }
-
-            static inline std::atomic<int> ended = 0;
-            CUgraph graph = nullptr;
-            CUgraphExec executable = nullptr;
-        };
-
-        struct ending_graphs : pageable {
-            void SetUp() override {
-                pageable::SetUp();
-                if (!raw().cuUserObjectCreate) GTEST_SKIP() << "the driver has no user objects";
-                copy_graph::ended = 0;
-            }
-            void expect_whole() {
-                EXPECT_OK(raw().cuStreamSynchronize(stream));
-                EXPECT_TRUE(read_back(device, host.size()) == host);
-                EXPECT_OK(raw().cuMemsetD8(device, 0, host.size()));
-                EXPECT_OK(raw().cuCtxSynchronize());
-            }
-            const bytes host = random_bytes(300'000, 1);
-            CUdeviceptr device = 0;
-            ferry_copy_desc copy = {};
-        };
-
-        TEST_F(ending_graphs, captured_copies_cost_no_memory_once_their_graphs_are_gone) {
-            static std::atomic<std::int64_t> held;
-            held = 0;
-            ferry_options options = small();
-            options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
-                held += static_cast<std::int64_t>(size);
-                return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-            };
-            options.deallocate = [](void *, void *memory, std::uint64_t size) {
-                if (memory) held -= static_cast<std::int64_t>(size);
-                std::free(memory);
-            };
-            open(options);
-            const device_memory there(host.size());
-            const ferry_copy_desc one = line(there, at(host), host.size());
-            std::int64_t before = 0;
-            int pinned_before = 0;
-            for (int i = 1; i <= 4000; ++i) {
-                {
-                    copy_graph graph(counted.get(), one, stream);
-                    if (i % 500 == 0) {
-                        graph.launch(stream);
-                        ASSERT_OK(raw().cuStreamSynchronize(stream));
-                        EXPECT_TRUE(read_back(there, host.size()) == host);
-                    }
-                }
-                if (i % 50 == 0) {
-                    ASSERT_TRUE(within_ten_seconds([&] { return copy_graph::ended == i; }));
-                }
-                if (i == 1000) {
-                    before = held;
-                    pinned_before = driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc");
-                }
-            }
-            EXPECT_EQ(held, before);
-            EXPECT_EQ(driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc"), pinned_before);
-            counted.reset();
-            EXPECT_EQ(held, 0);
+// A graph of one copy, and how often such graphs have ended altogether.
+class copy_graph {
+public:
+    copy_graph(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
+        const driver_table &cu = raw();
+        EXPECT_OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr));
+        EXPECT_OK(cu.cuStreamEndCapture(stream, &graph));
+        CUuserObject counts = nullptr;
+        EXPECT_OK(cu.cuUserObjectCreate(
+            &counts, nullptr, [](void *) { ++ended; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+        EXPECT_OK(cu.cuGraphRetainUserObject(graph, counts, 1, CU_GRAPH_USER_OBJECT_MOVE));
+        EXPECT_OK(cu.cuGraphInstantiateWithFlags(&executable, graph, 0));
+    }
+    ~copy_graph() {
+        destroy_executable();
+        destroy_graph();
+    }
+    copy_graph(const copy_graph &) = delete;
+    void destroy_graph() {
+        if (CUgraph gone = std::exchange(graph, nullptr)) {
+            EXPECT_OK(raw().cuGraphDestroy(gone));
         }
+    }
+    void destroy_executable() {
+        if (CUgraphExec gone = std::exchange(executable, nullptr)) {
+            EXPECT_OK(raw().cuGraphExecDestroy(gone));
+        }
+    }
+    void launch(CUstream stream) const { EXPECT_OK(raw().cuGraphLaunch(executable, stream)); }
 
-        TEST_F(ending_graphs, a_copy_runs_as_long_as_anything_can_run_its_graph) {
-            const device_memory there(host.size());
-            device = there;
-            copy = line(there, at(host), host.size());
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // what is made on first need is there
-            expect_whole();
-            {
-                copy_graph graph(counted.get(), copy, stream);
-                graph.destroy_graph();
-                for (int round = 0; round < 3; ++round) {
-                    graph.launch(stream);
-                    expect_whole();
-                    copy_graph other(counted.get(), copy, stream); // takes no record that is still in use
-                }
-                EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 3; }));
-                gate held(stream);
+    static inline std::atomic<int> ended = 0;
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+};
+
+struct ending_graphs : pageable {
+    void SetUp() override {
+        pageable::SetUp();
+        if (!raw().cuUserObjectCreate) GTEST_SKIP() << "the driver has no user objects";
+        copy_graph::ended = 0;
+    }
+    void expect_whole() {
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(device, host.size()) == host);
+        EXPECT_OK(raw().cuMemsetD8(device, 0, host.size()));
+        EXPECT_OK(raw().cuCtxSynchronize());
+    }
+    const bytes host = random_bytes(300'000, 1);
+    CUdeviceptr device = 0;
+    ferry_copy_desc copy = {};
+};
+
+TEST_F(ending_graphs, captured_copies_cost_no_memory_once_their_graphs_are_gone) {
+    static std::atomic<std::int64_t> held;
+    held = 0;
+    ferry_options options = small();
+    options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
+        held += static_cast<std::int64_t>(size);
+        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    };
+    options.deallocate = [](void *, void *memory, std::uint64_t size) {
+        if (memory) held -= static_cast<std::int64_t>(size);
+        std::free(memory);
+    };
+    open(options);
+    const device_memory there(host.size());
+    const ferry_copy_desc one = line(there, at(host), host.size());
+    std::int64_t before = 0;
+    int pinned_before = 0;
+    for (int i = 1; i <= 4000; ++i) {
+        {
+            copy_graph graph(counted.get(), one, stream);
+            if (i % 500 == 0) {
                 graph.launch(stream);
-                graph.destroy_executable();
-                EXPECT_EQ(copy_graph::ended, 3);
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_TRUE(read_back(there, host.size()) == host);
             }
-            expect_whole();
-            EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 4; }));
         }
-
-        TEST_F(ending_graphs, a_graph_may_be_destroyed_after_the_instance_was_closed) {
-            const device_memory there(host.size());
-            device = there;
-            copy = line(there, at(host), host.size());
-            {
-                copy_graph unused(counted.get(), copy, stream), used(counted.get(), copy, stream);
-                used.launch(stream);
-                expect_whole(); // a graph may not run any more when the instance is closed
-                counted.reset();
-            }
-            EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 2; }));
-            counted = open_or_fail(small());
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
-            expect_whole();
+        if (i % 50 == 0) {
+            ASSERT_TRUE(within_ten_seconds([&] { return copy_graph::ended == i; }));
         }
+        if (i == 1000) {
+            before = held;
+            pinned_before = driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc");
+        }
+    }
+    EXPECT_EQ(held, before);
+    EXPECT_EQ(driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc"), pinned_before);
+    counted.reset();
+    EXPECT_EQ(held, 0);
+}
 
-        TEST_F(ending_graphs, where_a_graph_keeps_nothing_captured_copies_stay_until_the_instance_is_closed) {
-            const device_memory there(host.size());
-            device = there;
-            copy = line(there, at(host), host.size());
-            for (const char *const entry : {"cuStreamGetCaptureInfo", "cuUserObjectCreate", "cuGraphRetainUserObject"})
-                for (const bool is_missing : {true, false}) {
-                    SCOPED_TRACE(testing::Message() << entry << (is_missing ? " is missing" : " fails"));
-                    if (is_missing)
-                        driver.hide(entry);
-                    else
-                        driver.fail(entry, CUDA_ERROR_UNKNOWN);
-                    open(small());
-                    copy_graph graph(counted.get(), copy, stream);
-                    driver.heal();
-                    graph.launch(stream);
-                    expect_whole();
-                    graph.destroy_graph();
-                    graph.launch(stream);
-                    expect_whole();
-                }
+TEST_F(ending_graphs, a_copy_runs_as_long_as_anything_can_run_its_graph) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // what is made on first need is there
+    expect_whole();
+    {
+        copy_graph graph(counted.get(), copy, stream);
+        graph.destroy_graph();
+        for (int round = 0; round < 3; ++round) {
+            graph.launch(stream);
+            expect_whole();
+            copy_graph other(counted.get(), copy, stream); // takes no record that is still in use
+        }
+        EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 3; }));
+        gate held(stream);
+        graph.launch(stream);
+        graph.destroy_executable();
+        EXPECT_EQ(copy_graph::ended, 3);
+    }
+    expect_whole();
+    EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 4; }));
+}
+
+TEST_F(ending_graphs, a_graph_may_be_destroyed_after_the_instance_was_closed) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    {
+        copy_graph unused(counted.get(), copy, stream), used(counted.get(), copy, stream);
+        used.launch(stream);
+        expect_whole(); // a graph may not run any more when the instance is closed
+        counted.reset();
+    }
+    EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 2; }));
+    counted = open_or_fail(small());
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+    expect_whole();
+}
+
+TEST_F(ending_graphs, where_a_graph_keeps_nothing_captured_copies_stay_until_the_instance_is_closed) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    for (const char *const entry : {"cuStreamGetCaptureInfo", "cuUserObjectCreate", "cuGraphRetainUserObject"})
+        for (const bool is_missing : {true, false}) {
+            SCOPED_TRACE(testing::Message() << entry << (is_missing ? " is missing" : " fails"));
+            if (is_missing)
+                driver.hide(entry);
+            else
+                driver.fail(entry, CUDA_ERROR_UNKNOWN);
             open(small());
+            copy_graph graph(counted.get(), copy, stream);
+            driver.heal();
+            graph.launch(stream);
+            expect_whole();
+            graph.destroy_graph();
+            graph.launch(stream);
+            expect_whole();
         }
+    open(small());
+}
 
-        // As cuGraphNodeSetEnabled leaves a graph: only kernels can be disabled.
-        TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone) {
-            const device_memory there(host.size());
-            device = there;
-            copy = line(there, at(host), host.size());
-            for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_PERMITTED}) {
-                open(small());
-                ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
-                expect_whole();
-                CUgraph graph = nullptr;
-                ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-                driver.fail("cuLaunchKernel", answer); // the function before it is captured
-                EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr),
-                          answer ? -1000 - answer : FERRY_SUCCESS);
-                driver.heal();
-                ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
-                CUgraphExec executable = nullptr;
-                ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
-                for (int round = 0; round < 3; ++round)
-                    ASSERT_OK(raw().cuGraphLaunch(executable, stream));
-                ASSERT_OK(raw().cuStreamSynchronize(stream));
-                EXPECT_EQ(staging_of(counted).copies_in_flight, answer ? 0u : 3u);
-                ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // others go on
-                expect_whole();
-                ASSERT_OK(raw().cuGraphDestroy(graph));
-                ASSERT_OK(raw().cuGraphExecDestroy(executable));
-                EXPECT_TRUE(within_ten_seconds([&] { return staging_of(counted).copies_in_flight == 0; }));
-                counted.reset();
-            }
+// As cuGraphNodeSetEnabled leaves a graph: only kernels can be disabled.
+TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone) {
+    const device_memory there(host.size());
+    device = there;
+    copy = line(there, at(host), host.size());
+    for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_PERMITTED}) {
+        open(small());
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+        expect_whole();
+        CUgraph graph = nullptr;
+        ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        driver.fail("cuLaunchKernel", answer); // the function before it is captured
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr), answer ? -1000 - answer : FERRY_SUCCESS);
+        driver.heal();
+        ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
+        CUgraphExec executable = nullptr;
+        ASSERT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+        for (int round = 0; round < 3; ++round)
+            ASSERT_OK(raw().cuGraphLaunch(executable, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(staging_of(counted).copies_in_flight, answer ? 0u : 3u);
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // others go on
+        expect_whole();
+        ASSERT_OK(raw().cuGraphDestroy(graph));
+        ASSERT_OK(raw().cuGraphExecDestroy(executable));
+        EXPECT_TRUE(within_ten_seconds([&] { return staging_of(counted).copies_in_flight == 0; }));
+        counted.reset();
+    }
+}
+
+// ---- Ends --------------------------------------------------------------------------------------------------------
+
+TEST_F(pageable, closing_waits_for_copies_on_their_way) {
+    const bytes host = random_bytes(2'000'000, 1);
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    counted.reset();
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+}
+
+// Breaks the current context, as a program's own kernel may. Loading it waits for what runs in the context.
+class fatal_kernel {
+public:
+    fatal_kernel() {
+        CUcontext current = nullptr;
+        EXPECT_OK(raw().cuCtxGetCurrent(&current));
+        EXPECT_OK(kernels_.load_into(current).status);
+    }
+    void run() {
+        const test_stream stream;
+        EXPECT_OK(launch_strided(raw(), kernels_, {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1}, 1, stream).status);
+        EXPECT_RESULT(killed, raw().cuStreamSynchronize(stream));
+    }
+    static constexpr CUresult killed = CUDA_ERROR_ILLEGAL_ADDRESS;
+
+private:
+    kernel_set kernels_{raw()};
+};
+
+// A context that a test may break, current while this lives.
+struct expendable_context {
+    explicit expendable_context(ferry_instance *of) : ferry(of) {
+        EXPECT_OK(ferry_context_create(of, 0, 0, &handle));
+        EXPECT_OK(raw().cuCtxPushCurrent(handle));
+    }
+    ~expendable_context() {
+        EXPECT_OK(raw().cuCtxPopCurrent(nullptr));
+        EXPECT_OK(ferry_context_destroy(ferry, handle));
+    }
+    expendable_context(const expendable_context &) = delete;
+    ferry_instance *ferry;
+    CUcontext handle = nullptr;
+};
+
+TEST_F(pageable, a_status_that_is_not_the_context_s_own_ends_no_copy_there) {
+    bytes up = random_bytes(2'000'000, 1), down(up.size());
+    const device_memory device(up.size());
+    const test_stream other;
+    const test_event event;
+    ASSERT_OK(copy_async(device, at(down), down.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    for (const CUresult injected : {CUDA_ERROR_UNKNOWN, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_FAILED}) {
+        SCOPED_TRACE(injected);
+        ferry_ticket *ticket = nullptr;
+        std::fill(down.begin(), down.end(), std::byte{});
+        {
+            gate held(stream);
+            ASSERT_OK(copy_async(device, at(up), up.size()));
+            const ferry_copy_desc back = line(at(down), device, down.size());
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &back, stream, &ticket, nullptr));
+            driver.fail("cuEventRecord", injected);
+            EXPECT_EQ(ferry_event_record(counted.get(), event, other), -1000 - injected);
+            driver.fail("cuEventQuery", injected); // the context's own answer, once
+            EXPECT_EQ(look_at(ticket).done, 0);
+            driver.heal();
+            EXPECT_EQ(staging_of(counted).copies_in_flight, 2u);
         }
+        EXPECT_OK(ferry_ticket_wait(ticket));
+        EXPECT_OK(ferry_ticket_release(ticket));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(down == up);
+    }
+}
 
-        // ---- Ends --------------------------------------------------------------------------------------------------------
+TEST_F(pageable, the_death_of_one_context_ends_no_copy_in_another) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    const bytes host = random_bytes(2'000'000, 1);
+    const device_memory device(host.size());
+    const test_stream other;
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(raw().cuMemsetD8Async(device, 0, host.size(), stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    const expendable_context doomed(counted.get());
+    const test_event event;
+    fatal_kernel().run();
+    const made_current alive(context);
+    {
+        gate held(stream);
+        ASSERT_OK(copy_async(device, at(host), host.size()));
+        EXPECT_EQ(ferry_stream_wait_event(counted.get(), other, event), -1000 - fatal_kernel::killed);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+}
 
-        TEST_F(pageable, closing_waits_for_copies_on_their_way) {
-            const bytes host = random_bytes(2'000'000, 1);
-            const device_memory device(host.size());
-            ASSERT_OK(copy_async(device, at(host), host.size()));
-            ASSERT_OK(copy_async(device, at(host), host.size()));
-            counted.reset();
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            EXPECT_TRUE(read_back(device, host.size()) == host);
+// Should the driver itself say that a context is dead which lives.
+TEST_F(pageable, a_stream_whose_copy_was_given_up_fails) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
+    constexpr CUresult told = CUDA_ERROR_ILLEGAL_ADDRESS;
+    const bytes host = random_bytes(2'000'000, 1);
+    enum class state { before_its_kernel, in_its_kernel, captured };
+    counted.reset();
+    for (const state when : {state::before_its_kernel, state::in_its_kernel, state::captured}) {
+        SCOPED_TRACE(static_cast<int>(when));
+        program_threads own;
+        ferry_options options = small();
+        options.submit = program_threads::submit;
+        options.submit_user = &own;
+        const instance_owner makes_contexts = open_or_fail(driver.options());
+        open(options);
+        const expendable_context lied_about(makes_contexts.get());
+        const test_stream there, other;
+        const device_memory device(host.size());
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(there));
+        own.hold(true);
+        captured_graph graph(other); // of nothing, but where a copy is captured
+        if (when == state::captured) {
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
         }
+        graph.end();
+        std::optional<gate> held;
+        if (when == state::before_its_kernel) held.emplace(there);
+        ferry_ticket *ticket = nullptr;
+        const ferry_copy_desc copy = line(device, at(host), host.size());
+        ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, there, &ticket, nullptr));
+        if (when != state::before_its_kernel) {
+            EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() != 0; }));
+        }
+        driver.fail("cuEventQuery", told, 1, true);
+        EXPECT_EQ(look_at(ticket).status, -1000 - told);
+        EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - told);
+        driver.heal();
+        EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
+        held.reset();
+        own.hold(false);
+        if (when == state::captured) {
+            EXPECT_NE(raw().cuGraphLaunch(graph.executable, other),
+                      CUDA_ERROR_NOT_READY); // it may be dead by now
+            EXPECT_NE(raw().cuStreamSynchronize(other), CUDA_SUCCESS);
+        }
+        EXPECT_NE(raw().cuStreamSynchronize(there), CUDA_SUCCESS);
+        EXPECT_OK(ferry_ticket_release(ticket));
+        const made_current as(context);
+        const device_memory alive(host.size());
+        ASSERT_OK(copy_async(alive, at(host), host.size())); // other contexts go on
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(read_back(alive, host.size()) == host);
+        counted.reset();
+    }
+}
 
-        // Breaks the current context, as a program's own kernel may. Loading it waits for what runs in the context.
-        class fatal_kernel {
-        public:
-            fatal_kernel() {
-                CUcontext current = nullptr;
-                EXPECT_OK(raw().cuCtxGetCurrent(&current));
-                EXPECT_OK(kernels_.load_into(current).status);
-            }
-            void run() {
-                const test_stream stream;
-                EXPECT_OK(launch_strided(raw(), kernels_, {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1}, 1, stream).status);
-                EXPECT_RESULT(killed, raw().cuStreamSynchronize(stream));
-            }
-            static constexpr CUresult killed = CUDA_ERROR_ILLEGAL_ADDRESS;
+TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
+    const bytes host = random_bytes(300'000, 1);
+    {
+        const expendable_context doomed(counted.get());
+        fatal_kernel fatal;
+        const test_stream held_stream, other;
+        const device_memory there(host.size());
+        const ferry_copy_desc copy = line(there, at(host), host.size());
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, other, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(other));
+        ferry_ticket *asked = nullptr, *waited_for = nullptr;
+        {
+            gate held(held_stream);
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &waited_for, nullptr));
+            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &asked, nullptr));
+            fatal.run();
+            EXPECT_EQ(ferry_ticket_wait(waited_for), -1000 - fatal.killed);
+            const ferry_ticket_info info = look_at(asked);
+            EXPECT_EQ(info.done, 1);
+            EXPECT_EQ(info.status, -1000 - fatal.killed);
+            EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
+        }
+        EXPECT_OK(ferry_ticket_release(asked));
+        EXPECT_OK(ferry_ticket_release(waited_for));
+    }
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+}
 
-        private:
-            kernel_set kernels_{raw()};
-        };
+TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_keeps_those_of_others) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
+    program_threads own;
+    ferry_options options = small();
+    options.submit = program_threads::submit;
+    options.submit_user = &own;
+    open(options);
+    const bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size()), other_device(host.size());
+    captured_graph graph(stream);
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    graph.end();
+    const test_stream other;
+    CUcontext doomed = nullptr;
+    ASSERT_OK(raw().cuCtxCreate(&doomed, 0, 0));
+    {
+        fatal_kernel fatal;
+        const test_stream there;
+        const device_memory memory(host.size());
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), there, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(there));
+        gate held(there);
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), there, nullptr));
+        fatal.run();
+        held.let_go();
+    }
+    ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(counted.get(), other_device, at(host), host.size(), other, nullptr));
+    counted.reset();
+    ASSERT_OK(raw().cuStreamSynchronize(other));
+    EXPECT_TRUE(read_back(other_device, host.size()) == host);
+    EXPECT_OK(raw().cuCtxDestroy(doomed));
+}
 
-        // A context that a test may break, current while this lives.
-        struct expendable_context {
-            explicit expendable_context(ferry_instance *of) : ferry(of) {
-                EXPECT_OK(ferry_context_create(of, 0, 0, &handle));
-                EXPECT_OK(raw().cuCtxPushCurrent(handle));
-            }
-            ~expendable_context() {
-                EXPECT_OK(raw().cuCtxPopCurrent(nullptr));
-                EXPECT_OK(ferry_context_destroy(ferry, handle));
-            }
-            expendable_context(const expendable_context &) = delete;
-            ferry_instance *ferry;
-            CUcontext handle = nullptr;
-        };
-
-        TEST_F(pageable, a_status_that_is_not_the_context_s_own_ends_no_copy_there) {
-            bytes up = random_bytes(2'000'000, 1), down(up.size());
-            const device_memory device(up.size());
-            const test_stream other;
-            const test_event event;
-            ASSERT_OK(copy_async(device, at(down), down.size()));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            for (const CUresult injected : {CUDA_ERROR_UNKNOWN, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_FAILED}) {
-                SCOPED_TRACE(injected);
-                ferry_ticket *ticket = nullptr;
-                std::fill(down.begin(), down.end(), std::byte{});
-                {
-                    gate held(stream);
-                    ASSERT_OK(copy_async(device, at(up), up.size()));
-                    const ferry_copy_desc back = line(at(down), device, down.size());
-                    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &back, stream, &ticket, nullptr));
-                    driver.fail("cuEventRecord", injected);
-                    EXPECT_EQ(ferry_event_record(counted.get(), event, other), -1000 - injected);
-                    driver.fail("cuEventQuery", injected); // the context's own answer, once
-                    EXPECT_EQ(look_at(ticket).done, 0);
-                    driver.heal();
-                    EXPECT_EQ(staging_of(counted).copies_in_flight, 2u);
-                }
+TEST_F(pageable, a_worker_that_waits_for_its_ticket_is_not_stopped_by_a_free) {
+    program_threads own(1); // who is to serve the copy, and waits for it
+    ferry_options options = small();
+    options.submit = program_threads::submit;
+    options.submit_user = &own;
+    open(options);
+    const bytes host = random_bytes(2'000'000, 1);
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(raw().cuMemsetD8Async(device, 0, host.size(), stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    static ferry_ticket *ticket;
+    static std::atomic<bool> is_done;
+    is_done = false;
+    {
+        gate held(stream);
+        const ferry_copy_desc copy = line(device, at(host), host.size());
+        ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+        program_threads::submit(
+            &own,
+            [](void *) {
                 EXPECT_OK(ferry_ticket_wait(ticket));
-                EXPECT_OK(ferry_ticket_release(ticket));
-                ASSERT_OK(raw().cuStreamSynchronize(stream));
-                EXPECT_TRUE(down == up);
-            }
-        }
+                is_done = true;
+            },
+            nullptr);
+        std::thread frees([&] {
+            const made_current as(context);
+            const device_memory brief(4096);
+        });
+        // The worker asks now and then whether the context lives, and comes back while the free waits for the copy.
+        driver.reset_counts();
+        EXPECT_TRUE(within_ten_seconds([&] { return driver.calls("cuEventQuery") >= 4; }));
+        held.let_go();
+        EXPECT_TRUE(within_ten_seconds([&] { return is_done.load(); }));
+        frees.join();
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+    EXPECT_OK(ferry_ticket_release(ticket));
+    counted.reset();
+}
 
-        TEST_F(pageable, the_death_of_one_context_ends_no_copy_in_another) {
-            if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
-            const bytes host = random_bytes(2'000'000, 1);
-            const device_memory device(host.size());
-            const test_stream other;
-            ASSERT_OK(copy_async(device, at(host), host.size()));
-            ASSERT_OK(raw().cuMemsetD8Async(device, 0, host.size(), stream));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            const expendable_context doomed(counted.get());
+TEST_F(pageable, the_ring_does_not_end_with_a_context_that_was_adopted) {
+    const bytes host = random_bytes(300'000, 1);
+    CUcontext adopted = nullptr;
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted));
+    ASSERT_OK(ferry_context_adopt(counted.get(), 0, adopted));
+    {
+        const made_current scope(adopted);
+        const test_stream there;
+        const device_memory device(host.size());
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(there));
+    }
+    ASSERT_OK(ferry_context_destroy(counted.get(), adopted));
+    const device_memory device(host.size());
+    ASSERT_OK(copy_async(device, at(host), host.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(device, host.size()) == host);
+}
+
+// The first call of a program after one of its contexts has died.
+struct late_call {
+    const char *entry; // of the driver, whose status says so
+    std::function<std::int32_t(ferry_instance *, CUstream, CUevent, std::uint64_t)> run;
+};
+
+TEST_F(pageable, whichever_call_meets_a_dead_context_first_ends_the_copies_there) {
+    if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
+    ferry_prepared *prepared = nullptr;
+    CUcontext doomed = nullptr;
+    const late_call calls[] = {
+        {"cuStreamSynchronize",
+         [](auto *ferry, auto stream, auto, auto) { return ferry_stream_synchronize(ferry, stream); }},
+        {"cuStreamQuery",
+         [](auto *ferry, auto stream, auto, auto) {
+             std::int32_t done = 0;
+             return ferry_stream_query(ferry, stream, &done);
+         }},
+        {"cuEventRecord",
+         [](auto *ferry, auto stream, auto event, auto) { return ferry_event_record(ferry, event, stream); }},
+        {"cuCtxSynchronize",
+         [&](auto *ferry, auto, auto, auto) { return ferry_context_synchronize(ferry, 0, doomed); }},
+        {"cuMemsetD8Async",
+         [](auto *ferry, auto stream, auto, auto address) {
+             ferry_fill_desc fill = {};
+             fill.destination.address = address;
+             fill.width = 4096;
+             fill.pattern_size = 1;
+             return ferry_fill_async(ferry, &fill, stream, nullptr);
+         }},
+        {"cuLaunchKernel",
+         [&](auto *, auto stream, auto, auto) { return ferry_prepared_launch(prepared, stream, nullptr); }},
+        {"cuEventSynchronize",
+         [](auto *ferry, auto, auto event, auto) { return ferry_event_synchronize(ferry, event); }},
+        {"cuEventQuery",
+         [](auto *ferry, auto, auto event, auto) {
+             std::int32_t done = 0;
+             return ferry_event_query(ferry, event, &done);
+         }},
+        {"cuMemAlloc",
+         [](auto *ferry, auto, auto, auto) {
+             std::uint64_t none = 0;
+             return ferry_device_alloc(ferry, 0, 4096, &none);
+         }},
+        {"cuMemFree", [](auto *ferry, auto, auto, auto address) { return ferry_device_free(ferry, address); }},
+        {"cuMemAllocFromPoolAsync",
+         [](auto *ferry, auto stream, auto, auto) {
+             std::uint64_t none = 0;
+             CUmemPoolHandle_st *pool = nullptr;
+             const std::int32_t status = ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool);
+             return status ? status : ferry_pool_alloc_async(ferry, pool, 4096, stream, &none);
+         }},
+    };
+    const bytes host = random_bytes(300'000, 1);
+    for (const late_call &call : calls) {
+        SCOPED_TRACE(call.entry);
+        {
+            const expendable_context own(counted.get());
+            doomed = own.handle;
+            fatal_kernel fatal;
+            const test_stream held_stream, other;
             const test_event event;
-            fatal_kernel().run();
-            const made_current alive(context);
-            {
-                gate held(stream);
-                ASSERT_OK(copy_async(device, at(host), host.size()));
-                EXPECT_EQ(ferry_stream_wait_event(counted.get(), other, event), -1000 - fatal_kernel::killed);
+            const device_memory device(host.size()), second(host.size());
+            constexpr std::size_t pieces = 64; // so many small ones go by a kernel
+            std::vector<std::uint64_t> from, to;
+            for (std::size_t i = 0; i < pieces; ++i) {
+                from.push_back(device + 256 * i);
+                to.push_back(second + 256 * i);
             }
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            EXPECT_TRUE(read_back(device, host.size()) == host);
-        }
-
-        // Should the driver itself say that a context is dead which lives.
-        TEST_F(pageable, a_stream_whose_copy_was_given_up_fails) {
-            if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
-            if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
-            constexpr CUresult told = CUDA_ERROR_ILLEGAL_ADDRESS;
-            const bytes host = random_bytes(2'000'000, 1);
-            enum class state { before_its_kernel, in_its_kernel, captured };
-            counted.reset();
-            for (const state when : {state::before_its_kernel, state::in_its_kernel, state::captured}) {
-                SCOPED_TRACE(static_cast<int>(when));
-                program_threads own;
-                ferry_options options = small();
-                options.submit = program_threads::submit;
-                options.submit_user = &own;
-                const instance_owner makes_contexts = open_or_fail(driver.options());
-                open(options);
-                const expendable_context lied_about(makes_contexts.get());
-                const test_stream there, other;
-                const device_memory device(host.size());
-                ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
-                ASSERT_OK(raw().cuStreamSynchronize(there));
-                own.hold(true);
-                captured_graph graph(other); // of nothing, but where a copy is captured
-                if (when == state::captured) {
-                    ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
-                }
-                graph.end();
-                std::optional<gate> held;
-                if (when == state::before_its_kernel) held.emplace(there);
-                ferry_ticket *ticket = nullptr;
+            const std::vector<std::uint64_t> sizes(pieces, 64);
+            ASSERT_OK(ferry_prepared_create_pieces(counted.get(), to.data(), from.data(), sizes.data(), pieces, 0,
+                                                   other, &prepared, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
+            ASSERT_OK(raw().cuStreamSynchronize(other));
+            ferry_ticket *ticket = nullptr;
+            {
+                gate held(held_stream);
                 const ferry_copy_desc copy = line(device, at(host), host.size());
-                ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, there, &ticket, nullptr));
-                if (when != state::before_its_kernel) {
-                    EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() != 0; }));
-                }
-                driver.fail("cuEventQuery", told, 1, true);
-                EXPECT_EQ(look_at(ticket).status, -1000 - told);
-                EXPECT_EQ(ferry_ticket_wait(ticket), -1000 - told);
+                ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &ticket, nullptr));
+                EXPECT_EQ(staging_of(counted).copies_in_flight, 1u);
+                driver.fail(call.entry, fatal.killed);
+                EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
+                driver.heal();
+                EXPECT_EQ(staging_of(counted).copies_in_flight, 1u) << "it lives, whatever the call said";
+                fatal.run();
+                driver.fail(call.entry, fatal.killed); // some run in a context that lives
+                EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
                 driver.heal();
                 EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
-                held.reset();
-                own.hold(false);
-                if (when == state::captured) {
-                    EXPECT_NE(raw().cuGraphLaunch(graph.executable, other),
-                              CUDA_ERROR_NOT_READY); // it may be dead by now
-                    EXPECT_NE(raw().cuStreamSynchronize(other), CUDA_SUCCESS);
-                }
-                EXPECT_NE(raw().cuStreamSynchronize(there), CUDA_SUCCESS);
-                EXPECT_OK(ferry_ticket_release(ticket));
-                const made_current as(context);
-                const device_memory alive(host.size());
-                ASSERT_OK(copy_async(alive, at(host), host.size())); // other contexts go on
-                ASSERT_OK(raw().cuStreamSynchronize(stream));
-                EXPECT_TRUE(read_back(alive, host.size()) == host);
-                counted.reset();
+                EXPECT_EQ(look_at(ticket).status, -1000 - fatal.killed);
             }
-        }
-
-        TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
-            if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
-            if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
-            const bytes host = random_bytes(300'000, 1);
-            {
-                const expendable_context doomed(counted.get());
-                fatal_kernel fatal;
-                const test_stream held_stream, other;
-                const device_memory there(host.size());
-                const ferry_copy_desc copy = line(there, at(host), host.size());
-                ASSERT_OK(ferry_copy_async(counted.get(), &copy, other, nullptr));
-                ASSERT_OK(raw().cuStreamSynchronize(other));
-                ferry_ticket *asked = nullptr, *waited_for = nullptr;
-                {
-                    gate held(held_stream);
-                    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &waited_for, nullptr));
-                    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &asked, nullptr));
-                    fatal.run();
-                    EXPECT_EQ(ferry_ticket_wait(waited_for), -1000 - fatal.killed);
-                    const ferry_ticket_info info = look_at(asked);
-                    EXPECT_EQ(info.done, 1);
-                    EXPECT_EQ(info.status, -1000 - fatal.killed);
-                    EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
-                }
-                EXPECT_OK(ferry_ticket_release(asked));
-                EXPECT_OK(ferry_ticket_release(waited_for));
-            }
-            const device_memory device(host.size());
-            ASSERT_OK(copy_async(device, at(host), host.size()));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            EXPECT_TRUE(read_back(device, host.size()) == host);
-        }
-
-        TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_keeps_those_of_others) {
-            if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
-            if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
-            program_threads own;
-            ferry_options options = small();
-            options.submit = program_threads::submit;
-            options.submit_user = &own;
-            open(options);
-            const bytes host = random_bytes(300'000, 1);
-            const device_memory device(host.size()), other_device(host.size());
-            captured_graph graph(stream);
-            ASSERT_OK(copy_async(device, at(host), host.size()));
-            graph.end();
-            const test_stream other;
-            CUcontext doomed = nullptr;
-            ASSERT_OK(raw().cuCtxCreate(&doomed, 0, 0));
-            {
-                fatal_kernel fatal;
-                const test_stream there;
-                const device_memory memory(host.size());
-                ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), there, nullptr));
-                ASSERT_OK(raw().cuStreamSynchronize(there));
-                gate held(there);
-                ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), there, nullptr));
-                fatal.run();
-                held.let_go();
-            }
-            ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
-            ASSERT_OK(ferry_copy_bytes_async(counted.get(), other_device, at(host), host.size(), other, nullptr));
-            counted.reset();
-            ASSERT_OK(raw().cuStreamSynchronize(other));
-            EXPECT_TRUE(read_back(other_device, host.size()) == host);
-            EXPECT_OK(raw().cuCtxDestroy(doomed));
-        }
-
-        TEST_F(pageable, a_worker_that_waits_for_its_ticket_is_not_stopped_by_a_free) {
-            program_threads own(1); // who is to serve the copy, and waits for it
-            ferry_options options = small();
-            options.submit = program_threads::submit;
-            options.submit_user = &own;
-            open(options);
-            const bytes host = random_bytes(2'000'000, 1);
-            const device_memory device(host.size());
-            ASSERT_OK(copy_async(device, at(host), host.size()));
-            ASSERT_OK(raw().cuMemsetD8Async(device, 0, host.size(), stream));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            static ferry_ticket *ticket;
-            static std::atomic<bool> is_done;
-            is_done = false;
-            {
-                gate held(stream);
-                const ferry_copy_desc copy = line(device, at(host), host.size());
-                ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
-                program_threads::submit(
-                    &own,
-                    [](void *) {
-                        EXPECT_OK(ferry_ticket_wait(ticket));
-                        is_done = true;
-                    },
-                    nullptr);
-                std::thread frees([&] {
-                    const made_current as(context);
-                    const device_memory brief(4096);
-                });
-                // The worker asks now and then whether the context lives, and comes back while the free waits for the copy.
-                driver.reset_counts();
-                EXPECT_TRUE(within_ten_seconds([&] { return driver.calls("cuEventQuery") >= 4; }));
-                held.let_go();
-                EXPECT_TRUE(within_ten_seconds([&] { return is_done.load(); }));
-                frees.join();
-            }
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            EXPECT_TRUE(read_back(device, host.size()) == host);
             EXPECT_OK(ferry_ticket_release(ticket));
-            counted.reset();
+            static_cast<void>(ferry_prepared_destroy(prepared)); // its table went with the context
         }
+        if (HasFailure()) return;
+    }
+}
 
-        TEST_F(pageable, the_ring_does_not_end_with_a_context_that_was_adopted) {
-            const bytes host = random_bytes(300'000, 1);
-            CUcontext adopted = nullptr;
-            ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted));
-            ASSERT_OK(ferry_context_adopt(counted.get(), 0, adopted));
-            {
-                const made_current scope(adopted);
-                const test_stream there;
-                const device_memory device(host.size());
-                ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
-                ASSERT_OK(raw().cuStreamSynchronize(there));
-            }
-            ASSERT_OK(ferry_context_destroy(counted.get(), adopted));
-            const device_memory device(host.size());
-            ASSERT_OK(copy_async(device, at(host), host.size()));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            EXPECT_TRUE(read_back(device, host.size()) == host);
-        }
+TEST_F(pageable, the_child_of_a_fork_is_refused_and_closes_without_harm) {
+    bytes host = random_bytes(300'000, 1);
+    const device_memory device(host.size());
+    const ferry_copy_desc copy = line(device, at(host), host.size());
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    const pid_t child = fork();
+    if (child == 0) {
+        constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
+        ferry_ticket_info info = {};
+        info.struct_size = sizeof info;
+        bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_query(ticket, &info) == none;
+        is_refused = is_refused && ferry_staging_trim(counted.get()) == none &&
+                     ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none;
+        ferry_close(counted.release());
+        _exit(is_refused ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_OK(ferry_ticket_release(ticket));
+    ASSERT_OK(copy_async(at(host), device, host.size()));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
 
-        // The first call of a program after one of its contexts has died.
-        struct late_call {
-            const char *entry; // of the driver, whose status says so
-            std::function<std::int32_t(ferry_instance *, CUstream, CUevent, std::uint64_t)> run;
-        };
-
-        TEST_F(pageable, whichever_call_meets_a_dead_context_first_ends_the_copies_there) {
-            if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
-            if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
-            ferry_prepared *prepared = nullptr;
-            CUcontext doomed = nullptr;
-            const late_call calls[] = {
-                {"cuStreamSynchronize",
-                 [](auto *ferry, auto stream, auto, auto) { return ferry_stream_synchronize(ferry, stream); }},
-                {"cuStreamQuery",
-                 [](auto *ferry, auto stream, auto, auto) {
-                     std::int32_t done = 0;
-                     return ferry_stream_query(ferry, stream, &done);
-                 }},
-                {"cuEventRecord",
-                 [](auto *ferry, auto stream, auto event, auto) { return ferry_event_record(ferry, event, stream); }},
-                {"cuCtxSynchronize",
-                 [&](auto *ferry, auto, auto, auto) { return ferry_context_synchronize(ferry, 0, doomed); }},
-                {"cuMemsetD8Async",
-                 [](auto *ferry, auto stream, auto, auto address) {
-                     ferry_fill_desc fill = {};
-                     fill.destination.address = address;
-                     fill.width = 4096;
-                     fill.pattern_size = 1;
-                     return ferry_fill_async(ferry, &fill, stream, nullptr);
-                 }},
-                {"cuLaunchKernel",
-                 [&](auto *, auto stream, auto, auto) { return ferry_prepared_launch(prepared, stream, nullptr); }},
-                {"cuEventSynchronize",
-                 [](auto *ferry, auto, auto event, auto) { return ferry_event_synchronize(ferry, event); }},
-                {"cuEventQuery",
-                 [](auto *ferry, auto, auto event, auto) {
-                     std::int32_t done = 0;
-                     return ferry_event_query(ferry, event, &done);
-                 }},
-                {"cuMemAlloc",
-                 [](auto *ferry, auto, auto, auto) {
-                     std::uint64_t none = 0;
-                     return ferry_device_alloc(ferry, 0, 4096, &none);
-                 }},
-                {"cuMemFree", [](auto *ferry, auto, auto, auto address) { return ferry_device_free(ferry, address); }},
-                {"cuMemAllocFromPoolAsync",
-                 [](auto *ferry, auto stream, auto, auto) {
-                     std::uint64_t none = 0;
-                     CUmemPoolHandle_st *pool = nullptr;
-                     const std::int32_t status = ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool);
-                     return status ? status : ferry_pool_alloc_async(ferry, pool, 4096, stream, &none);
-                 }},
-            };
-            const bytes host = random_bytes(300'000, 1);
-            for (const late_call &call : calls) {
-                SCOPED_TRACE(call.entry);
-                {
-                    const expendable_context own(counted.get());
-                    doomed = own.handle;
-                    fatal_kernel fatal;
-                    const test_stream held_stream, other;
-                    const test_event event;
-                    const device_memory device(host.size()), second(host.size());
-                    constexpr std::size_t pieces = 64; // so many small ones go by a kernel
-                    std::vector<std::uint64_t> from, to;
-                    for (std::size_t i = 0; i < pieces; ++i) {
-                        from.push_back(device + 256 * i);
-                        to.push_back(second + 256 * i);
-                    }
-                    const std::vector<std::uint64_t> sizes(pieces, 64);
-                    ASSERT_OK(ferry_prepared_create_pieces(counted.get(), to.data(), from.data(), sizes.data(), pieces,
-                                                           0, other, &prepared, nullptr));
-                    ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
-                    ASSERT_OK(raw().cuStreamSynchronize(other));
-                    ferry_ticket *ticket = nullptr;
-                    {
-                        gate held(held_stream);
-                        const ferry_copy_desc copy = line(device, at(host), host.size());
-                        ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &ticket, nullptr));
-                        EXPECT_EQ(staging_of(counted).copies_in_flight, 1u);
-                        driver.fail(call.entry, fatal.killed);
-                        EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
-                        driver.heal();
-                        EXPECT_EQ(staging_of(counted).copies_in_flight, 1u) << "it lives, whatever the call said";
-                        fatal.run();
-                        driver.fail(call.entry, fatal.killed); // some run in a context that lives
-                        EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
-                        driver.heal();
-                        EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
-                        EXPECT_EQ(look_at(ticket).status, -1000 - fatal.killed);
-                    }
+TEST_F(pageable, a_driver_call_that_fails_anywhere_hangs_nothing_and_the_next_copy_works) {
+    const char *const entries[] = {"cuLaunchKernel",     "cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode",
+                                   "cuMemHostRegister",  "cuMemHostAlloc",         "cuCtxGetCurrent",
+                                   "cuStreamGetCtx",     "cuStreamIsCapturing",    "cuLibraryLoadData",
+                                   "cuEventCreate",      "cuEventRecord",          "cuCtxPushCurrent",
+                                   "cuLibraryGetKernel", "cuStreamSynchronize",    "cuDevicePrimaryCtxRetain"};
+    const bytes host = random_bytes(400'000, 1);
+    const device_memory device(host.size());
+    for (const char *const entry : entries)
+        for (const bool is_synchronous : {false, true})
+            for (int nth = 1; nth <= 3; ++nth) {
+                SCOPED_TRACE(testing::Message() << entry << ", call " << nth << (is_synchronous ? ", at once" : ""));
+                open(small());
+                const ferry_copy_desc copy =
+                    line(device, at(host), host.size(), is_synchronous ? FERRY_COPY_BY_STAGING : 0);
+                driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
+                ferry_ticket *ticket = nullptr;
+                const std::int32_t status =
+                    is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
+                                   : ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr);
+                driver.heal();
+                EXPECT_TRUE(status == FERRY_SUCCESS || status == -1000 - CUDA_ERROR_UNKNOWN ||
+                            (is_synchronous && status == FERRY_ERROR_ROUTE))
+                    << status;
+                EXPECT_EQ(ticket != nullptr, status == FERRY_SUCCESS && !is_synchronous);
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+                if (ticket) {
+                    EXPECT_OK(ferry_ticket_wait(ticket));
                     EXPECT_OK(ferry_ticket_release(ticket));
-                    static_cast<void>(ferry_prepared_destroy(prepared)); // its table went with the context
                 }
+                if (status == FERRY_SUCCESS) {
+                    EXPECT_TRUE(read_back(device, host.size()) == host);
+                }
+                CUcontext current = nullptr;
+                EXPECT_OK(raw().cuCtxGetCurrent(&current));
+                EXPECT_EQ(current, context);
+                ASSERT_OK(copy_async(device, at(host) + 1000, host.size() - 1000));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                EXPECT_TRUE(std::equal(host.begin() + 1000, host.end(), read_back(device, host.size() - 1000).begin()));
                 if (HasFailure()) return;
             }
-        }
+}
 
-        TEST_F(pageable, the_child_of_a_fork_is_refused_and_closes_without_harm) {
-            bytes host = random_bytes(300'000, 1);
-            const device_memory device(host.size());
-            const ferry_copy_desc copy = line(device, at(host), host.size());
-            ferry_ticket *ticket = nullptr;
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-            const pid_t child = fork();
-            if (child == 0) {
-                constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
-                ferry_ticket_info info = {};
-                info.struct_size = sizeof info;
-                bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_query(ticket, &info) == none;
-                is_refused = is_refused && ferry_staging_trim(counted.get()) == none &&
-                             ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none;
-                ferry_close(counted.release());
-                _exit(is_refused ? 0 : 1);
-            }
-            int status = -1;
-            ASSERT_EQ(waitpid(child, &status, 0), child);
-            EXPECT_EQ(status, 0);
-            EXPECT_OK(ferry_ticket_release(ticket));
-            ASSERT_OK(copy_async(at(host), device, host.size()));
-            ASSERT_OK(raw().cuStreamSynchronize(stream));
-        }
-
-        TEST_F(pageable, a_driver_call_that_fails_anywhere_hangs_nothing_and_the_next_copy_works) {
-            const char *const entries[] = {
-                "cuLaunchKernel",     "cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode",
-                "cuMemHostRegister",  "cuMemHostAlloc",         "cuCtxGetCurrent",
-                "cuStreamGetCtx",     "cuStreamIsCapturing",    "cuLibraryLoadData",
-                "cuEventCreate",      "cuEventRecord",          "cuCtxPushCurrent",
-                "cuLibraryGetKernel", "cuStreamSynchronize",    "cuDevicePrimaryCtxRetain"};
-            const bytes host = random_bytes(400'000, 1);
-            const device_memory device(host.size());
-            for (const char *const entry : entries)
-                for (const bool is_synchronous : {false, true})
-                    for (int nth = 1; nth <= 3; ++nth) {
-                        SCOPED_TRACE(testing::Message()
-                                     << entry << ", call " << nth << (is_synchronous ? ", at once" : ""));
-                        open(small());
-                        const ferry_copy_desc copy =
-                            line(device, at(host), host.size(), is_synchronous ? FERRY_COPY_BY_STAGING : 0);
-                        driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
-                        ferry_ticket *ticket = nullptr;
-                        const std::int32_t status =
-                            is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
-                                           : ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr);
-                        driver.heal();
-                        EXPECT_TRUE(status == FERRY_SUCCESS || status == -1000 - CUDA_ERROR_UNKNOWN ||
-                                    (is_synchronous && status == FERRY_ERROR_ROUTE))
-                            << status;
-                        EXPECT_EQ(ticket != nullptr, status == FERRY_SUCCESS && !is_synchronous);
-                        EXPECT_OK(raw().cuStreamSynchronize(stream));
-                        if (ticket) {
-                            EXPECT_OK(ferry_ticket_wait(ticket));
-                            EXPECT_OK(ferry_ticket_release(ticket));
-                        }
-                        if (status == FERRY_SUCCESS) {
-                            EXPECT_TRUE(read_back(device, host.size()) == host);
-                        }
-                        CUcontext current = nullptr;
-                        EXPECT_OK(raw().cuCtxGetCurrent(&current));
-                        EXPECT_EQ(current, context);
-                        ASSERT_OK(copy_async(device, at(host) + 1000, host.size() - 1000));
-                        ASSERT_OK(raw().cuStreamSynchronize(stream));
-                        EXPECT_TRUE(
-                            std::equal(host.begin() + 1000, host.end(), read_back(device, host.size() - 1000).begin()));
-                        if (HasFailure()) return;
-                    }
-        }
-
-    } // namespace
+} // namespace
 } // namespace ferry::test

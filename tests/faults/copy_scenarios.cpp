@@ -242,13 +242,14 @@ public:
         for (std::thread &one : threads_)
             one.join();
     }
-    static void submit(void *system, void (*work)(void *), void *argument) {
+    static std::int32_t submit(void *system, void (*work)(void *), void *argument) {
         auto &self = *static_cast<job_system *>(system);
         {
             const std::lock_guard lock(self.mutex_);
             self.jobs_.push_back({work, argument});
         }
         self.wake_.notify_one();
+        return 1;
     }
 
 private:
