@@ -18,7 +18,7 @@ def as_markup(line):
 def as_documentation(comment, mark=""):
     lines = [as_markup(re.sub(r"^\s*\*", "", line)) for line in comment[2:-2].split("\n")]
     markup = f"/**{mark}" + "\n *".join(lines) + "*/"
-    return re.sub(r"(\n \* - \*\*.*(?:\n \* {4,}.*)*\n)(?= \* [^- ])", r"\1 *\n", markup)  # what comes after a table
+    return re.sub(r"(\n \* - \*\*.*(?:\n \* {4}.*)*\n)(?= \* [^- ])", r"\1 *\n", markup)  # what comes after a table
 
 
 def structure(text):

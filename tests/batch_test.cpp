@@ -127,6 +127,47 @@ TEST_F(batch, pieces_between_all_kinds_of_memory_are_copied_and_nothing_beside_t
         }
 }
 
+// The driver does not tell where such memory begins or ends.
+TEST_F(batch, pieces_of_host_pool_memory_may_overlap_and_run_past_each_other) {
+    CUmemPoolProps props = {};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_HOST;
+    CUmemoryPool pool = nullptr;
+    if (!raw().cuMemPoolCreate || raw().cuMemPoolCreate(&pool, &props)) GTEST_SKIP() << "no pools of host memory";
+    constexpr std::size_t size = 4096;
+    for (const bool has_access : {false, true}) {
+        if (has_access) {
+            const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+            ASSERT_OK(raw().cuMemPoolSetAccess(pool, &access, 1));
+        }
+        CUdeviceptr host = 0;
+        const test_stream stream;
+        ASSERT_OK(raw().cuMemAllocFromPoolAsync(&host, size, pool, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        const bytes written = random_bytes(size, 3);
+        std::memcpy(reinterpret_cast<void *>(host), written.data(), size);
+        device_memory device(3 * size);
+        piece_batch pieces;
+        const std::uint64_t offsets[][2] = {{100, 44}, {80, 60}, {120, 500}, {0, size}};
+        bytes expected;
+        for (const auto &[first, length] : offsets) {
+            pieces.add(device + expected.size(), host + first, length);
+            expected.insert(expected.end(), written.begin() + static_cast<std::ptrdiff_t>(first),
+                            written.begin() + static_cast<std::ptrdiff_t>(first + length));
+        }
+        for (ferry_instance *const instance : {basic.get(), full.get()}) {
+            ASSERT_OK(raw().cuMemsetD8(device, 0, 3 * size));
+            ferry_error_info error = new_error();
+            ASSERT_OK(pieces.copy_async(instance, stream, 0, &error)) << describe(error);
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_EQ(read_back(device, expected.size()), expected);
+        }
+        ASSERT_OK(raw().cuMemFreeAsync(host, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+    ASSERT_OK(raw().cuMemPoolDestroy(pool));
+}
+
 TEST_F(batch, thousands_of_pieces_of_mixed_sizes_are_copied) {
     std::uint64_t seed = 100;
     for (const auto &[from, to] : {std::pair{place_kind::pinned, place_kind::device},

@@ -871,8 +871,9 @@ TEST_F(pieces, a_line_of_text_tells_the_number_of_calls_and_what_the_caller_wait
                                       "does not block");
     EXPECT_EQ(explain(0, 3 * page, true), "driver route: cuMemcpy3DAsync in 3 calls, pinned to device 0, 12288 B x 1 "
                                           "rows x 1 slices; does not block");
-    EXPECT_EQ(explain(0, 4 * page, true), "driver route: cuMemcpy3DAsync in 4 calls, pinned to device 0, 16384 B x 1 "
-                                          "rows x 1 slices; blocks until the source has been read");
+    EXPECT_EQ(explain(0, 4 * page, true),
+              "driver route: cuStreamSynchronize and cuMemcpy3DAsync in 4 calls, pinned to device 0, 16384 B x 1 "
+              "rows x 1 slices; blocks until the source has been read");
     EXPECT_EQ(explain(2 * page, 2 * page, false), "driver route: cuMemcpy3DAsync in 2 calls, device 0 to pinned, 8192 "
                                                   "B x 1 rows x 1 slices; blocks until done");
     if (!ferry_get_proc(one_page.get(), "cuLibraryLoadData", 12000)) return;

@@ -100,17 +100,11 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
     facts.staging_threads = instance.staging_threads;
 }
 
-// A synchronous copy has its place on the legacy stream, as the driver's call has. That reads a pageable source at once
-// too, and only copies of ferry's that are in flight may be about to write it.
 failure look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
-    const bool stages = instance.staging.has_copies_in_flight();
-    if (facts.form == copy_form::synchronous) {
-        facts.is_stream_idle = !stages;
-        return {};
-    }
+    if (facts.form == copy_form::synchronous) return {};
     if (failure failed = ask_capture(instance.cu, stream, facts.is_captured)) return failed;
     if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
-        facts.is_stream_idle = is_idle(instance.cu, stream, stages);
+        facts.is_stream_idle = is_idle(instance.cu, stream, instance.staging.has_copies_in_flight());
     return {};
 }
 
@@ -153,11 +147,6 @@ bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
 
 namespace {
 
-failure wait_for_earlier_work(ferry_instance &instance, copy_form form, CUstream stream) noexcept {
-    if (form == copy_form::synchronous) return wait_for_legacy_stream(instance.cu);
-    return pass_earlier_work(instance.cu, stream, instance.staging.has_copies_in_flight());
-}
-
 failure run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
                       const copy_site &site) noexcept {
     context_scope graph_scope(instance.cu);
@@ -167,7 +156,8 @@ failure run_by_driver(ferry_instance &instance, const shape &shape, const plan_f
     if (plan.names_contexts)
         if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
     if (plan.wait_before)
-        if (failure failed = wait_for_earlier_work(instance, facts.form, site.stream)) return failed;
+        if (failure failed = pass_earlier_work(instance.cu, site.stream, instance.staging.has_copies_in_flight()))
+            return failed;
     return run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
 }
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "device/capture_mode.h"
+#include "device/context_name.h"
 #include "driver/result.h"
 
 namespace ferry {
@@ -87,11 +88,8 @@ const tracked_context *tracked_contexts::find(CUcontext handle) noexcept {
 }
 
 void tracked_contexts::close() noexcept {
-    for (const tracked_context *one = first_; one; one = one->next) {
-        unsigned long long id = 0;
-        const bool exists = !identify(one->handle, id) && id == one->id;
-        if (exists && one->event) static_cast<void>(cu_.cuEventDestroy(one->event));
-    }
+    for (const tracked_context *one = first_; one; one = one->next)
+        if (one->event && may_live(cu_, {one->handle, one->id})) static_cast<void>(cu_.cuEventDestroy(one->event));
 }
 
 } // namespace ferry

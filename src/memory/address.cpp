@@ -42,8 +42,8 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
                                                      : memory_kind::device;
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;
     facts.pool = pool;
-    // Of a host pool's memory that the device has no access to, the start is told from the pool's own beginning, as if that
-    // lay at 0 (seen on CUDA 13.0, H200): where the allocation begins is not known then.
+    // Of a host pool's memory the start is told from the pool's own beginning, as if that lay at 0 (seen on CUDA 13.0,
+    // H200): where the allocation begins is not known then.
     if (address - range_start < range_size) {
         facts.range_start = range_start;
         facts.range_size = range_size;

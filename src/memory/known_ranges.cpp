@@ -73,6 +73,7 @@ failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated
     range.device = facts.device;
     range.first = facts.range_size ? facts.range_start : address;
     range.size = facts.range_size ? facts.range_size : bytes;
+    range.is_told = facts.range_size != 0;
     if (range.kind == memory_kind::pageable) {
         range.size = 0;
         if (stated_device < 0 || facts.kind != memory_kind::pageable || !is_being_captured(*cu_, stream_)) return {};

@@ -70,7 +70,7 @@ struct copy_plan {
     // after device to device, and after pageable host to device, whose last piece may still be on its way (CUDA driver
     // API, "API synchronization behavior").
     bool synchronise_after = false;
-    // The driver reads a pageable source inside the call, whatever is before it on the stream (seen up to 300000 bytes,
+    // On a stream the driver reads a pageable source inside the call, whatever is before it there (seen up to 300000 bytes,
     // CUDA 13.0, H200). So the stream must have passed the earlier work first, which may be what writes that source.
     bool wait_before = false;
     // The route that the caller forces cannot serve, and the copy must be refused.
@@ -102,7 +102,8 @@ inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) no
     copy_plan plan;
     plan.names_contexts = !facts.is_captured && leaves_device(shape, facts.context_device);
     plan.synchronise_after = facts.form == copy_form::synchronous && returns_early;
-    plan.wait_before = !facts.is_captured && !facts.is_stream_idle && is_read_in_the_call(shape);
+    plan.wait_before = facts.form == copy_form::asynchronous && !facts.is_captured && !facts.is_stream_idle &&
+                       is_read_in_the_call(shape);
     return plan;
 }
 

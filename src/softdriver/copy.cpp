@@ -259,7 +259,8 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
         parts.pop_back();
         std::shared_ptr<std::byte[]> held;
         const side staging = staging_of(last.size, held);
-        if (parts.empty()) {
+        // A synchronous copy reads it after what is before it on the legacy stream (seen on CUDA 13.0, H200).
+        if (parts.empty() && asynchronous) {
             move_bytes(staging, source, size);
         } else {
             work reads = what;

@@ -54,10 +54,10 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         return known;
     }
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        // Else left as it was. Of a host pool's memory without access it is told from the pool's beginning, which takes
-        // 32 MiB at a time (both seen on CUDA 13.0, H200).
+        // Else left as it was. Of a host pool's memory it is told from the pool's beginning, which takes 32 MiB at a time
+        // (both seen on CUDA 13.0, H200).
         return known &&
-               put(out, CUdeviceptr{of.on_host() && !is_reached(cu, of) ? of.address % (32 << 20) : of.address});
+               put(out, CUdeviceptr{of.on_host() && of.is_stream_ordered() ? of.address % (32 << 20) : of.address});
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         return known && put(out, of.size);
     case CU_POINTER_ATTRIBUTE_MAPPED:

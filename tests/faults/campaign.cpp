@@ -92,39 +92,11 @@ constexpr char no_context[] = "pinned memory is not freed without any context",
                    "without its context nobody can say whose memory has the address of a prepared batch's table";
 constexpr exemption consequences[] = {
     {finding::driver_leak, nullptr, nullptr, "cuCtxGetId", "refused", "the driver says that the context has ended"},
+    {finding::driver_leak, "surface", nullptr, "cuCtxGetCurrent", "sticky", "its context cannot be entered any more"},
     {finding::driver_leak, "registration", "without a current context", "cuCtxGetCurrent", nullptr, no_context},
     {finding::driver_leak, "registration", "without a current context", "cuCtxPushCurrent", nullptr, no_context},
     {finding::driver_leak, "device memory", "prepared batches", "cuCtxGetCurrent", nullptr, no_owner},
     {finding::driver_leak, "device memory", "prepared batches", "cuCtxPushCurrent", nullptr, no_owner},
-};
-
-// Defects that are known and not yet fixed: they are reported.
-constexpr char inferred_death[] = "a status that another context may have caused ends staged copies of a live one",
-               unentered_context[] = "what cannot enter its context at ferry_close does not free its pinned memory",
-               freed_beside_work[] = "a slot that cannot be looked up is freed while the program holds a stream",
-               lost_events[] = "a question about one event that fails loses the events of its context",
-               unasked_capture[] =
-                   "where the driver does not say whether a stream is captured, a staged copy is made for one run",
-               lost_surface[] = "the surface is kept if its context cannot be entered after its array has gone";
-constexpr exemption known_findings[] = {
-    {finding::wrong_bytes, nullptr, "other calls beside staged copies", nullptr, "unknown", inferred_death},
-    {finding::wrong_bytes, nullptr, "other calls beside staged copies", nullptr, "dead", inferred_death},
-    {finding::wrong_bytes, nullptr, "staged many", nullptr, "unknown", inferred_death},
-    {finding::wrong_bytes, nullptr, "staged many", nullptr, "dead", inferred_death},
-    {finding::wrong_bytes, nullptr, "tickets", "cuEventQuery", "unknown", inferred_death},
-    {finding::wrong_bytes, nullptr, "tickets", "cuEventQuery", "dead", inferred_death},
-    {finding::wrong_bytes, nullptr, "graphs", nullptr, "unknown", inferred_death},
-    {finding::wrong_bytes, nullptr, "graphs", nullptr, "dead", inferred_death},
-    {finding::hang, nullptr, "graphs", nullptr, "unknown", inferred_death},
-    {finding::hang, nullptr, "graphs", nullptr, "dead", inferred_death},
-    {finding::hang, nullptr, "graphs", "cuStreamIsCapturing", nullptr, unasked_capture},
-    {finding::driver_leak, "registration", nullptr, "cuCtxGetCurrent", nullptr, unentered_context},
-    {finding::driver_leak, "registration", nullptr, "cuCtxPushCurrent", nullptr, unentered_context},
-    {finding::driver_leak, "pinned memory", nullptr, "cuCtxGetCurrent", nullptr, unentered_context},
-    {finding::driver_leak, "pinned memory", nullptr, "cuCtxPushCurrent", nullptr, unentered_context},
-    {finding::hang, nullptr, "other calls beside staged copies", "cuPointerGetAttributes", nullptr, freed_beside_work},
-    {finding::driver_leak, "event", "pinned pools", "cuEventQuery", nullptr, lost_events},
-    {finding::driver_leak, "surface", nullptr, "cuCtxGetCurrent", nullptr, lost_surface},
 };
 
 bool is_equal(const char *wanted, const char *text) { return !wanted || std::strcmp(wanted, text) == 0; }
@@ -244,10 +216,10 @@ private:
 // ---- The campaign
 
 struct row {
-    int cases = 0, injected = 0, failed_calls = 0, failed_streams = 0, defects = 0, known = 0;
+    int cases = 0, injected = 0, failed_calls = 0, failed_streams = 0, defects = 0;
     void add(const row &other) {
         cases += other.cases, injected += other.injected, failed_calls += other.failed_calls;
-        failed_streams += other.failed_streams, defects += other.defects, known += other.known;
+        failed_streams += other.failed_streams, defects += other.defects;
     }
 };
 
@@ -339,14 +311,10 @@ private:
         calls_ += found.calls;
         for (int i = 0; i < found.finding_count; ++i) {
             if (is_in(consequences, one, found.findings[i].kind, found.findings[i].text)) continue;
-            const bool known = is_in(known_findings, one, found.findings[i].kind, found.findings[i].text);
             ++kinds_[found.findings[i].kind];
-            std::printf("%s: %s, %s call %d, %s: %s: %s\n", known ? "known" : "defect", one.of->name, one.entry,
-                        one.nth, one.mode->name, name_of(found.findings[i].kind), found.findings[i].text);
-            if (known)
-                added.known = 1;
-            else
-                added.defects = 1;
+            std::printf("defect: %s, %s call %d, %s: %s: %s\n", one.of->name, one.entry, one.nth, one.mode->name,
+                        name_of(found.findings[i].kind), found.findings[i].text);
+            added.defects = 1;
         }
         if (added.defects && outputs_printed_ < 40 && !output.empty()) {
             std::printf("%s\n", output.c_str());
@@ -359,17 +327,16 @@ private:
 
     void print_table() const {
         const auto print = [](const char *name, const row &of) {
-            std::printf("%-36s %7d %9d %13d %15d %8d %7d\n", name, of.cases, of.injected, of.failed_calls,
-                        of.failed_streams, of.defects, of.known);
+            std::printf("%-36s %7d %9d %13d %15d %8d\n", name, of.cases, of.injected, of.failed_calls,
+                        of.failed_streams, of.defects);
         };
-        std::printf("%-36s %7s %9s %13s %15s %8s %7s\n", "entry point", "cases", "injected", "failed calls",
-                    "failed streams", "defects", "known");
+        std::printf("%-36s %7s %9s %13s %15s %8s\n", "entry point", "cases", "injected", "failed calls",
+                    "failed streams", "defects");
         for (const auto &[entry, of] : rows_)
             print(entry.c_str(), of);
         print("all", total_);
-        std::printf("faults: cases=%d injected=%d calls=%lld failed_calls=%d failed_streams=%d defects=%d known=%d",
-                    total_.cases, total_.injected, calls_, total_.failed_calls, total_.failed_streams, total_.defects,
-                    total_.known);
+        std::printf("faults: cases=%d injected=%d calls=%lld failed_calls=%d failed_streams=%d defects=%d",
+                    total_.cases, total_.injected, calls_, total_.failed_calls, total_.failed_streams, total_.defects);
         for (const auto &[kind, count] : kinds_) {
             std::string name = name_of(kind);
             std::replace(name.begin(), name.end(), ' ', '_');

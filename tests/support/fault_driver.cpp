@@ -115,10 +115,14 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
         if (!objects[i].destruction_failed) break;
     }
     if (found == objects.size()) return;
-    if (is_injected)
+    if (is_injected) {
         objects[found].destruction_failed = true;
-    else
-        objects.erase(objects.begin() + static_cast<std::ptrdiff_t>(found));
+        return;
+    }
+    objects.erase(objects.begin() + static_cast<std::ptrdiff_t>(found));
+    // Events end with their context, whichever of them were made there.
+    if (std::strcmp(call.kind, "context") == 0)
+        std::erase_if(objects, [](const auto &one) { return std::strcmp(one.kind, "event") == 0; });
 }
 
 // One function per row, with the row's own type.
