@@ -157,6 +157,7 @@ TEST_F(batch, pieces_of_host_pool_memory_may_overlap_and_run_past_each_other) {
         }
         for (ferry_instance *const instance : {basic.get(), full.get()}) {
             ASSERT_OK(raw().cuMemsetD8(device, 0, 3 * size));
+            ASSERT_OK(raw().cuCtxSynchronize());
             ferry_error_info error = new_error();
             ASSERT_OK(pieces.copy_async(instance, stream, 0, &error)) << describe(error);
             ASSERT_OK(raw().cuStreamSynchronize(stream));

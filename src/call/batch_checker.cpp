@@ -155,7 +155,7 @@ failure batch_checker::walk(line_end &end, std::uint64_t done, std::uint64_t siz
 bool batch_checker::leaves_for_other_memory(std::uint32_t before, std::uint64_t address,
                                             const known_range &range) const noexcept {
     const known_range &left = job_.ranges[before];
-    if (!left.is_told && !range.is_told) return left.kind != range.kind; // nobody knows
+    if (!left.is_told && !range.is_told) return left.kind != range.kind; // as far as anybody knows
     if (left.kind == memory_kind::device || range.kind == memory_kind::device)
         return left.kind != range.kind || left.device != range.device;
     host_registration registration;
@@ -216,7 +216,6 @@ failure batch_checker::resolve(const ferry_place &place, const shape_end &end, r
         return place.kind == FERRY_KIND_DEVICE ? refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS)
                                                : failure{};
     if (is_host(range.kind) && host_ranges_.end_of_piece(end.span.first)) return {}; // runs in parts
-    if (!range.is_told) return {};
     const known_range first = range; // which do not stay where they are while others are found
     bool goes_on = first.kind == memory_kind::device;
     for (known_range last = first; goes_on && !last.holds(end.span.last, 1);) {

@@ -104,6 +104,8 @@ failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int state
             return no_memory;
         remember_all(range, index);
     }
+    known_range &found = ranges_[index];
+    if (!found.is_told) found.size = std::max(found.size, address - found.first + bytes);
     remember(address, index);
     return {};
 }

@@ -17,7 +17,7 @@ struct known_range {
     std::uint64_t alias = 0; // to an address here, for what a kernel of the context takes (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
     bool is_reached = false; // by kernels of the context
-    bool is_told = false;    // how far it goes; else it is as long as what was asked for there
+    bool is_told = false;    // how far it goes; else as far as was asked for until now
     range_use as_source = range_use::none, as_destination = range_use::none;
     int device = -1; // of device memory
 

@@ -104,7 +104,7 @@ void capture_a_graph(world &w) {
                                              CU_STREAM_CAPTURE_MODE_GLOBAL};
     w.say("beginning a capture");
     const made_current scope(w.lanes[lane].context);
-    w.require(raw().cuStreamBeginCapture(stream, modes[w.random.up_to(w.is_alone() ? 2 : 1)]));
+    w.require(raw().cuStreamBeginCapture(stream, modes[w.random.up_to(2)]));
     capture captured(w, lane);
     for (std::uint64_t steps = 1 + w.random.up_to(4); steps && !captured.is_broken() && !w.has_failed(); --steps)
         captured.add();
