@@ -399,15 +399,15 @@ TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, 4096));
     CUstream blocking = nullptr;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    std::vector<unsigned char> source(1024, 7);
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemcpyHtoD(memory, source.data(), source.size()));
+    source.assign(1024, 0); // captured already
     std::promise<void> opened;
     hold(blocking, opened);
-    std::vector<unsigned char> source(1024, 7);
     // Each would hang here if it waited for what it enqueues, which comes after the held stream.
-    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyHtoD(memory, source.data(), source.size()));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoD(memory + 2048, memory, source.size()));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8(memory, 1, source.size()));
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(nullptr));
-    source.assign(1024, 0); // captured already
     opened.set_value();
     std::vector<unsigned char> out(1024);
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoH(out.data(), memory + 2048, out.size()));

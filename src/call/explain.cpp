@@ -73,8 +73,8 @@ failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy
         if (failure failed = forecast(instance, known, prepared, found)) return failed;
         const copy_site site = prepared.site(stream);
         const auto add = [&](const planned_part &call) noexcept -> failure {
-            if (&call.shape == &shape)
-                add_call(source, destination, plan);
+            if (&call.shape == &prepared.shape)
+                add_call(source, destination, call.plan);
             else
                 add_call(call.shape.source.kind, call.shape.destination.kind, call.plan);
             return check_capture(instance, call, site);
