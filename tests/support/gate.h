@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <future>
 #include <memory>
+#include <mutex>
 
 #include "support/driver_under_test.h"
 
@@ -14,9 +16,7 @@ class gate {
 public:
     explicit gate(CUstream stream) : held_(stream) {
         EXPECT_OK(raw().cuLaunchHostFunc(
-            stream,
-            [](void *held) { std::unique_ptr<promise>(static_cast<promise *>(held))->get()->get_future().wait(); },
-            new promise(opened_)));
+            stream, [](void *held) { static_cast<promise *>(held)->get()->get_future().wait(); }, keep(opened_)));
     }
     ~gate() { open(); }
     gate(const gate &) = delete;
@@ -33,8 +33,14 @@ public:
     }
 
 private:
-    // The host function's own, as no one waits for it in a context that has died.
     using promise = std::shared_ptr<std::promise<void>>;
+    // Until the process ends: in a context that has died no one waits for the host function, which may never be called.
+    static promise *keep(const promise &opened) {
+        static std::mutex mutex;
+        static auto *const kept = new std::deque<promise>;
+        const std::lock_guard lock(mutex);
+        return &kept->emplace_back(opened);
+    }
     promise opened_ = std::make_shared<std::promise<void>>();
     CUstream held_;
     std::atomic<bool> is_open_ = false;
