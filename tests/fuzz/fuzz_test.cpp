@@ -1,8 +1,8 @@
 // Random operations over the whole library, against a model: every byte of every buffer, what synchronous calls have done
 // when they return, what work of a stream sees of the work before it, and what each call says.
 //
-// FERRY_FUZZ_SECONDS: for how long. --seed, --operations and --threads repeat a run that failed; with one thread it draws
-// the same operations again. --print 1 puts each in words.
+// FERRY_FUZZ_SECONDS: for how long. FERRY_FUZZ_SEED: the first seed, else any. --seed, --operations and --threads repeat a
+// run that failed; with one thread it draws the same operations again. --print 1 puts each in words.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -117,7 +117,7 @@ struct fuzz : driver_test {
     }
     void run_for(std::chrono::milliseconds time, unsigned threads) {
         const auto until = steady_clock::now() + time;
-        const std::uint64_t first = std::random_device()();
+        const std::uint64_t first = number_in("FERRY_FUZZ_SEED", std::random_device()());
         std::printf("the first seed is %llu, of runs of 300 operations by %u threads\n",
                     static_cast<unsigned long long>(first), threads);
         std::fflush(stdout);
