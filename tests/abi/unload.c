@@ -76,7 +76,8 @@ int main(int argc, char **argv) {
     int grown = 0;
     for (int i = 0; i < counted; ++i) {
         printf("%s: %ld, %ld after %d rounds\n", what[i], early[i], late[i], rounds);
-        grown |= late[i] > early[i];
+        /* A thread that has just ended may free something a moment later; the least leak is 24 bytes a round. */
+        grown |= late[i] > early[i] + (i == 0 ? 8 * rounds : 0);
     }
     return grown;
 }
