@@ -173,6 +173,8 @@ private:
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
         const failure failed = choose(instance_, shape, site_.context, facts, views, plan);
         facts.form = form_;
+        // The call is the form's own: on a stream it waits before it reads.
+        if (plan.route == route_kind::driver) plan = plan_for_driver(shape, facts);
         plan.synchronise_after &= form_ == copy_form::synchronous;
         return failed;
     }
