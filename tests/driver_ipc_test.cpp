@@ -219,6 +219,34 @@ TEST_F(driver_ipc_test, memory_opened_in_another_devices_context_has_another_add
     EXPECT_EQ(0, other.wait());
 }
 
+FERRY_SECOND_PROCESS(fills_in_another_context) {
+    const auto handle = channel.receive<CUipcMemHandle>();
+    CUdeviceptr opened = 0;
+    EXPECT_OK(raw().cuIpcOpenMemHandle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    device_memory own(4096);
+    {
+        const test_context second;
+        const made_current current(second);
+        EXPECT_OK(raw().cuMemsetD8(own, 2, 4096));
+        EXPECT_OK(raw().cuCtxSynchronize());
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(opened, 2, 4096));
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD2D32Async(opened, 64, 2, 4, 10, nullptr));
+        EXPECT_EQ(bytes(4096, std::byte{1}), read_back(opened, 4096));
+    }
+    EXPECT_EQ(bytes(4096, std::byte{2}), read_back(own, 4096));
+    EXPECT_OK(raw().cuIpcCloseMemHandle(opened));
+    return 0;
+}
+
+TEST_F(driver_ipc_test, opened_memory_is_copied_in_every_context_and_filled_in_its_own) {
+    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    device_memory memory(4096);
+    fill(memory, 1, 4096);
+    second_process other("fills_in_another_context");
+    other->send(handle_of(memory));
+    EXPECT_EQ(0, other.wait());
+}
+
 FERRY_SECOND_PROCESS(shares_memory_and_waits) {
     CUdeviceptr memory = 0;
     EXPECT_OK(raw().cuMemAlloc(&memory, 4096));

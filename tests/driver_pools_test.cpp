@@ -666,5 +666,49 @@ TEST_F(driver_pools_test, a_capture_frees_no_memory_that_lives_outside_graphs) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
+// Where the current device has access; elsewhere it is pageable memory.
+TEST_F(driver_pools_test, memory_of_host_pools_is_copied_as_device_memory_where_it_is_reached) {
+    int supported = 0;
+    if (raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0) || !supported)
+        GTEST_SKIP() << "no pools of host memory";
+    constexpr size_t size = 60'000; // a pageable source of which is read in the call
+    const test_stream stream;
+    test_pool reached(props_of({CU_MEM_LOCATION_TYPE_HOST, 0})), closed(props_of({CU_MEM_LOCATION_TYPE_HOST, 0}));
+    const CUmemAccessDesc access = access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    ASSERT_OK(raw().cuMemPoolSetAccess(reached, &access, 1));
+    const CUdeviceptr there = reached.allocate(size, stream), too = reached.allocate(size, stream),
+                      unreached = closed.allocate(size, stream);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    pinned_memory pinned(size);
+    bytes pageable(size);
+    const auto of = [](const void *memory) { return CUdeviceptr{reinterpret_cast<std::uintptr_t>(memory)}; };
+    struct row {
+        const char *name;
+        CUdeviceptr to, from;
+        bool reads_early;
+    };
+    const row rows[] = {{"pinned to pool", there, of(pinned.data()), false},
+                        {"pool to pinned", of(pinned.data()), there, false},
+                        {"pool to pool", too, there, false},
+                        {"pageable to pool", there, of(pageable.data()), true},
+                        {"unreached to pool", there, unreached, true}};
+    for (const row &one : rows) {
+        SCOPED_TRACE(one.name);
+        std::memset(reinterpret_cast<void *>(one.from), 1, size);
+        std::memset(reinterpret_cast<void *>(one.to), 9, size);
+        {
+            const gate held(stream);
+            ASSERT_OK(raw().cuMemcpyAsync(one.to, one.from, size, stream));
+            EXPECT_EQ(9, *reinterpret_cast<const unsigned char *>(one.to)) << "it has returned before it was done";
+            std::memset(reinterpret_cast<void *>(one.from), 2, size);
+        }
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(one.reads_early ? 1 : 2, *reinterpret_cast<const unsigned char *>(one.to));
+    }
+    for (const CUdeviceptr address : {there, too, unreached})
+        EXPECT_OK(raw().cuMemFreeAsync(address, stream));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
 } // namespace
 } // namespace ferry::test

@@ -104,6 +104,18 @@ constexpr waiting_row rows[] = {
     {place_kind::pageable, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
      "driver route: cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
      "memory alone"},
+    {place_kind::pinned, place_kind::open_pool_of_host, FERRY_BLOCKS_NO,
+     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; does not block; no kernel: host "
+     "memory alone"},
+    {place_kind::open_pool_of_host, place_kind::pinned, FERRY_BLOCKS_NO,
+     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; does not block; no kernel: host "
+     "memory alone"},
+    {place_kind::pageable, place_kind::open_pool_of_host, FERRY_BLOCKS_UNTIL_STAGED,
+     "driver route: cuStreamSynchronize and cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks "
+     "until the source has been read; no kernel: host memory alone"},
+    {place_kind::open_pool_of_host, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
+     "driver route: cuMemcpy3DAsync, pinned to pageable, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
+     "memory alone"},
 };
 
 TEST_F(explanations, read_as_one_line_with_what_was_predicted) {
@@ -137,6 +149,7 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);
         const grid shape = {.width = 64, .height = 4};
+        if (!is_supported(row.from) || !is_supported(row.to)) continue;
         test_place source(row.from, shape), destination(row.to, shape);
         const ferry_copy_desc copy =
             describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);

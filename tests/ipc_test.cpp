@@ -622,6 +622,51 @@ TEST_F(ipc, a_thread_without_a_context_does_all_of_it) {
     }
 }
 
+FERRY_SECOND_PROCESS(fills_in_another_context) {
+    const instance_owner ferry = open_or_fail(options_under_test());
+    const bool has_kernels = ferry_get_proc(ferry.get(), "cuLibraryLoadData", 12000) != nullptr;
+    const std::uint64_t address = import_memory(ferry.get(), channel.receive<ferry_ipc_handle>());
+    const test_context second;
+    const made_current current(second);
+    const test_stream stream;
+    ferry_place place = {};
+    ferry_place_any(&place, address);
+    const bytes pattern = random_bytes(8, 1);
+    for (const std::uint32_t size : {1u, 4u, 8u}) { // of which the last takes a kernel
+        if (size == 8 && !has_kernels) continue;
+        ferry_fill_desc desc;
+        ferry_fill_desc_init(&desc, &place, small, 1, 1, pattern.data(), size);
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_fill_async(ferry.get(), &desc, stream, &error);
+        if (size == 8)
+            EXPECT_EQ(status, FERRY_ERROR_UNSUPPORTED);
+        else
+            expect_refusal(status, error, FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(holds(address, 1, small));
+        EXPECT_OK(ferry_fill(ferry.get(), &desc, &error)) << describe(error);
+        const bytes found = read_back(address, small);
+        for (std::size_t i = 0; i < small; ++i)
+            if (found[i] != pattern[i % size]) return 2;
+        CUcontext after = nullptr;
+        EXPECT_OK(raw().cuCtxGetCurrent(&after));
+        EXPECT_EQ(after, static_cast<CUcontext>(second));
+        const bytes ones(small, std::byte{1});
+        EXPECT_OK(
+            ferry_copy_bytes(ferry.get(), address, reinterpret_cast<std::uintptr_t>(ones.data()), small, nullptr));
+    }
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr));
+    return 0;
+}
+
+TEST_F(ipc, imported_memory_is_filled_in_the_context_that_opened_it) {
+    ferry_memory memory(basic.get(), small);
+    fill(memory, 1, small);
+    second_process other("fills_in_another_context");
+    other->send(export_memory(basic.get(), memory));
+    EXPECT_EQ(other.wait(), 0);
+}
+
 FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();

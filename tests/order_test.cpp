@@ -107,9 +107,11 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
         place_kind kind;
         int device;
     };
-    constexpr target targets[] = {{place_kind::device, 0},   {place_kind::managed, 0},  {place_kind::device, 1},
-                                  {place_kind::array_1d, 0}, {place_kind::pool, 0},     {place_kind::pool, 1},
-                                  {place_kind::pinned, 0},   {place_kind::pageable, 0}, {place_kind::layers_2d, 0}};
+    constexpr target targets[] = {{place_kind::device, 0},    {place_kind::managed, 0},
+                                  {place_kind::device, 1},    {place_kind::array_1d, 0},
+                                  {place_kind::pool, 0},      {place_kind::pool, 1},
+                                  {place_kind::pinned, 0},    {place_kind::pageable, 0},
+                                  {place_kind::layers_2d, 0}, {place_kind::open_pool_of_host, 0}};
     test_place origin(place_kind::device, {.width = large});
     origin.fill(1);
     bytes between(large);
@@ -170,8 +172,8 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
     bytes between(large);
     for (CUstream on : {blocking, static_cast<CUstream>(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
         for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER})
-            for (const bool is_synchronous : {false, true}) {
-                SCOPED_TRACE(testing::Message() << "stream " << on << ", flags " << flags);
+            for (const int way : {0, 1, 2, 3}) { // on the stream; or synchronous: alone, as a batch, as pieces
+                SCOPED_TRACE(testing::Message() << "stream " << on << ", flags " << flags << ", way " << way);
                 target.fill(2);
                 std::memset(between.data(), 0x11, large);
                 ferry_copy_desc write = {}, read = {};
@@ -186,10 +188,12 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
                     gate held(nullptr);
                     run_behind(held, driver, [&] {
                         EXPECT_OK(ferry_copy_async(counted.get(), &write, nullptr, nullptr));
-                        const std::int32_t status = is_synchronous
-                                                        ? ferry_copy(counted.get(), &read, nullptr)
-                                                        : ferry_copy_async(counted.get(), &read, on, nullptr);
-                        EXPECT_OK(status);
+                        const std::uint64_t to = target.address(), from = read.source.address;
+                        ferry_instance *const ferry = counted.get();
+                        EXPECT_OK(way == 0   ? ferry_copy_async(ferry, &read, on, nullptr)
+                                  : way == 1 ? ferry_copy(ferry, &read, nullptr)
+                                  : way == 2 ? ferry_copy_batch(ferry, &read, 1, 0, nullptr)
+                                             : ferry_copy_pieces(ferry, &to, &from, &read.width, 1, 0, nullptr));
                     });
                 }
                 EXPECT_OK(raw().cuCtxSynchronize());
@@ -267,42 +271,117 @@ TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable
 }
 
 // What is pageable to a device depends on the context: the copy's own counts, not the caller's, which may be none.
-TEST_F(order, a_synchronous_copy_is_complete_when_only_another_device_reaches_the_host_pool) {
+// Memory of a pool in host memory that one device has access to.
+struct host_pool_memory {
+    host_pool_memory(ferry_instance *instance, int device, std::uint64_t size) : instance(instance), size(size) {
+        ferry_pool_desc desc = {};
+        desc.struct_size = sizeof desc;
+        desc.location = FERRY_LOCATION_HOST;
+        if (ferry_pool_create(instance, &desc, &pool, nullptr)) return;
+        EXPECT_OK(ferry_pool_set_access(instance, pool, device, FERRY_ACCESS_READ_WRITE));
+        const test_stream stream;
+        EXPECT_OK(ferry_pool_alloc_async(instance, pool, size, stream, &address));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+    }
+    ~host_pool_memory() {
+        if (!pool) return;
+        const test_stream stream;
+        EXPECT_OK(ferry_device_free_async(instance, address, stream));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_OK(ferry_pool_destroy(instance, pool));
+    }
+    host_pool_memory(const host_pool_memory &) = delete;
+    void fill(int value) const { std::memset(reinterpret_cast<void *>(address), value, size); }
+    bool holds(int value) const {
+        const auto *const data = reinterpret_cast<const unsigned char *>(address);
+        return data[0] == value && data[size - 1] == value;
+    }
+
+    ferry_instance *instance;
+    std::uint64_t size;
+    CUmemoryPool pool = nullptr;
+    std::uint64_t address = 0;
+};
+
+TEST_F(order, copies_are_right_and_complete_when_only_another_device_reaches_the_host_pool) {
     if (!has_two_devices()) GTEST_SKIP() << "one device only";
     constexpr std::uint64_t size = 60'000;
-    ferry_pool_desc desc = {};
-    desc.struct_size = sizeof desc;
-    desc.location = FERRY_LOCATION_HOST;
-    CUmemoryPool pool = nullptr;
-    if (ferry_pool_create(counted.get(), &desc, &pool, nullptr)) GTEST_SKIP() << "no pools of host memory";
-    ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
+    const host_pool_memory host(counted.get(), 1, size);
+    if (!host.pool) GTEST_SKIP() << "no pools of host memory";
     const other_device far;
-    std::uint64_t host = 0;
-    {
-        const made_current there(far);
-        const test_stream of_far;
-        ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, size, of_far, &host));
-        ASSERT_OK(raw().cuStreamSynchronize(of_far));
-    }
     device_memory device(size);
-    // In the context of the device that reaches it, driver 580 crashes inside cuMemcpy3DPeer.
-    for (const CUcontext current : {static_cast<CUcontext>(nullptr), context})
+    ferry_copy_desc up = {}, down = {};
+    ferry_place_any(&up.source, host.address);
+    ferry_place_device(&up.destination, 0, device);
+    ferry_place_device(&down.source, 0, device);
+    ferry_place_host(&down.destination, reinterpret_cast<void *>(host.address));
+    up.width = down.width = size;
+    for (const CUcontext current : {static_cast<CUcontext>(nullptr), context, static_cast<CUcontext>(far)})
         for (int i = 1; i <= 40; ++i) {
             const auto value = static_cast<std::byte>(i);
-            std::memset(reinterpret_cast<void *>(host), i, size);
+            host.fill(i);
+            const made_current one(current);
+            ASSERT_OK(ferry_copy(counted.get(), &up, nullptr));
             {
-                const made_current one(current);
-                ferry_copy_desc copy = {};
-                ferry_place_any(&copy.source, host);
-                ferry_place_device(&copy.destination, 0, device);
-                copy.width = size;
-                ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+                const made_current near(context);
+                expect_there(stream, device, value, size);
             }
-            expect_there(stream, device, value, size);
+            host.fill(0);
+            ASSERT_OK(ferry_copy(counted.get(), &down, nullptr));
+            EXPECT_TRUE(host.holds(i));
         }
-    EXPECT_OK(ferry_device_free_async(counted.get(), host, stream));
-    EXPECT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
+    // On a stream of the device that reaches it.
+    const made_current there(far);
+    const test_stream of_far;
+    for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
+        for (const form how : {form::single, form::batch, form::pieces, form::ticket}) {
+            if (how == form::pieces && flags) continue;
+            SCOPED_TRACE(testing::Message() << "flags " << flags << ", form " << static_cast<int>(how));
+            up.flags = down.flags = flags;
+            enqueued kept;
+            host.fill(3);
+            {
+                gate held(of_far);
+                ASSERT_OK(raw().cuLaunchHostFunc(
+                    of_far, [](void *memory) { static_cast<const host_pool_memory *>(memory)->fill(1); },
+                    const_cast<host_pool_memory *>(&host)));
+                run_behind(held, driver, [&] { enqueue(counted.get(), how, up, of_far, kept); });
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(of_far));
+            host.fill(2);
+            if (kept.ticket) {
+                EXPECT_OK(ferry_ticket_release(kept.ticket));
+            }
+            enqueue(counted.get(), how, down, of_far, kept);
+            ASSERT_OK(raw().cuStreamSynchronize(of_far));
+            EXPECT_TRUE(host.holds(1));
+            if (kept.ticket) {
+                EXPECT_OK(ferry_ticket_release(kept.ticket));
+            }
+        }
+}
+
+// To a device that reaches a host pool its memory is not the host's: the driver's calls return before they are done, and
+// read pageable memory before the stream gets there.
+TEST_F(order, a_synchronous_copy_between_host_memory_and_a_host_pool_is_complete) {
+    if (!is_supported(place_kind::open_pool_of_host)) GTEST_SKIP() << "no pools of host memory";
+    constexpr std::uint64_t size = 3 << 20;
+    for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::open_pool_of_host})
+        for (const place_kind to : {place_kind::pageable, place_kind::pinned, place_kind::open_pool_of_host})
+            for (const statement how : {statement::any, statement::stated})
+                for (const std::uint32_t flags : {0u, FERRY_COPY_NO_KERNELS}) {
+                    SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
+                    test_place source(from, {.width = size}), target(to, {.width = size});
+                    ferry_copy_desc copy = describe_copy(source.describe(how), target.describe(how), size);
+                    copy.flags = flags;
+                    for (std::uint64_t i = 1; i <= 3; ++i) {
+                        source.fill(i);
+                        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+                        EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(target.address()), source.picture().data(),
+                                              size),
+                                  0);
+                    }
+                }
 }
 
 // ---- Graphs -----------------------------------------------------------------------------------------------------
@@ -407,22 +486,24 @@ TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_re
 // The driver would read it at the launch, before the nodes in front of the copy have run.
 TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) {
     bytes host(4096);
-    test_place managed(place_kind::managed, {.width = 4096}), device(place_kind::device, {.width = 4096});
-    for (const bool is_managed : {true, false}) {
-        const test_place &to = is_managed ? managed : device;
+    for (const place_kind kind : {place_kind::managed, place_kind::open_pool_of_host, place_kind::device}) {
+        if (!is_supported(kind)) continue;
+        SCOPED_TRACE(name_of(kind));
+        const test_place to(kind, {.width = 4096});
+        const bool is_device = kind == place_kind::device;
         const std::uint64_t address = to.address(), source = at(host.data()), size = host.size();
         ferry_copy_desc copy = {};
         ferry_place_host(&copy.source, host.data());
         ferry_place_any(&copy.destination, address);
         copy.width = size;
-        copy.flags = is_managed ? 0 : FERRY_COPY_BY_DRIVER;
+        copy.flags = is_device ? FERRY_COPY_BY_DRIVER : 0;
         captured_graph graph(stream);
         ferry_error_info error = new_error();
         expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &error), error, FERRY_ERROR_CAPTURE,
                        FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         expect_refusal(ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, &error), error, FERRY_ERROR_CAPTURE,
                        FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-        if (is_managed)
+        if (!is_device)
             expect_refusal(ferry_copy_pieces_async(counted.get(), &address, &source, &size, 1, 0, stream, &error),
                            error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         ferry_explanation told = {};

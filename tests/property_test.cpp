@@ -50,7 +50,9 @@ public:
     // Past the end of memory of which the driver does not tell where it lies: nobody can tell, so nobody may try.
     bool leaves_unbounded_memory() const {
         const auto leaves = [&](test_place &place, const ferry_place &described) {
-            const bool is_unbounded = place.kind() == place_kind::pageable || place.kind() == place_kind::pool_of_host;
+            const bool is_unbounded = place.kind() == place_kind::pageable ||
+                                      place.kind() == place_kind::pool_of_host ||
+                                      place.kind() == place_kind::open_pool_of_host;
             return is_unbounded && !end_is_right(place, described);
         };
         return leaves(*copy_.source, copy_.desc.source) || leaves(*copy_.destination, copy_.desc.destination);
@@ -175,8 +177,9 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
 
     std::vector<std::unique_ptr<test_place>> places;
     const grid linear = {.width = 40, .height = 6, .depth = 4, .row_pitch = 48, .slice_height = 7, .lead = 3};
-    for (const place_kind kind : {place_kind::pageable, place_kind::pinned, place_kind::registered, place_kind::managed,
-                                  place_kind::device, place_kind::device, place_kind::pool, place_kind::pool_of_host})
+    for (const place_kind kind :
+         {place_kind::pageable, place_kind::pinned, place_kind::registered, place_kind::managed, place_kind::device,
+          place_kind::device, place_kind::pool, place_kind::pool_of_host, place_kind::open_pool_of_host})
         if (is_supported(kind)) places.push_back(std::make_unique<test_place>(kind, linear));
     for (const std::uint32_t element : {1u, 4u, 16u}) {
         places.push_back(

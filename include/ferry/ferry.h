@@ -2125,7 +2125,8 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
  * Blocking:      does not wait for the GPU, except from host memory to host memory, and with pageable memory that
  *                cannot be staged (managed memory, arrays without a surface, another device's; see docs/staging.md):
  *                these are the driver's own copies, which wait for earlier work on the stream, and until a pageable
- *                source has been read or, to a host destination, until the copy is complete. ferry_explain_async tells.
+ *                source has been read or, to a host destination, until the copy is complete. Memory of a host pool is
+ *                not the host's here to a device with access to the pool. ferry_explain_async tells.
  *                The first copy in a context that goes by a kernel may wait while that is loaded, and the first that is
  *                staged while threads and memory are made, see ferry_options.kernels and staging.
  *                As all calls that enqueue it waits for the driver's lock while another thread frees (see Memory).
@@ -2604,7 +2605,7 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
 /*
  * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
  * memory's device, else the one that ferry uses for that device; for pinned and managed memory the current one, else
- * device 0's.
+ * device 0's. Where the driver fills memory in its own context alone, as it does another process's, it is that one.
  *
  * Thread-safety: safe.
  * Blocking:      until the fill is complete.
@@ -2632,7 +2633,7 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
  * Blocking:      does not wait for the GPU, but where it loads kernels (ferry_options.kernels).
  * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
  * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
- *                memory.
+ *                memory, _NO_CONTEXT for another process's memory on a stream of another context than opened it.
  * Driver:        as ferry_fill, without the wait. Under capture memory that the capture itself has allocated is not
  *                known to the driver, and no kernel fills it.
  */

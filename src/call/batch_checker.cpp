@@ -160,7 +160,7 @@ bool batch_checker::leaves_for_other_memory(std::uint32_t before, std::uint64_t 
         return left.kind != range.kind || left.device != range.device;
     host_registration registration;
     return left.kind == memory_kind::managed ||
-           (left.kind == memory_kind::pinned && !host_ranges_.find_registration(address - 1, registration));
+           (is_pinned(left.kind) && !host_ranges_.find_registration(address - 1, registration));
 }
 
 failure batch_checker::check_beginning(const line_end &end, const known_range &range,

@@ -135,7 +135,7 @@ private:
     copy_site site() const noexcept { return {site_.context, stream_}; }
 
     // Whether the graph takes it: asked of all before any is enqueued.
-    failure try_capture(const shape &shape, const copy_wishes &wishes) noexcept {
+    failure try_capture(shape shape, const copy_wishes &wishes) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
         kernel_views views;
@@ -143,7 +143,7 @@ private:
         return check_capture(instance_, {shape, facts, plan, views}, site());
     }
 
-    failure call(const shape &shape, const copy_wishes &wishes) noexcept {
+    failure call(shape shape, const copy_wishes &wishes) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
         kernel_views views;
@@ -155,8 +155,10 @@ private:
     }
 
     // What was planned as a driver call stays one, but for pageable memory.
-    failure plan_call(const shape &shape, const copy_wishes &wishes, plan_facts &facts, kernel_views &views,
+    failure plan_call(shape &shape, const copy_wishes &wishes, plan_facts &facts, kernel_views &views,
                       copy_plan &plan) noexcept {
+        if (leaves_device(shape, facts.context_device))
+            if (failure failed = look_up_pool_ends(instance_, facts.context_device, shape)) return failed;
         if (is_pageable(shape)) return choose_for_pageable(shape, wishes, facts, views, plan);
         plan = plan_for_driver(shape, facts);
         return {};

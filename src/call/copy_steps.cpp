@@ -16,17 +16,33 @@ failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, reso
     return {};
 }
 
+failure look_up_pool_ends(ferry_instance &instance, int context_device, shape &shape) noexcept {
+    const auto look_up = [&](shape_end &end, const shape_end &other) noexcept -> failure {
+        if (end.kind != memory_kind::host_pool || !is_elsewhere(other, context_device)) return {};
+        CUcontext there = nullptr;
+        if (failure failed = instance.contexts.get(other.device, there)) return failed;
+        context_scope scope(instance.cu);
+        if (failure failed = scope.enter(there)) return failed;
+        if (!is_within_reach(instance.cu, end.span.first)) end.kind = memory_kind::pageable;
+        return {};
+    };
+    if (failure failed = look_up(shape.source, shape.destination)) return failed;
+    return look_up(shape.destination, shape.source);
+}
+
 namespace {
 
-// An end on the device of the copy's context keeps that context.
+// An end on the device of the copy's context keeps that context, and host memory has the other end's.
 failure find_contexts(ferry_instance &instance, const shape &shape, int context_device,
                       end_contexts &contexts) noexcept {
     const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> failure {
-        if (end.device < 0 || end.device == context_device) return {};
-        return instance.contexts.get(end.device, found);
+        return is_elsewhere(end, context_device) ? instance.contexts.get(end.device, found) : failure{};
     };
     if (failure failed = find(shape.source, contexts.source)) return failed;
-    return find(shape.destination, contexts.destination);
+    if (failure failed = find(shape.destination, contexts.destination)) return failed;
+    if (is_host(shape.source.kind)) contexts.source = contexts.destination;
+    if (is_host(shape.destination.kind)) contexts.destination = contexts.source;
+    return {};
 }
 
 } // namespace

@@ -15,6 +15,12 @@ namespace ferry {
 [[gnu::noinline]] failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy,
                                          resolved_ends &ends) noexcept;
 
+// Memory of a host pool counts as pageable in a copy from or to a device that has no access to the pool: in the context of
+// one that has it, driver 580 takes that for a copy between the devices and ends the process. Only where the copy leaves
+// its context's device.
+[[gnu::cold, gnu::noinline]] failure look_up_pool_ends(ferry_instance &instance, int context_device,
+                                                       shape &shape) noexcept;
+
 // Where a copy goes: the stream's context is current.
 struct copy_site {
     CUcontext context;

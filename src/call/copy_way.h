@@ -8,12 +8,12 @@
 namespace ferry {
 
 [[gnu::always_inline]] inline failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
-                                                   const shape &shape, std::uint32_t flags, CUstream stream,
-                                                   resolved_ends &ends) noexcept {
-    // Pageable memory may be staged; and the driver reads a pageable source in the call, and returns early. Neither where
-    // both ends are the host's.
-    const bool need_source = copy.destination.kind != FERRY_KIND_HOST;
-    const bool need_destination = may_stage(instance, flags) && copy.source.kind != FERRY_KIND_HOST;
+                                                   const shape &shape, copy_form form, std::uint32_t flags,
+                                                   CUstream stream, resolved_ends &ends) noexcept {
+    // What host memory is decides how the driver's call has to be ordered and waited for, and whether it is staged; but
+    // not of the target of an asynchronous copy of device memory that is not staged.
+    const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
+    const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) || !is_source_on_device;
     const auto resolve = [&](const ferry_place &place, const shape_end &end, bool need_kind,
                              resolved_place &resolved) noexcept {
         return resolve_place(instance.cu, place, end.span,
@@ -24,7 +24,7 @@ namespace ferry {
                               .stream = stream},
                              resolved);
     };
-    if (failure failed = resolve(copy.source, shape.source, need_source, ends.source))
+    if (failure failed = resolve(copy.source, shape.source, true, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
     if (failure failed = resolve(copy.destination, shape.destination, need_destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
@@ -46,7 +46,7 @@ struct prepared_copy {
 [[gnu::cold, gnu::noinline]] inline failure look_up_host_kinds(const ferry_instance &instance, const shape &shape,
                                                                resolved_ends &ends) noexcept {
     const auto look_up = [&](const shape_end &end, resolved_place &place) noexcept -> failure {
-        const bool was_asked = place.kind == memory_kind::pageable || place.kind == memory_kind::pinned;
+        const bool was_asked = place.kind == memory_kind::pageable || is_pinned(place.kind);
         return was_asked ? look_up_kind(instance.cu, end.span.first, place.kind) : failure{};
     };
     if (failure failed = look_up(shape.source, ends.source)) return failed;
@@ -64,7 +64,7 @@ template <class Then>
 
     const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
     resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, shape, flags, stream, resolved)) return failed;
+    if (failure failed = resolve_ends(instance, copy, shape, form, flags, stream, resolved)) return failed;
     context_choice &choice = prepared.choice;
     if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
                                         resolved.source.device, choice))
@@ -83,6 +83,8 @@ template <class Then>
     if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, prepared.facts.context_device)) {
         prepared.plan = plan_for_driver(shape, prepared.facts);
     } else {
+        if (leaves_device(shape, prepared.facts.context_device))
+            if (failure failed = look_up_pool_ends(instance, prepared.facts.context_device, shape)) return failed;
         if (failure failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
         prepared.facts.wishes = wishes_of(flags);
         if (failure failed = choose(instance, shape, choice.wanted, prepared.facts, prepared.views, prepared.plan))

@@ -19,6 +19,8 @@ struct prepared_fill {
     kernel_view view; // of the kernel route
 };
 
+constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
+
 // Where there is a choice, or no call of the driver's.
 [[gnu::noinline]] failure choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
                                  prepared_fill &prepared) noexcept {
@@ -41,13 +43,13 @@ struct prepared_fill {
 }
 
 failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext context, CUstream stream) noexcept {
-    constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
     failure result = run_driver_fill(instance.cu, shape, stream);
-    if (result.status != refused) return result;
+    if (result.status != refused_by_driver) return result;
     if (shape.destination.kind == memory_kind::pinned)
         result = run_fill_in_parts(instance.cu, instance.pinned.ranges(), shape, result, stream);
     const int device = shape.destination.device;
-    if (result.status == refused && device >= 0 && !is_within_reach(instance.cu, shape.destination.span.first)) {
+    if (result.status == refused_by_driver && device >= 0 &&
+        !is_within_reach(instance.cu, shape.destination.span.first)) {
         int context_device = -1;
         if (failure failed = instance.contexts.device_of_current(context, context_device)) return failed;
         if (context_device != device) return refuse_device(shape.destination, context_device);
@@ -56,14 +58,38 @@ failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUconte
 }
 
 // In the context, which is current.
-failure run(ferry_instance &instance, const prepared_fill &prepared, copy_form form, CUcontext context,
+failure run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags, copy_form form, CUcontext context,
             CUstream stream) noexcept {
     const auto &[shape, plan, view] = prepared;
+    if (!needs_no_choice(shape, wishes_of(flags)))
+        if (failure failed = choose(instance, flags, context, prepared)) return failed;
     const failure failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
                                                                               view.address, plan.blocks, stream)
                                                             : run_by_driver(instance, shape, context, stream);
     if (failed || form == copy_form::asynchronous) return failed;
     return wait_for_legacy_stream(instance.cu);
+}
+
+// What was refused in the context, which is current: memory of another process is filled in the one alone that opened it,
+// and no kernel finds memory of another one. The work before it is complete first, as it is of this context.
+[[gnu::cold, gnu::noinline]] failure run_in_owner(ferry_instance &instance, prepared_fill &prepared,
+                                                  std::uint32_t flags, copy_form form, CUcontext context,
+                                                  failure refused) noexcept {
+    const bool by_driver = refused.status == refused_by_driver;
+    if (!by_driver && refused.status != FERRY_ERROR_UNSUPPORTED && refused.status != FERRY_ERROR_ROUTE) return refused;
+    const shape_end &end = prepared.shape.destination;
+    address_facts facts;
+    if (end.kind != memory_kind::device ||
+        look_up_address(instance.cu, end.span.first, ask::everything_and_access, facts) || !facts.owner ||
+        facts.owner == context)
+        return refused;
+    if (form == copy_form::asynchronous)
+        return by_driver ? refuse(FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS) : refused;
+    if (failure failed = wait_for_legacy_stream(instance.cu)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(facts.owner)) return failed;
+    prepared.plan = {};
+    return run(instance, prepared, flags, form, facts.owner, nullptr);
 }
 
 } // namespace
@@ -89,9 +115,8 @@ failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_for
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
-    if (!needs_no_choice(shape, wishes_of(flags)))
-        if (failure failed = choose(instance, flags, choice.wanted, prepared)) return failed;
-    return run(instance, prepared, form, choice.wanted, stream);
+    const failure result = run(instance, prepared, flags, form, choice.wanted, stream);
+    return result ? run_in_owner(instance, prepared, flags, form, choice.wanted, result) : result;
 }
 
 } // namespace ferry

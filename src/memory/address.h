@@ -11,17 +11,22 @@ enum class memory_kind : std::uint8_t {
     host,     // host memory; whether it is pinned was not asked
     pageable, // unknown to the driver
     pinned,
+    host_pool, // of a pool in host memory, which the context's device reaches
     device,
     managed,
     array,
 };
 
-constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::pinned; }
+constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::host_pool; }
+constexpr bool is_pinned(memory_kind kind) noexcept {
+    return kind == memory_kind::pinned || kind == memory_kind::host_pool;
+}
 
 // FERRY_MEMORY_*.
 constexpr std::int32_t public_kind(memory_kind kind) noexcept {
     switch (kind) {
     case memory_kind::pinned:
+    case memory_kind::host_pool:
         return FERRY_MEMORY_PINNED;
     case memory_kind::device:
         return FERRY_MEMORY_DEVICE;
@@ -47,7 +52,7 @@ struct address_facts {
 };
 
 // By the number of attributes, each of which costs some nanoseconds.
-enum class ask : unsigned { kind_only = 3, kind_and_reach = 4, everything = 7, everything_and_access = 9 };
+enum class ask : unsigned { kind_only = 3, kind_and_reach = 5, everything = 7, everything_and_access = 9 };
 
 // Unknown addresses are pageable. Needs no current context, but without one host memory may be told no device address.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
@@ -55,11 +60,11 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
 // With the whole of a registration for its range, however many pieces it was given to the driver in.
 failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
                             address_facts &facts) noexcept;
-// Memory of a pool in host memory is pinned to the devices that have access to the pool. To the others it is pageable:
-// copies work, and wait as for that. It has no device address then, to the context that was current when this was asked.
+// Memory of a pool in host memory: to the devices that have access to the pool the driver copies it as their own memory,
+// to the others as pageable memory. It has no device address then, to the context that was current when this was asked.
 constexpr memory_kind kind_to_context(const address_facts &facts) noexcept {
-    const bool is_out_of_reach = facts.kind == memory_kind::pinned && !facts.device_address;
-    return is_out_of_reach ? memory_kind::pageable : facts.kind;
+    if (facts.kind != memory_kind::pinned) return facts.kind;
+    return !facts.device_address ? memory_kind::pageable : facts.pool ? memory_kind::host_pool : memory_kind::pinned;
 }
 
 // What the driver says of memory that was taken at the caller's word: pageable or pinned, device or managed. Arrays stay

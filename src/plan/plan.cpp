@@ -35,7 +35,7 @@ obstacle kernel_obstacle(const shape &shape, const plan_facts &facts) noexcept {
 // The rows of a destination that threads write faster than the link takes them apart.
 bool scatters_rows(const shape &shape) noexcept {
     const shape_end &to = shape.destination;
-    return to.kind == memory_kind::pinned && !to.array && shape.height > 1 && to.row_pitch != shape.width;
+    return is_pinned(to.kind) && !to.array && shape.height > 1 && to.row_pitch != shape.width;
 }
 
 // Why threads and a kernel cannot. Pinned memory needs no staging, but for its rows.
@@ -150,7 +150,7 @@ std::uint16_t cautious_blocks(const plan_facts &facts) noexcept {
 
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept {
     if (form == copy_form::synchronous || destination == memory_kind::pageable) return blocking::until_done;
-    if (is_host(source) && is_host(destination)) return blocking::until_done;
+    if (is_copied_as_host(source) && is_copied_as_host(destination)) return blocking::until_done;
     return source == memory_kind::pageable ? blocking::until_staged : blocking::no;
 }
 

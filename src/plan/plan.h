@@ -90,15 +90,19 @@ inline bool leaves_device(const shape &shape, int context_device) noexcept {
     return is_elsewhere(shape.source, context_device) || is_elsewhere(shape.destination, context_device);
 }
 
+// Host memory to the driver's calls: a pool's, where it is reached, they copy as device memory (docs/driver.md).
+constexpr bool is_copied_as_host(memory_kind kind) noexcept { return is_host(kind) && kind != memory_kind::host_pool; }
+
 // The driver's asynchronous call reads the source before it returns. Between two host addresses it waits for the stream.
 inline bool is_read_in_the_call(const shape &shape) noexcept {
-    return shape.source.kind == memory_kind::pageable && !is_host(shape.destination.kind);
+    return shape.source.kind == memory_kind::pageable && !is_copied_as_host(shape.destination.kind);
 }
 
 // The driver route, as it serves all shapes.
 inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) noexcept {
-    const bool returns_early = !is_host(shape.destination.kind) && (shape.source.kind != memory_kind::pinned ||
-                                                                    shape.destination.kind == memory_kind::managed);
+    const bool returns_early =
+        !is_copied_as_host(shape.destination.kind) &&
+        (shape.source.kind != memory_kind::pinned || shape.destination.kind == memory_kind::managed);
     copy_plan plan;
     plan.names_contexts = !facts.is_captured && leaves_device(shape, facts.context_device);
     plan.synchronise_after = facts.form == copy_form::synchronous && returns_early;

@@ -31,8 +31,7 @@ failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstrea
     if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
         address_facts facts;
         if (failure failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
-        if (kind_to_context(facts) != memory_kind::pinned)
-            return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
+        if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
         call.address = facts.device_address;
     }
     switch (shape.unit) {

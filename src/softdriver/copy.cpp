@@ -31,17 +31,25 @@ side resolve_array(driver &cu, const place &at, const extent &size) {
     return {.memory = side::kind::array, .device = of->device, .tiles = of->layout, .x = at.x, .y = at.y, .z = at.z};
 }
 
-side::kind kind_of(driver &cu, const allocation &memory) {
-    if (memory.kind == allocation_kind::device) return side::kind::device;
-    if (memory.kind == allocation_kind::managed) return side::kind::managed;
-    if (!memory.is_stream_ordered()) return side::kind::pinned;
-    // A pool's on the host: pinned for the devices that have access, pageable for the others (seen on CUDA 13.0, H200).
-    const context *const current = find_current_context(cu);
-    const bool has_access = current ? can_reach(*current, memory) : memory.accessible_from() != 0;
-    return has_access ? side::kind::pinned : side::kind::pageable;
+// `context`, unless null, is where the call looks at it.
+void identify(const allocation &memory, const context *context, side &found) {
+    found.device = memory.device;
+    found.stream_ordered = memory.is_stream_ordered();
+    if (memory.kind == allocation_kind::device) {
+        found.memory = side::kind::device;
+    } else if (memory.kind == allocation_kind::managed) {
+        found.memory = side::kind::managed;
+    } else if (!found.stream_ordered) {
+        found.memory = side::kind::pinned;
+    } else if (context && can_reach(*context, memory)) {
+        // A pool's on the host is copied as device memory where the context's device has access, else as pageable memory
+        // (seen on CUDA 13.0, H200).
+        found.memory = side::kind::host_pool;
+        found.device = context->device;
+    }
 }
 
-side resolve_linear(driver &cu, const place &at, const extent &size) {
+side resolve_linear(driver &cu, const place &at, const extent &size, const context *context) {
     const std::size_t row = sum(at.x, size.width);
     const std::size_t rows = sum(at.y, size.height);
     require(at.address && at.pitch <= largest_pitch);
@@ -65,9 +73,7 @@ side resolve_linear(driver &cu, const place &at, const extent &size) {
     const bool runs_into_host = memory && memory->address > start && memory->on_host();
     require(contained || (!must_be_known && (!memory || runs_into_host)));
     if (!contained) return found;
-    found.memory = kind_of(cu, *memory);
-    found.device = memory->device;
-    found.stream_ordered = memory->is_stream_ordered();
+    identify(*memory, context, found);
     return found;
 }
 
@@ -77,6 +83,12 @@ side resolve_linear(driver &cu, const place &at, const extent &size) {
 void require_access(driver &cu, const side &end) {
     if (end.memory == side::kind::device && end.stream_ordered)
         require(can_reach(current_context(cu), *find_allocation(cu, end.start)));
+}
+
+// From one device to another, memory of a host pool that the other one cannot reach ends the process inside driver 580.
+void require_pool_reached_by_both(driver &cu, const side &end, const side &other) {
+    if (end.memory != side::kind::host_pool || other.device_bit() == 0 || other.device == end.device) return;
+    require(find_allocation(cu, end.start)->accessible_from() & other.device_bit());
 }
 
 struct run_of_bytes {
@@ -194,17 +206,27 @@ void imitate_faults_of_layers(driver &cu, const copy_request &asked, side &sourc
         source.slice_pitch = source.row_pitch;
 }
 
+void check_reach(driver &cu, const side &source, const side &destination, bool peer) {
+    if (!peer) {
+        require_access(cu, source);
+        require_access(cu, destination);
+    }
+    require_pool_reached_by_both(cu, source, destination);
+    require_pool_reached_by_both(cu, destination, source);
+}
+
 } // namespace
 
 side resolve(driver &cu, const place &at, const extent &size, bool peer) {
-    if (peer && at.type != CU_MEMORYTYPE_HOST) require(cu.contexts.find(at.context), CUDA_ERROR_INVALID_CONTEXT);
+    const context *const named = cu.contexts.find(at.context);
+    if (peer && at.type != CU_MEMORYTYPE_HOST) require(named, CUDA_ERROR_INVALID_CONTEXT);
     switch (at.type) {
     case CU_MEMORYTYPE_ARRAY:
         return resolve_array(cu, at, size);
     case CU_MEMORYTYPE_HOST:
     case CU_MEMORYTYPE_DEVICE:
     case CU_MEMORYTYPE_UNIFIED:
-        return resolve_linear(cu, at, size);
+        return resolve_linear(cu, at, size, peer && named ? named : find_current_context(cu));
     default:
         throw refusal{CUDA_ERROR_INVALID_VALUE};
     }
@@ -213,9 +235,7 @@ side resolve(driver &cu, const place &at, const extent &size, bool peer) {
 void check_copy(driver &cu, const copy_request &asked) {
     const side source = resolve(cu, asked.source, asked.size, asked.peer);
     const side destination = resolve(cu, asked.destination, asked.size, asked.peer);
-    if (asked.peer) return;
-    require_access(cu, source);
-    require_access(cu, destination);
+    check_reach(cu, source, destination, asked.peer);
 }
 
 // When the call may return is the manual's "API synchronization behavior", taken at its laziest (seen on CUDA 13.0,
@@ -226,10 +246,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
     side source = resolve(cu, asked.source, asked.size, asked.peer);
     side destination = resolve(cu, asked.destination, asked.size, asked.peer);
-    if (!asked.peer) {
-        require_access(cu, source);
-        require_access(cu, destination);
-    }
+    check_reach(cu, source, destination, asked.peer);
     imitate_faults_of_layers(cu, asked, source, destination);
     stream &on = asynchronous ? find_stream(cu, handle) : current_context(cu).legacy;
     if (asked.peer && on.capturing) invalidate(*on.capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);

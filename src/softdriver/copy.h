@@ -34,8 +34,8 @@ struct copy_request {
 
 // One end of a checked copy, with all that running it needs.
 struct side {
-    enum class kind { pageable, pinned, managed, device, array } memory = kind::pageable;
-    int device = 0; // of managed, device and array memory
+    enum class kind { pageable, pinned, host_pool, managed, device, array } memory = kind::pageable;
+    int device = 0; // of all but pageable and pinned memory
     bool stream_ordered = false;
     CUdeviceptr start = 0;
     std::size_t row_pitch = 0;

@@ -36,9 +36,9 @@ bool has_access(const context &from, CUcontext to) {
 // Memory of pools is reached through their own access, not through that of contexts (seen on CUDA 13.0 with two H200).
 bool can_reach(const context &from, const allocation &memory) {
     if (memory.is_stream_ordered()) return memory.accessible_from() >> from.device & 1;
-    const bool opened = memory.imported && memory.owner == from.handle;
-    return memory.kind != allocation_kind::device || from.device == memory.device || opened ||
-           has_access(from, memory.owner);
+    // Another process's is mapped in the context alone that opened it (seen on CUDA 13.0, H200).
+    const bool is_at_home = memory.imported ? memory.owner == from.handle : from.device == memory.device;
+    return memory.kind != allocation_kind::device || is_at_home || has_access(from, memory.owner);
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer) {

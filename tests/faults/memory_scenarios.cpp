@@ -286,7 +286,10 @@ void pools(trial &t) {
         std::uint64_t address = 0;
         if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 30'000, t.stream, &address)) {
             t.settle(t.stream);
-            use_device_memory(t, address, 30'000);
+            if (desc.location == FERRY_LOCATION_HOST)
+                use_host_memory(t, reinterpret_cast<void *>(address), 30'000);
+            else
+                use_device_memory(t, address, 30'000);
             RELEASE(t, ferry_device_free_async, t.ferry, address, t.stream);
         }
         if (desc.location == FERRY_LOCATION_DEVICE && has_former) {

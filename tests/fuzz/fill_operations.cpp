@@ -30,8 +30,7 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
 void fill_on_a_stream(world &w) {
     buffer &to = any_fillable(w);
     const drawn_fill drawn = draw_fill(w.random, to);
-    const std::size_t lane =
-        w.any_lane([&](const struct lane &one) { return to.traits().is_on_host || one.device == to.device; });
+    const std::size_t lane = w.any_lane([&](const struct lane &one) { return is_filled_on(to, one); });
     const struct lane &on = w.lanes[lane];
     w.say(std::string("ferry_fill_async on '") + on.name + "' of device " + std::to_string(on.device) + ": " +
           drawn.words());

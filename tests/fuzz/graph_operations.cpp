@@ -50,7 +50,7 @@ private:
     }
     void fill() {
         buffer &to = any_buffer(w_);
-        if (!to.traits().is_fillable || (!to.traits().is_on_host && to.device != on_.device)) return;
+        if (!to.traits().is_fillable || !is_filled_on(to, on_)) return;
         const drawn_fill drawn = draw_fill(w_.random, to);
         const ferry_fill_desc fill = drawn.describe();
         ferry_error_info error = new_error();

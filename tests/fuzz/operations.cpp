@@ -1,6 +1,7 @@
 #include "fuzz/operations.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace ferry::test {
 
@@ -64,6 +65,12 @@ void note_step() { ++steps; }
 std::uint64_t fuzz_steps() { return steps; }
 
 buffer &any_buffer(world &of) { return *of.random.among(of.buffers); }
+
+bool is_filled_on(const buffer &to, const lane &on) {
+    // Memory of another process is filled in the context alone that opened it.
+    if (to.kind == memory_kind::imported && std::strcmp(on.name, "of another context") == 0) return false;
+    return to.traits().is_on_host || on.device == to.device;
+}
 
 buffer &any_source(world &of) { return of.last_written && of.random.one_in(2) ? *of.last_written : any_buffer(of); }
 

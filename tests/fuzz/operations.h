@@ -63,6 +63,8 @@ void refused_calls(world &);
 // ---- Common to several
 
 buffer &any_buffer(world &of);
+// Whether a fill on the lane reaches it.
+bool is_filled_on(const buffer &to, const lane &on);
 // One that was just written, as often as not.
 buffer &any_source(world &of);
 drawn_copy any_copy(world &of);

@@ -55,6 +55,19 @@ struct made_current {
     CUcontext before = nullptr;
 };
 
+// A second context on the first device, current only where it is made so.
+struct test_context {
+    test_context() {
+        EXPECT_OK(raw().cuCtxCreate(&handle, 0, 0));
+        CUcontext popped = nullptr;
+        EXPECT_OK(raw().cuCtxPopCurrent(&popped));
+    }
+    ~test_context() { EXPECT_OK(raw().cuCtxDestroy(handle)); }
+    test_context(const test_context &) = delete;
+    operator CUcontext() const { return handle; }
+    CUcontext handle = nullptr;
+};
+
 // The primary context of another device than the one under test.
 struct other_device {
     other_device() { EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context, 1)); }

@@ -6,9 +6,9 @@
 namespace ferry::test {
 
 const char *name_of(place_kind kind) {
-    constexpr const char *names[] = {"pageable",  "pinned",       "registered", "managed",     "device",
-                                     "pool",      "pool_of_host", "array_1d",   "array_2d",    "array_3d",
-                                     "layers_1d", "layers_2d",    "cubemap",    "mipmap_level"};
+    constexpr const char *names[] = {"pageable", "pinned",       "registered",        "managed",  "device",
+                                     "pool",     "pool_of_host", "open_pool_of_host", "array_1d", "array_2d",
+                                     "array_3d", "layers_1d",    "layers_2d",         "cubemap",  "mipmap_level"};
     return names[static_cast<int>(kind)];
 }
 
@@ -17,7 +17,7 @@ bool is_supported(place_kind kind) {
     if (kind == place_kind::pool) {
         EXPECT_OK(raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0));
     }
-    if (kind == place_kind::pool_of_host && // an attribute of CUDA 13.0
+    if ((kind == place_kind::pool_of_host || kind == place_kind::open_pool_of_host) && // an attribute of CUDA 13.0
         raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0))
         supported = 0;
     return supported;
@@ -68,18 +68,28 @@ void array_format(std::uint32_t element_size, CUarray_format &format, unsigned &
 constexpr std::uint64_t page = 4096;
 
 // Made once: a pool on the host takes tens of milliseconds to give its first memory.
-CUmemoryPool host_pool() {
-    static const CUmemoryPool made = [] {
-        CUmemPoolProps props = {};
-        props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-        props.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
-        CUmemoryPool pool = nullptr;
-        std::uint64_t everything = ~std::uint64_t{0};
-        EXPECT_OK(raw().cuMemPoolCreate(&pool, &props));
-        EXPECT_OK(raw().cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &everything));
-        return pool;
-    }();
-    return made;
+CUmemoryPool make_host_pool(int devices) {
+    CUmemPoolProps props = {};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+    CUmemoryPool pool = nullptr;
+    std::uint64_t everything = ~std::uint64_t{0};
+    EXPECT_OK(raw().cuMemPoolCreate(&pool, &props));
+    EXPECT_OK(raw().cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &everything));
+    for (int device = 0; device < devices; ++device) {
+        const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        EXPECT_OK(raw().cuMemPoolSetAccess(pool, &access, 1));
+    }
+    return pool;
+}
+
+CUmemoryPool pool_for(place_kind kind) {
+    if (kind == place_kind::open_pool_of_host) {
+        static const CUmemoryPool open = make_host_pool(device_count());
+        return open;
+    }
+    static const CUmemoryPool closed = make_host_pool(0);
+    return closed;
 }
 
 } // namespace
@@ -112,10 +122,11 @@ test_place::test_place(place_kind kind, const grid &shape, int device) : kind_(k
         break;
     }
     case place_kind::pool:
-    case place_kind::pool_of_host: {
+    case place_kind::pool_of_host:
+    case place_kind::open_pool_of_host: {
         CUdeviceptr allocated = 0;
         EXPECT_OK(kind == place_kind::pool ? raw().cuMemAllocAsync(&allocated, size, nullptr)
-                                           : raw().cuMemAllocFromPoolAsync(&allocated, size, host_pool(), nullptr));
+                                           : raw().cuMemAllocFromPoolAsync(&allocated, size, pool_for(kind), nullptr));
         EXPECT_OK(raw().cuStreamSynchronize(nullptr));
         allocation_ = allocated;
         break;
@@ -172,6 +183,7 @@ test_place::~test_place() {
     case place_kind::managed:
     case place_kind::pool:
     case place_kind::pool_of_host:
+    case place_kind::open_pool_of_host:
         EXPECT_OK(raw().cuMemFree(allocation_));
         break;
     case place_kind::mipmap_level:

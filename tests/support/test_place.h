@@ -15,8 +15,9 @@ enum class place_kind {
     registered,
     managed,
     device,
-    pool,         // stream-ordered
-    pool_of_host, // likewise, to which no device has been given access
+    pool,              // stream-ordered
+    pool_of_host,      // likewise, to which no device has been given access
+    open_pool_of_host, // or every device
     array_1d,
     array_2d,
     array_3d,
@@ -25,11 +26,11 @@ enum class place_kind {
     cubemap,
     mipmap_level
 };
-constexpr place_kind all_place_kinds[] = {place_kind::pageable,     place_kind::pinned,      place_kind::registered,
-                                          place_kind::managed,      place_kind::device,      place_kind::pool,
-                                          place_kind::pool_of_host, place_kind::array_1d,    place_kind::array_2d,
-                                          place_kind::array_3d,     place_kind::layers_1d,   place_kind::layers_2d,
-                                          place_kind::cubemap,      place_kind::mipmap_level};
+constexpr place_kind all_place_kinds[] = {
+    place_kind::pageable,  place_kind::pinned,   place_kind::registered,   place_kind::managed,
+    place_kind::device,    place_kind::pool,     place_kind::pool_of_host, place_kind::open_pool_of_host,
+    place_kind::array_1d,  place_kind::array_2d, place_kind::array_3d,     place_kind::layers_1d,
+    place_kind::layers_2d, place_kind::cubemap,  place_kind::mipmap_level};
 const char *name_of(place_kind kind);
 // Whether the driver under test has such memory.
 bool is_supported(place_kind kind);
