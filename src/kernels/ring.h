@@ -43,7 +43,10 @@ FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, r
             if (has_come(read, seen)) break;
             trap();
         }
-        if (ended != seen >> 33) return {0, 0, 0};
+        if (ended != seen >> 33) {
+            order_for_host(); // what threads have written, before the work behind this kernel
+            return {0, 0, 0};
+        }
         pause();
     }
     return {record + static_cast<u64>(static_cast<long long>(read.slot) >> 1), read.first >> 1, read.count >> 1};
