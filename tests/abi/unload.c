@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { rounds = 100, warm = 20, counted = 4 }; /* the process's own caches are full after some ten rounds */
+enum { rounds = 100, warm = 20, counted = 4 }; /* the loader's own tables are full after some ten rounds */
 
 static long entries_of(const char *folder) {
     long entries = 0;
@@ -75,8 +75,10 @@ int main(int argc, char **argv) {
     }
     count(late);
     for (int tries = 0; tries < 100 && late[0] > early[0];
-         ++tries) /* a thread that has ended may free a little later */
-        usleep(10000), count(late);
+         ++tries) { /* a thread that has ended may free a little later */
+        usleep(10000);
+        count(late);
+    }
     int grown = 0;
     for (int i = 0; i < counted; ++i) {
         printf("%s: %ld, %ld after %d rounds\n", what[i], early[i], late[i], rounds);
