@@ -26,7 +26,7 @@ const operation operations[] = {
     {"prepared batch launched", 6, launch_a_prepared_batch},
     {"prepared addresses set", 3, set_addresses},
     {"prepared batch destroyed", 1, destroy_a_prepared_batch},
-    // What one thread captures other threads may not wait for, and all streams here are everybody's.
+    // Waiting for a context breaks the captures of its streams, whichever thread waits.
     {"graph captured", 3, capture_a_graph, true},
     {"graph launched", 7, launch_a_graph},
     {"graph destroyed", 1, destroy_a_graph},

@@ -108,6 +108,8 @@ public:
     void say(const std::string &words);
     // The operation that wrote the buffer last, of those since it was compared; else 0.
     std::uint64_t last_write_of(const buffer &one);
+    // Among the work since it was compared.
+    bool is_written_by_a_host_function(const buffer &one);
     void fail(const std::string &what);
     void expect(bool is_so, const char *what) {
         if (!is_so) fail(what);
