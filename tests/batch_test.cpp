@@ -290,6 +290,32 @@ TEST_F(batch, neighbours_that_continue_each_other_become_one_copy) {
     EXPECT_TRUE(destination.read() == destination.picture());
 }
 
+// A kernel that has not run yet still reads its table, whatever a call here says of another context.
+TEST_F(batch, a_table_is_not_given_out_again_because_another_context_has_died) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    warm_up(instance.get());
+    scattered first(place_kind::pinned, place_kind::device, 1000, 64, 5),
+        second(place_kind::pinned, place_kind::device, 1000, 64, 6);
+    const test_stream other;
+    {
+        const gate held(stream);
+        driver.reset_counts();
+        driver.fail("cuEventRecord", CUDA_ERROR_LAUNCH_FAILED);
+        driver.fail("cuStreamSynchronize", CUDA_ERROR_LAUNCH_FAILED);
+        EXPECT_EQ(first.batch.copy_async(instance.get(), stream),
+                  FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_LAUNCH_FAILED));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+        EXPECT_EQ(driver.injected(), 2);
+        EXPECT_OK(second.batch.copy_async(instance.get(), other));
+        EXPECT_OK(raw().cuStreamSynchronize(other));
+    }
+    wait();
+    first.expect_copied();
+    second.expect_copied();
+}
+
 // ---- The contract
 
 TEST_F(batch, an_empty_batch_and_copies_of_nothing_succeed) {

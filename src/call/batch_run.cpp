@@ -6,6 +6,7 @@
 #include "call/copy_steps.h"
 #include "call/instance.h"
 #include "device/capture_mode.h"
+#include "device/tracked_contexts.h"
 #include "driver/result.h"
 #include "route/box_launcher.h"
 
@@ -39,7 +40,7 @@ failure free_table(ferry_instance &instance, CUstream stream, void *table) noexc
     if (!instance.tables.free_on(stream, table)) return {};
     const relaxed_capture_mode relaxed(instance.cu); // waiting breaks a capture on another thread
     const failure failed = relaxed.entered() ? to_failure(instance.cu.cuStreamSynchronize(stream)) : relaxed.why();
-    const bool is_over = !failed || (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD);
+    const bool is_over = !failed || (tells_of_death(failed.status) && current_context_has_died(instance.cu));
     if (is_over) instance.tables.free(table); // else it is lost: kernels may yet read it
     return failed;
 }

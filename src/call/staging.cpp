@@ -93,7 +93,7 @@ failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noex
 }
 
 void note_failure(ferry_instance &instance, const failure &failed) noexcept {
-    if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) instance.staging.lose_dead();
+    if (tells_of_death(failed.status)) instance.staging.lose_dead();
 }
 
 } // namespace ferry

@@ -126,7 +126,7 @@ bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long 
     unsigned long long found = 0;
     const CUresult result = cu.cuCtxGetId(handle, &found);
     if (result == CUDA_SUCCESS) return found != number;
-    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !(status_traits(to_status(result)) & FERRY_STATUS_CONTEXT_DEAD);
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !tells_of_death(to_status(result));
 }
 
 failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,

@@ -57,7 +57,7 @@ failure kernel_set::load_or_tell_why() noexcept {
     if (before != state::not_asked_for) return why_;
     const auto begin = std::chrono::steady_clock::now();
     const failure failed = try_to_load();
-    if (status_traits(failed.status) & FERRY_STATUS_CONTEXT_DEAD) return failed;
+    if (tells_of_death(failed.status)) return failed;
     why_ = failed;
     const auto took = std::chrono::steady_clock::now() - begin;
     load_time_ns_.store(static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()), std::memory_order_relaxed);

@@ -65,7 +65,7 @@ failure tracked_contexts::ask_once(const tracked_context &one) const noexcept {
     if (is_unknown(answer.status) || (!answer && id != one.id)) return destroyed;
     if (!answer && one.event) answer = to_failure(cu_.cuEventQuery(one.event));
     if (is_unknown(answer.status)) return destroyed;
-    return status_traits(answer.status) & FERRY_STATUS_CONTEXT_DEAD ? answer : failure{};
+    return tells_of_death(answer.status) ? answer : failure{};
 }
 
 failure tracked_contexts::ask(const tracked_context &one) const noexcept {
@@ -90,6 +90,13 @@ const tracked_context *tracked_contexts::find(CUcontext handle) noexcept {
 void tracked_contexts::close() noexcept {
     for (const tracked_context *one = first_; one; one = one->next)
         if (one->event && may_live(cu_, {one->handle, one->id})) static_cast<void>(cu_.cuEventDestroy(one->event));
+}
+
+bool current_context_has_died(const driver_table &cu) noexcept {
+    CUevent made = nullptr;
+    const std::int32_t status = call_optional(cu.cuEventCreate, &made, CU_EVENT_DISABLE_TIMING);
+    if (status == FERRY_SUCCESS) call_optional(cu.cuEventDestroy, made);
+    return tells_of_death(status);
 }
 
 } // namespace ferry

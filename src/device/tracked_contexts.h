@@ -50,4 +50,8 @@ private:
     tracked_context *first_ = nullptr;
 };
 
+// For those who track no contexts and were told of a death: whether it is the current context's. It is asked to make an event,
+// which waits for the driver's locks.
+bool current_context_has_died(const driver_table &cu) noexcept;
+
 } // namespace ferry

@@ -34,5 +34,7 @@ const driver_result *find_driver_result(std::int32_t number) noexcept;
 const char *status_name(std::int32_t status) noexcept;
 const char *status_text(std::int32_t status) noexcept;
 std::uint32_t status_traits(std::int32_t status) noexcept;
+// Whether it says that a context has died, perhaps another one than the call was made in: see tracked_contexts.h.
+inline bool tells_of_death(std::int32_t status) noexcept { return status_traits(status) & FERRY_STATUS_CONTEXT_DEAD; }
 
 } // namespace ferry

@@ -9,8 +9,6 @@ namespace ferry {
 
 namespace {
 
-bool is_hopeless(std::int32_t status) noexcept { return (status_traits(status) & FERRY_STATUS_CONTEXT_DEAD) != 0; }
-
 unsigned register_flags(std::uint32_t flags) noexcept {
     return (flags & FERRY_HOST_NOT_PORTABLE ? 0U : CU_MEMHOSTREGISTER_PORTABLE) |
            (flags & FERRY_HOST_NOT_MAPPED ? 0U : CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -79,13 +77,13 @@ failure pinned_memory::allocate(const host_request &request, host_block &block) 
 // What the driver said to the whole size comes back, unless it is lost altogether.
 failure pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
     const failure refused = allocate_pinned(request, request.size, block);
-    if (!refused || is_hopeless(refused.status)) return refused;
+    if (!refused || tells_of_death(refused.status)) return refused;
     if (request.flags & FERRY_HOST_ALLOW_SMALLER) {
         const std::uint64_t page = page_size(), least = std::max(request.least_size, page);
         for (std::uint64_t size = request.size; size > least;) {
             size = std::max(size / 2 / page * page, least);
             const failure failed = allocate_pinned(request, size, block);
-            if (!failed || is_hopeless(failed.status)) return failed;
+            if (!failed || tells_of_death(failed.status)) return failed;
         }
     }
     const bool is_pageable_enough = request.flags & FERRY_HOST_ALLOW_PAGEABLE && map_pageable(request, block);
@@ -96,7 +94,7 @@ failure pinned_memory::allocate_pinned(const host_request &request, std::uint64_
     if (!(request.flags & (FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER)) && registers_in_place_ &&
         size <= register_chunk_) {
         const failure failed = map_and_register(request, size, block);
-        if (!failed || is_hopeless(failed.status)) return failed;
+        if (!failed || tells_of_death(failed.status)) return failed;
     }
     void *address = nullptr;
     if (CUresult result = cu_.cuMemHostAlloc(&address, size, allocation_flags(request.flags)))

@@ -4,6 +4,7 @@
 
 #include "base/rounding.h"
 #include "device/capture_mode.h"
+#include "device/tracked_contexts.h"
 #include "driver/result.h"
 
 namespace ferry {
@@ -31,7 +32,7 @@ constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return round_up(
 // other failure tells nothing, and the block stays where it is.
 bool is_over(std::int32_t status) noexcept {
     if (status == FERRY_SUCCESS || status == invalid_handle) return true;
-    return status != to_status(CUDA_ERROR_NOT_READY) && (status_traits(status) & FERRY_STATUS_CONTEXT_DEAD);
+    return status != to_status(CUDA_ERROR_NOT_READY) && tells_of_death(status);
 }
 
 // The default stream has two names; the per-thread one is another for each thread.
@@ -410,7 +411,12 @@ std::int32_t pinned_pool::ask_driver(wait &about, lock &held, const Question &qu
     held.unlock();
     const context_name &context = about.on.context;
     const bool lives = contexts_.retains(context.handle) || may_live(cu_, context);
-    const std::int32_t status = lives ? question(about.event) : invalid_handle;
+    std::int32_t status = lives ? question(about.event) : invalid_handle;
+    if (lives && tells_of_death(status)) {
+        context_scope scope(cu_);
+        const bool is_its_own = !scope.enter(context.handle) && current_context_has_died(cu_);
+        if (!is_its_own) status = to_status(CUDA_ERROR_NOT_READY);
+    }
     held.lock();
     about.is_asked = false;
     return status;
