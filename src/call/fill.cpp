@@ -79,10 +79,13 @@ failure run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t fla
     if (!by_driver && refused.status != FERRY_ERROR_UNSUPPORTED && refused.status != FERRY_ERROR_ROUTE) return refused;
     const shape_end &end = prepared.shape.destination;
     address_facts facts;
+    int context_device = -1;
     if (end.kind != memory_kind::device ||
-        look_up_address(instance.cu, end.span.first, ask::everything_and_access, facts) || !facts.owner ||
-        facts.owner == context)
+        look_up_address(instance.cu, end.span.first, ask::everything_and_access, facts) ||
+        instance.contexts.device_of_current(context, context_device))
         return refused;
+    const bool is_at_home = !facts.owner || facts.owner == context || facts.device != context_device;
+    if (is_at_home || end.span.last - facts.range_start >= facts.range_size) return refused; // for another reason
     if (form == copy_form::asynchronous)
         return by_driver ? refuse(FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS) : refused;
     if (failure failed = wait_for_legacy_stream(instance.cu)) return failed;
