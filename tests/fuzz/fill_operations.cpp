@@ -61,7 +61,7 @@ void write_by_a_host_function(world &w) {
     if (!to.traits().is_on_host) return;
     const drawn_write drawn = draw_write(w.random, to);
     const std::size_t lane = w.any_lane();
-    w.say(drawn.words());
+    w.say(drawn.words() + " on '" + w.lanes[lane].name + "' of device " + std::to_string(w.lanes[lane].device));
     w.order(lane, {drawn});
     const made_current scope(w.lanes[lane].context);
     w.require(raw().cuLaunchHostFunc(

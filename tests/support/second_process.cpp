@@ -45,6 +45,13 @@ void channel::wait_for_input() const {
     if (poll(&waited, 1, limit_ms) != 1) throw std::runtime_error("the other process says nothing");
 }
 
+void channel::await_for_ever() {
+    pollfd waited{.fd = socket_, .events = POLLIN, .revents = 0};
+    while (poll(&waited, 1, -1) < 0 && errno == EINTR) {
+    }
+    await();
+}
+
 void channel::receive_bytes(void *data, std::size_t size) {
     for (std::size_t done = 0; done < size;) {
         wait_for_input();

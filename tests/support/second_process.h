@@ -35,6 +35,7 @@ public:
     // "I have come here" and "wait until the other has".
     void arrive() { send('.'); }
     void await() { receive<char>(); }
+    void await_for_ever(); // or until the other process ends
 
 private:
     void send_bytes(const void *data, std::size_t size);
