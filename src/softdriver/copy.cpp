@@ -46,6 +46,7 @@ void identify(const allocation &memory, const context *context, side &found) {
         // (seen on CUDA 13.0, H200).
         found.memory = side::kind::host_pool;
         found.device = context->device;
+        found.reached_from = context;
     }
 }
 
@@ -85,9 +86,11 @@ void require_access(driver &cu, const side &end) {
         require(can_reach(current_context(cu), *find_allocation(cu, end.start)));
 }
 
-// From one device to another, memory of a host pool that the other one cannot reach ends the process inside driver 580.
-void require_pool_reached_by_both(driver &cu, const side &end, const side &other) {
+// From one device to another, memory of a host pool that the other one cannot reach ends the process inside driver 580, but
+// for where the first one reaches the other's memory.
+void require_pool_in_reach(driver &cu, const side &end, const side &other) {
     if (end.memory != side::kind::host_pool || other.device_bit() == 0 || other.device == end.device) return;
+    if (other.memory != side::kind::array && can_reach(*end.reached_from, *find_allocation(cu, other.start))) return;
     require(find_allocation(cu, end.start)->accessible_from() & other.device_bit());
 }
 
@@ -211,8 +214,8 @@ void check_reach(driver &cu, const side &source, const side &destination, bool p
         require_access(cu, source);
         require_access(cu, destination);
     }
-    require_pool_reached_by_both(cu, source, destination);
-    require_pool_reached_by_both(cu, destination, source);
+    require_pool_in_reach(cu, source, destination);
+    require_pool_in_reach(cu, destination, source);
 }
 
 } // namespace

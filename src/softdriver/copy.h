@@ -35,7 +35,8 @@ struct copy_request {
 // One end of a checked copy, with all that running it needs.
 struct side {
     enum class kind { pageable, pinned, host_pool, managed, device, array } memory = kind::pageable;
-    int device = 0; // of all but pageable and pinned memory
+    int device = 0;                        // of all but pageable and pinned memory
+    const context *reached_from = nullptr; // of a host pool's
     bool stream_ordered = false;
     CUdeviceptr start = 0;
     std::size_t row_pitch = 0;
