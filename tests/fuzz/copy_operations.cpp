@@ -111,9 +111,12 @@ drawn_copy any_line(world &w) {
     return draw_pieces(w.random, {from}, *to, 1).front();
 }
 
-// Waits for what a call of the thread itself conflicts with, but for work that the legacy stream comes after anyway.
+// Waits for what a call of the thread itself conflicts with, but for work that the legacy stream comes after anyway, unless
+// there is nothing to copy.
 void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
-    w.wait_for({drawn}, current && w.random.one_in(2) ? w.lanes_of_legacy_stream(current) : 0);
+    const extent &size = drawn.size;
+    const bool is_ordered = size.width && size.height && size.depth && current && w.random.one_in(2);
+    w.wait_for({drawn}, is_ordered ? w.lanes_of_legacy_stream(current) : 0);
 }
 
 } // namespace
