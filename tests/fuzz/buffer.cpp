@@ -1,5 +1,6 @@
 #include "fuzz/buffer.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <sys/mman.h>
@@ -216,13 +217,21 @@ std::byte *witness::fetch(const buffer &one) {
     return room;
 }
 
-std::optional<std::uint64_t> witness::first_difference(const buffer &one) {
+std::optional<witness::difference> witness::first_difference(const buffer &one) {
     const std::byte *const found = fetch(one);
     if (std::memcmp(found, one.model.data(), one.size()) == 0) return std::nullopt;
     std::uint64_t at = 0;
     while (found[at] == one.model[at])
         ++at;
-    return at;
+    const auto hexadecimal = [&](const std::byte *bytes) {
+        std::string all;
+        for (std::uint64_t i = at; i < std::min<std::uint64_t>(at + 8, one.size()); ++i)
+            for (const int half : {4, 0})
+                all += "0123456789abcdef"[std::to_integer<int>(bytes[i]) >> half & 15];
+        return all;
+    };
+    return difference{at, "byte " + std::to_string(at) + " (" + hexadecimal(found) + ", not " +
+                              hexadecimal(one.model.data()) + ")"};
 }
 
 void witness::write_model(buffer &one) {

@@ -114,8 +114,12 @@ class witness {
 public:
     witness();
     ~witness();
-    // The offset of the first byte that differs from the model.
-    std::optional<std::uint64_t> first_difference(const buffer &one);
+    // Where the buffer differs first from the model, and how.
+    struct difference {
+        std::uint64_t at;
+        std::string words;
+    };
+    std::optional<difference> first_difference(const buffer &one);
     void write_model(buffer &one);
 
 private:

@@ -187,13 +187,17 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
         return from && from->traits().is_pageable && is_written_by_a_host_function(*from);
     });
     const struct lane &next = lanes[lane];
+    behind_.clear();
     for (std::size_t i = 0; i < lanes.size(); ++i) {
         const struct lane &earlier = lanes[i];
         if (i == lane || !(before & bit(i))) continue;
         const bool is_ordered_already =
             earlier.context == next.context && earlier.is_blocking && next.is_blocking &&
             (std::strcmp(earlier.name, "legacy") == 0 || std::strcmp(next.name, "legacy") == 0);
-        if (is_ordered_already && !reads_what_a_host_function_writes && random.one_in(2)) continue;
+        if (is_ordered_already && !reads_what_a_host_function_writes && random.one_in(2)) {
+            behind_ += std::string(", behind '") + earlier.name + "' without an event";
+            continue;
+        }
         require(call(earlier.context, [&] { return ferry_event_record(run.ferry.get(), events_[i], earlier.stream); }));
         require(call(next.context, [&] { return ferry_stream_wait_event(run.ferry.get(), next.stream, events_[i]); }));
     }
@@ -206,7 +210,7 @@ void world::enqueued(std::size_t lane, const std::vector<effect> &effects) {
         buffer *const to = destination_of(one);
         to->writers |= bit(lane);
         note_write(one, "enqueued on '" + std::string(lanes[lane].name) + "' of device " +
-                            std::to_string(lanes[lane].device));
+                            std::to_string(lanes[lane].device) + behind_);
     }
 }
 
@@ -291,8 +295,8 @@ std::uint32_t world::lanes_of_legacy_stream(CUcontext of) const {
 void world::compare(const buffer &one, const char *what) {
     if (has_failed()) return;
     count_checked(one.size());
-    if (const std::optional<std::uint64_t> at = witness_.first_difference(one))
-        fail(std::string(what) + ": " + one.name() + " differs from the model at byte " + std::to_string(*at) +
+    if (const auto found = witness_.first_difference(one))
+        fail(std::string(what) + ": " + one.name() + " differs from the model at " + found->words +
              earliest_wrong_write());
     else if (!(one.readers | one.writers))
         writes_[&one].clear();
@@ -304,11 +308,11 @@ std::string world::earliest_wrong_write() {
         synchronize(i);
     const written *earliest = nullptr;
     for (const auto &one : buffers) {
-        const std::optional<std::uint64_t> at = witness_.first_difference(*one);
-        if (!at) continue;
+        const auto found = witness_.first_difference(*one);
+        if (!found) continue;
         const std::vector<written> &all = writes_[one.get()];
         const auto last =
-            std::find_if(all.rbegin(), all.rend(), [&](auto &each) { return writes_byte(each.what, *at); });
+            std::find_if(all.rbegin(), all.rend(), [&](auto &each) { return writes_byte(each.what, found->at); });
         if (last != all.rend() && (!earliest || last->operation < earliest->operation)) earliest = &*last;
     }
     if (!earliest) return "; once all has ended, every byte that was written is right";

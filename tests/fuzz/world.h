@@ -169,7 +169,8 @@ private:
     std::uint32_t buffers_made_ = 0;
     unsigned thread_;
     CUcontext own_context_ = nullptr;
-    std::vector<CUevent_st *> events_;                      // one for each lane
+    std::vector<CUevent_st *> events_; // one for each lane
+    std::string behind_;               // the lanes that the operation comes after by the legacy stream's rule alone
     std::map<const buffer *, std::vector<written>> writes_; // since the buffer was compared
     witness witness_;
 };
