@@ -398,9 +398,9 @@ ferry_copy_desc rows_to_host(std::uint64_t to, std::uint64_t from, std::uint32_t
     return copy;
 }
 
-void expect_rows(const std::byte *host, const bytes &source) {
+void expect_rows(const std::byte *host, const bytes &source, std::uint64_t pitch = row_pitch) {
     for (std::uint64_t row = 0; row < rows; ++row)
-        ASSERT_EQ(std::memcmp(host + row * row_pitch, source.data() + row * row_width, row_width), 0) << "row " << row;
+        ASSERT_EQ(std::memcmp(host + row * pitch, source.data() + row * row_width, row_width), 0) << "row " << row;
 }
 
 TEST_F(order, a_captured_copy_of_rows_into_pinned_memory_runs_at_each_launch) {
@@ -431,22 +431,30 @@ TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_re
         for (const place_kind kind : {place_kind::device, place_kind::pool})
             for (const auto &parts : registrations)
                 for (const std::uint32_t flags : {0u, FERRY_COPY_URGENT, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING})
-                    for (const bool to_host : {true, false}) {
+                    for (const auto &[to_host, is_line] :
+                         {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
                         SCOPED_TRACE(testing::Message()
                                      << name_of(kind) << " of device " << on_device << ", " << parts[0].first << "+"
                                      << parts[0].pages << " and " << parts[1].first << "+" << parts[1].pages
-                                     << ", flags " << flags << (to_host ? ", to" : ", from") << " the host");
+                                     << ", flags " << flags << (is_line ? ", a line" : "")
+                                     << (to_host ? ", to" : ", from") << " the host");
                         if (!can_be(kind, {.width = rows * row_width})) continue;
                         test_place device(kind, {.width = rows * row_width}, on_device);
                         device.fill(3);
                         const pages host(2 * page);
-                        std::byte *const first = host.data() + page - rows / 2 * row_pitch; // across the border
+                        const std::uint64_t pitch = is_line ? row_width : row_pitch;
+                        std::byte *const first = host.data() + page - rows / 2 * pitch; // across the border
                         for (const registration &part : parts)
                             if (part.pages) {
                                 ASSERT_OK(ferry_host_register(counted.get(), host.data() + part.first * page,
                                                               part.pages * page, 0));
                             }
                         ferry_copy_desc copy = rows_to_host(at(first), device.address(), flags);
+                        if (is_line) {
+                            copy.destination.row_pitch = 0;
+                            copy.width = rows * row_width;
+                            copy.height = 1;
+                        }
                         if (!to_host) std::swap(copy.source, copy.destination);
                         {
                             captured_graph graph(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -461,16 +469,17 @@ TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_re
                                 if (status == FERRY_ERROR_CAPTURE) {
                                     EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
                                 }
-                            } else {
+                            }
+                            for (int launch = 0; launch < 2 && !status; ++launch) {
                                 const bytes source = random_bytes(rows * row_width, 4);
-                                if (!to_host) {
-                                    for (std::uint64_t row = 0; row < rows; ++row)
-                                        std::memcpy(first + row * row_pitch, source.data() + row * row_width,
-                                                    row_width);
-                                }
+                                for (std::uint64_t row = 0; row < rows; ++row)
+                                    if (to_host)
+                                        std::memset(first + row * pitch, 0, row_width);
+                                    else
+                                        std::memcpy(first + row * pitch, source.data() + row * row_width, row_width);
                                 graph.run();
                                 if (to_host)
-                                    expect_rows(first, device.picture());
+                                    expect_rows(first, device.picture(), pitch);
                                 else
                                     EXPECT_EQ(device.read(), source);
                             }

@@ -205,7 +205,8 @@ failure run_planned(ferry_instance &instance, const shape &shape, const plan_fac
 failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
                      const copy_site &site) noexcept {
     plan_facts known = facts;
-    if (facts.is_captured) {
+    if (failure failed = look_at_stream(instance, whole, site.stream, known)) return failed;
+    if (known.is_captured) {
         const auto check = [&](const planned_part &part) noexcept { return check_capture(instance, part, site); };
         if (failure failed = for_each_planned_part(instance, whole, known, site, check)) return failed;
     }

@@ -68,7 +68,8 @@ struct planned_part {
     const kernel_views &views;
 };
 
-// Each part as it would be planned by itself, until `then(part)` fails. What is registered is never staged.
+// Each part as it would be planned by itself, until `then(part)` fails. What is registered is never staged. The stream was
+// looked at, also for what needs no choice as a whole.
 template <class Then>
 failure for_each_planned_part(ferry_instance &instance, const shape &whole, const plan_facts &facts,
                               const copy_site &site, const Then &then) noexcept {
@@ -102,7 +103,10 @@ failure for_each_planned_call(ferry_instance &instance, const planned_part &whol
     const bool in_parts = whole.plan.route == route_kind::driver
                               ? crosses_border(whole.shape, instance.pinned.ranges())
                               : whole.plan.route == route_kind::staged && is_in_parts(instance, whole.shape);
-    return in_parts ? for_each_planned_part(instance, whole.shape, whole.facts, site, then) : then(whole);
+    if (!in_parts) return then(whole);
+    plan_facts facts = whole.facts;
+    if (failure failed = look_at_stream(instance, whole.shape, site.stream, facts)) return failed;
+    return for_each_planned_part(instance, whole.shape, facts, site, then);
 }
 
 // Whether a graph takes the call; nothing is enqueued.

@@ -34,12 +34,20 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
                  {FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT, extent.height, 1, end.row_pitch},
                  {FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, extent.depth, 1, slice_pitch}};
     std::uint64_t room = UINT64_MAX - place.address;
+    const std::uint64_t whole = room - std::min(room, place.x); // behind the origin in x
     for (const auto &step : steps) {
         const std::uint64_t count = step.value - step.first;
         if (count == 0) continue;
         if (step.stride == 0) break; // one slice is already too large
-        if (count > room / step.stride)
-            return refuse(FERRY_ERROR_OVERFLOW, step.side, step.field, room / step.stride + step.first, step.value);
+        if (count > room / step.stride) {
+            std::uint64_t limit = room / step.stride + step.first;
+            // Where it is also the pitch, or the height of slices, what lies before the origin grows with it.
+            if (step.field == FERRY_FIELD_WIDTH && !place.row_pitch)
+                limit = (whole + 1) / (place.z * end.slice_height + place.y + 1);
+            if (step.field == FERRY_FIELD_HEIGHT && !place.slice_height)
+                limit = ((whole - (extent.width - 1)) / end.row_pitch + 1 - place.y) / (place.z + 1);
+            return refuse(FERRY_ERROR_OVERFLOW, step.side, step.field, limit, step.value);
+        }
         room -= count * step.stride;
     }
     return place.slice_height ? refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_SLICE_HEIGHT, UINT64_MAX / end.row_pitch,
