@@ -361,6 +361,37 @@ TEST_F(order, copies_are_right_and_complete_when_only_another_device_reaches_the
         }
 }
 
+TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_two_devices_reaches) {
+    if (!has_two_devices()) GTEST_SKIP() << "one device only";
+    constexpr std::uint64_t size = 60'000;
+    const host_pool_memory host(counted.get(), 1, size);
+    if (!host.pool) GTEST_SKIP() << "no pools of host memory";
+    const other_device far;
+    test_place near(place_kind::device, {.width = size});
+    near.fill(5);
+    ferry_copy_desc down = {}, up = {};
+    ferry_place_device(&down.source, 0, near.address());
+    ferry_place_host(&down.destination, reinterpret_cast<void *>(host.address));
+    up.source = down.destination;
+    up.destination = down.source;
+    up.width = down.width = size;
+    const made_current there(far);
+    const test_stream of_far;
+    captured_graph refused(of_far);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_copy_async(counted.get(), &up, of_far, &error), error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE,
+                   FERRY_FIELD_ADDRESS);
+    refused.end();
+    captured_graph graph(of_far);
+    ASSERT_OK(ferry_copy_async(counted.get(), &down, of_far, &error)) << describe(error);
+    graph.end();
+    for (int i = 0; i < 2; ++i) {
+        host.fill(0);
+        graph.run();
+        EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(host.address), near.picture().data(), size), 0);
+    }
+}
+
 // To a device that reaches a host pool its memory is not the host's: the driver's calls return before they are done, and
 // read pageable memory before the stream gets there.
 TEST_F(order, a_synchronous_copy_between_host_memory_and_a_host_pool_is_complete) {

@@ -54,21 +54,25 @@ failure enter_for_graph(ferry_instance &instance, const shape &shape, const plan
     end_contexts others;
     if (!belongs_to_current_context(site.stream))
         if (failure failed = find_contexts(instance, shape, -1, others)) return failed;
-    const auto is_reached = [&](const shape_end &end, int device) noexcept {
-        return end.kind != memory_kind::device ||
-               is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
+    const auto is_served = [&](const shape_end &end, const shape_end &other, int device) noexcept {
+        if (end.kind == memory_kind::device)
+            return is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
+        if (end.kind != memory_kind::pageable || !is_elsewhere(other, device)) return true;
+        memory_kind here = end.kind; // see look_up_pool_ends
+        return !look_up_kind(instance.cu, end.span.first, here) && here != memory_kind::host_pool;
     };
     for (const CUcontext context : {site.context, others.source, others.destination}) {
         if (!context) continue;
-        bool reaches_both = false;
+        bool serves_both = false;
         {
             context_scope trial(instance.cu);
             int device = -1;
             if (failure failed = trial.enter(context)) return failed;
             if (failure failed = instance.contexts.device_of_current(context, device)) return failed;
-            reaches_both = is_reached(shape.source, device) && is_reached(shape.destination, device);
+            serves_both = is_served(shape.source, shape.destination, device) &&
+                          is_served(shape.destination, shape.source, device);
         }
-        if (reaches_both) return scope.enter(context);
+        if (serves_both) return scope.enter(context);
     }
     return {.status = FERRY_ERROR_CAPTURE};
 }
