@@ -170,9 +170,13 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
     CUstream blocking = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     bytes between(large);
+    const instance_owner another = open_or_fail(driver.options());
+    ASSERT_OK(ferry_staging_prepare(another.get(), 0));
     for (CUstream on : {blocking, static_cast<CUstream>(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
         for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER})
-            for (const int way : {0, 1, 2, 3}) { // on the stream; or synchronous: alone, as a batch, as pieces
+            for (const int way : {0, 1, 2, 3, 4}) { // on the stream; or synchronous: alone, as a batch, as pieces
+                // Of the last the first copy is another instance's.
+                ferry_instance *const writer = way == 4 ? another.get() : counted.get();
                 SCOPED_TRACE(testing::Message() << "stream " << on << ", flags " << flags << ", way " << way);
                 target.fill(2);
                 std::memset(between.data(), 0x11, large);
@@ -187,13 +191,13 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
                 {
                     gate held(nullptr);
                     run_behind(held, driver, [&] {
-                        EXPECT_OK(ferry_copy_async(counted.get(), &write, nullptr, nullptr));
+                        EXPECT_OK(ferry_copy_async(writer, &write, nullptr, nullptr));
                         const std::uint64_t to = target.address(), from = read.source.address;
                         ferry_instance *const ferry = counted.get();
-                        EXPECT_OK(way == 0   ? ferry_copy_async(ferry, &read, on, nullptr)
-                                  : way == 1 ? ferry_copy(ferry, &read, nullptr)
-                                  : way == 2 ? ferry_copy_batch(ferry, &read, 1, 0, nullptr)
-                                             : ferry_copy_pieces(ferry, &to, &from, &read.width, 1, 0, nullptr));
+                        EXPECT_OK(way % 4 == 0 ? ferry_copy_async(ferry, &read, on, nullptr)
+                                  : way == 1   ? ferry_copy(ferry, &read, nullptr)
+                                  : way == 2   ? ferry_copy_batch(ferry, &read, 1, 0, nullptr)
+                                               : ferry_copy_pieces(ferry, &to, &from, &read.width, 1, 0, nullptr));
                     });
                 }
                 EXPECT_OK(raw().cuCtxSynchronize());

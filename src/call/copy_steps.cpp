@@ -124,7 +124,7 @@ failure look_at_stream(ferry_instance &instance, const shape &shape, CUstream st
     if (facts.form == copy_form::synchronous) return {};
     if (failure failed = ask_capture(instance.cu, stream, facts.is_captured)) return failed;
     if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
-        facts.is_stream_idle = is_idle(instance.cu, stream, instance.staging.has_copies_in_flight());
+        facts.is_stream_idle = is_idle(instance.cu, stream, copies_in_flight::are_any());
     return {};
 }
 
@@ -176,8 +176,7 @@ failure run_by_driver(ferry_instance &instance, const shape &shape, const plan_f
     if (plan.names_contexts)
         if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
     if (plan.wait_before)
-        if (failure failed = pass_earlier_work(instance.cu, site.stream, instance.staging.has_copies_in_flight()))
-            return failed;
+        if (failure failed = pass_earlier_work(instance.cu, site.stream, copies_in_flight::are_any())) return failed;
     return run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
 }
 

@@ -46,6 +46,8 @@ void report_end(staged_job &job) noexcept {
 
 } // namespace
 
+std::atomic<std::uint64_t> copies_in_flight::of_all_ = 0;
+
 // ---- The mutex
 
 // Held for less than a microsecond at a time. Who slept for it would be late, and the holder's to wake.
@@ -119,7 +121,7 @@ void staged_board::recycle() noexcept {
 void staged_board::give_back(staged_job &job, bool will_be_expected) noexcept {
     const lock held = acquire();
     if (job.is_lost) return;
-    --(job.is_captured ? captured_ : pending_);
+    (job.is_captured ? captured_ : pending_) -= 1;
     report_end(job);
     if (job.at == state::expected) {
         expected_.remove(job);
@@ -170,7 +172,7 @@ void staged_board::expect_one(staged_job &job) noexcept {
         return;
     }
     if (job.is_lost) return;
-    if (job.is_captured) ++pending_;
+    if (job.is_captured) pending_ += 1;
     ++job.runs_expected;
     ++announced_;
     if (job.at == state::launched) launched_.remove(job);
@@ -324,7 +326,7 @@ bool staged_board::end_if_done(staged_job &job) noexcept {
     tell_end(job);
     end_run(job);
     --job.runs_expected;
-    --pending_;
+    pending_ -= 1;
     if (!job.is_captured) {
         job.at = state::leaving;
         leaving_.push_back(job);

@@ -11,6 +11,30 @@
 
 namespace ferry {
 
+// Launches of one board that have not ended, or are captured and may run at any time. Those of all boards are counted too:
+// instances of one process share streams.
+class copies_in_flight {
+public:
+    copies_in_flight() noexcept = default;
+    ~copies_in_flight() { *this -= *this; }
+    copies_in_flight(const copies_in_flight &) = delete;
+
+    operator std::uint64_t() const noexcept { return own_.load(std::memory_order_relaxed); }
+    void operator+=(std::uint64_t count) noexcept {
+        own_.fetch_add(count, std::memory_order_relaxed);
+        of_all_.fetch_add(count, std::memory_order_relaxed);
+    }
+    void operator-=(std::uint64_t count) noexcept {
+        own_.fetch_sub(count, std::memory_order_relaxed);
+        of_all_.fetch_sub(count, std::memory_order_relaxed);
+    }
+    static bool are_any() noexcept { return of_all_.load(std::memory_order_relaxed) != 0; }
+
+private:
+    std::atomic<std::uint64_t> own_ = 0;
+    static std::atomic<std::uint64_t> of_all_;
+};
+
 class staged_board {
 public:
     staged_board() noexcept = default;
@@ -89,10 +113,6 @@ public:
         std::uint64_t bytes = 0; // that have not arrived
     };
     load on_the_way() noexcept;
-    // As far as the calling thread knows of them: those that it has enqueued are counted.
-    bool has_copies_in_flight() const noexcept {
-        return pending_.load(std::memory_order_relaxed) + captured_.load(std::memory_order_relaxed) != 0;
-    }
 
 private:
     using lock = std::unique_lock<std::mutex>;
@@ -139,7 +159,7 @@ private:
     std::atomic<std::uint32_t> calls_ = 0;  // ever
     std::uint32_t idle_ = 0, at_lanes_ = 0; // of those that are awake; idle ones find nothing to do
     std::atomic<bool> is_led_ = false;      // one of those looks
-    std::atomic<std::uint64_t> pending_ = 0, captured_ = 0;
+    copies_in_flight pending_, captured_;
     std::uint64_t leaving_count_ = 0;
     std::uint64_t holds_ = 0;
     std::uint64_t announced_ = 0; // runs expected, ever

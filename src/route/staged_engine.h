@@ -83,8 +83,6 @@ public:
 
     std::uint32_t wanted_threads() const noexcept { return options_.threads; } // once it is set up
     std::uint32_t thread_count() const noexcept { return thread_count_; }
-    // Also captured copies, which may run at any time.
-    bool has_copies_in_flight() const noexcept { return board_.has_copies_in_flight(); }
     staged_board::load on_the_way() noexcept { return board_.on_the_way(); }
     std::uint64_t ring_bytes() const noexcept { return ring_bytes_.load(std::memory_order_relaxed); } // of all devices
 
