@@ -1839,6 +1839,27 @@ TEST_F(driver_test, queries_and_waits_see_the_legacy_stream_only_behind_a_record
     ASSERT_OK(raw().cuCtxSynchronize());
 }
 
+TEST_F(driver_test, copies_behind_a_host_function_on_the_legacy_stream_read_what_it_has_written) {
+    constexpr size_t largest = 4096;
+    pinned_memory source(largest);
+    device_memory target(largest);
+    const test_stream blocking(CU_STREAM_DEFAULT);
+    const auto write = [](void *memory) {
+        std::this_thread::sleep_for(std::chrono::microseconds(200)); // a copy that does not wait comes before
+        std::memset(memory, 2, largest);
+    };
+    for (const CUstream on : {static_cast<CUstream>(blocking), CU_STREAM_PER_THREAD})
+        for (const size_t size : {size_t{46}, largest})
+            for (int round = 0; round < 20; ++round) {
+                std::memset(source.data(), 1, largest);
+                ASSERT_OK(raw().cuLaunchHostFunc(nullptr, write, source.data()));
+                ASSERT_OK(raw().cuMemcpyHtoDAsync(target, source.data(), size, on));
+                ASSERT_OK(raw().cuStreamSynchronize(on));
+                EXPECT_EQ(bytes(size, std::byte{2}), read_back(target, size));
+                ASSERT_OK(raw().cuCtxSynchronize());
+            }
+}
+
 TEST_F(driver_test, captured_work_runs_at_each_launch_and_not_before) {
     device_memory memory(4096);
     ASSERT_OK(raw().cuMemsetD8(memory, 0, 4096));
