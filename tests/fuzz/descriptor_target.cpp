@@ -3,6 +3,9 @@
 // that the descriptor names and no others; what is refused has changed none.
 #include "fuzz/target.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -149,6 +152,7 @@ drawn_copy draw_copy(input &from, table &all) {
 // Where a row begins in its buffer, as the header defines it. False if the box is not wholly inside.
 struct rows {
     std::uint64_t start = 0, pitch = 0, slice = 0;
+    std::uint64_t first_byte = 0; // its address, where it is not of an array and not in the buffer
 
     bool find(const buffer *one, const ferry_place &place, std::uint64_t width, std::uint64_t height,
               std::uint64_t depth) {
@@ -170,6 +174,7 @@ struct rows {
         const wide offset = is_array ? 0 : place.address - one->address;
         const wide first = offset + (place.z * rows_each + place.y) * row + place.x;
         const wide end = first + ((depth - 1) * rows_each + height - 1) * row + width;
+        if (first >= buffer_bytes && !is_array) first_byte = static_cast<std::uint64_t>(one->address + first);
         if (end > buffer_bytes) return false;
         start = static_cast<std::uint64_t>(first);
         pitch = static_cast<std::uint64_t>(row);
@@ -179,6 +184,13 @@ struct rows {
     std::uint64_t at(std::uint64_t y, std::uint64_t z) const { return start + z * slice + y * pitch; }
 };
 
+// An origin may lead from one buffer into another, which is no error that anyone could tell.
+bool leads_into_another(const table &all, const rows &where) {
+    return std::any_of(std::begin(all.buffers), std::end(all.buffers), [&](const buffer &one) {
+        return where.first_byte && !one.array && where.first_byte - one.address < buffer_bytes;
+    });
+}
+
 struct located_copy {
     rows from, to;
     std::uint64_t width, height, depth;
@@ -187,7 +199,7 @@ struct located_copy {
     explicit located_copy(const drawn_copy &drawn)
         : width(drawn.desc.width), height(drawn.desc.height ? drawn.desc.height : 1),
           depth(drawn.desc.depth ? drawn.desc.depth : 1),
-          is_inside(from.find(drawn.from, drawn.desc.source, width, height, depth) &&
+          is_inside(from.find(drawn.from, drawn.desc.source, width, height, depth) &
                     to.find(drawn.to, drawn.desc.destination, width, height, depth)) {}
     void apply(const drawn_copy &drawn) const {
         for (std::uint64_t z = 0; z < depth; ++z)
@@ -198,8 +210,9 @@ struct located_copy {
 
 // Not all is checked, and then a copy is explained but not made: host memory has no end that anyone knows, and overlap
 // is found where both ends have the same strides.
-bool may_be_made(const drawn_copy &drawn) {
+bool may_be_made(const drawn_copy &drawn, const table &all) {
     const located_copy located(drawn);
+    if (leads_into_another(all, located.from) || leads_into_another(all, located.to)) return false;
     const bool has_equal_strides = (located.height == 1 || located.from.pitch == located.to.pitch) &&
                                    (located.depth == 1 || located.from.slice == located.to.slice);
     if (drawn.from == drawn.to && !has_equal_strides) return false;
@@ -229,7 +242,7 @@ void run_copy(input &from, table &all) {
     ferry_explanation_format(&explanation, line, sizeof line);
     ferry_error_format(&error, line, sizeof line);
     known(ferry_explain_async(all.ferry, &drawn.desc, stream, &explanation, &error));
-    if (!may_be_made(drawn)) return;
+    if (!may_be_made(drawn, all)) return;
     if (from.one_in(2)) {
         const std::int32_t status = ferry_copy(all.ferry, &drawn.desc, &error);
         expect(status == explained, "a copy does what was explained");
@@ -244,7 +257,7 @@ void run_copy(input &from, table &all) {
 // One copy, among others of nothing.
 void run_batch(input &from, table &all) {
     const drawn_copy drawn = draw_copy(from, all);
-    if (!may_be_made(drawn)) return;
+    if (!may_be_made(drawn, all)) return;
     ferry_copy_desc copies[4];
     for (ferry_copy_desc &one : copies) {
         one = drawn.desc;
@@ -286,7 +299,7 @@ void run_fill(input &from, table &all) {
     rows where;
     const std::uint64_t height = fill.height ? fill.height : 1, depth = fill.depth ? fill.depth : 1;
     const bool is_inside = where.find(to, fill.destination, fill.width, height, depth);
-    if (!is_inside && fill.width && !(to && !to->is_readable)) return;
+    if (!is_inside && fill.width && (!(to && !to->is_readable) || leads_into_another(all, where))) return;
     ferry_error_info error = new_error();
     const std::int32_t status = known(ferry_fill(all.ferry, &fill, &error));
     expect(error.status == status, "the error has the status of the call");
