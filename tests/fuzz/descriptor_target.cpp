@@ -194,13 +194,14 @@ bool leads_into_another(const table &all, const rows &where) {
 struct located_copy {
     rows from, to;
     std::uint64_t width, height, depth;
-    bool is_inside;
+    bool is_from_inside, is_to_inside, is_inside;
 
     explicit located_copy(const drawn_copy &drawn)
         : width(drawn.desc.width), height(drawn.desc.height ? drawn.desc.height : 1),
           depth(drawn.desc.depth ? drawn.desc.depth : 1),
-          is_inside(from.find(drawn.from, drawn.desc.source, width, height, depth) &
-                    to.find(drawn.to, drawn.desc.destination, width, height, depth)) {}
+          is_from_inside(from.find(drawn.from, drawn.desc.source, width, height, depth)),
+          is_to_inside(to.find(drawn.to, drawn.desc.destination, width, height, depth)),
+          is_inside(is_from_inside && is_to_inside) {}
     void apply(const drawn_copy &drawn) const {
         for (std::uint64_t z = 0; z < depth; ++z)
             for (std::uint64_t y = 0; y < height; ++y)
