@@ -2,6 +2,8 @@
 #include <thread>
 
 #include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -93,6 +95,40 @@ TEST_F(peers, a_probe_is_done_once_and_leaves_access_as_it_was) {
     EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1));
 }
 
+// The driver's own call waits for nothing, and a copy that still uses the access loses its context.
+TEST_F(peers, access_is_taken_away_once_the_copies_in_flight_have_ended) {
+    test_place far(place_kind::device, {.width = 1 << 20}, 1), near(place_kind::device, {.width = 1 << 20}, 0);
+    far.fill(1);
+    for (const bool is_written : {false, true}) {
+        ASSERT_OK(ferry_peer_enable(basic.get(), 0, 1));
+        test_place &source = is_written ? near : far, &destination = is_written ? far : near;
+        const test_stream stream;
+        gate held(stream);
+        ASSERT_OK(
+            ferry_copy_bytes_async(basic.get(), destination.address(), source.address(), 1 << 20, stream, nullptr));
+        std::atomic<bool> is_open = false;
+        std::thread opens([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            is_open = true;
+            held.let_go();
+        });
+        EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
+        EXPECT_TRUE(is_open) << "the copy is still to come";
+        opens.join();
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_EQ(destination.read(), far.picture());
+    }
+}
+
+TEST_F(peers, a_probe_never_gives_copies_in_flight_access_that_it_takes_away) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
+    EXPECT_EQ(driver.calls("cuCtxDisablePeerAccess"), 0);
+    EXPECT_EQ(driver.calls("cuCtxCreate"), 1) << "access ends with a context of the probe's own";
+    EXPECT_EQ(driver.calls("cuCtxDestroy"), 1);
+}
+
 // Some machines report access and move nothing: a copy that does nothing and succeeds plays such a one.
 TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_none) {
     for (const int lost_copy : {3, 7}) { // the one from the peer, the one to it
@@ -121,8 +157,9 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_none) {
 }
 
 TEST_F(peers, whatever_fails_in_a_probe_nothing_is_left_behind_or_remembered) {
-    const char *const entries[] = {"cuCtxEnablePeerAccess", "cuStreamCreateWithPriority", "cuMemAlloc",
-                                   "cuMemcpy3DPeerAsync",   "cuStreamSynchronize",        "cuCtxPushCurrent"};
+    const char *const entries[] = {
+        "cuCtxEnablePeerAccess", "cuStreamCreateWithPriority", "cuMemAlloc", "cuMemcpy3DPeerAsync",
+        "cuStreamSynchronize",   "cuCtxPushCurrent",           "cuCtxCreate"};
     for (const char *const entry : entries)
         for (const int nth : {1, 2}) {
             SCOPED_TRACE(testing::Message() << entry << " " << nth);

@@ -851,6 +851,34 @@ TEST_F(pools, memory_of_the_host_is_the_hosts_at_once_and_the_devices_with_acces
     }
 }
 
+// The driver's own call waits for nothing, and a copy that still uses the access loses its context.
+TEST_F(pools, access_is_taken_away_once_the_copies_in_flight_have_ended) {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, 1));
+    if (ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE)) GTEST_SKIP() << "no peers";
+    std::uint64_t far = 0;
+    {
+        other_device other;
+        ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 1 << 20, nullptr, &far));
+        ASSERT_OK(raw().cuMemsetD8(far, 7, 1 << 20));
+        synchronize();
+    }
+    test_place near(place_kind::device, {.width = 1 << 20}, 0);
+    gate held(*stream);
+    ASSERT_OK(ferry_copy_bytes_async(basic.get(), near.address(), far, 1 << 20, *stream, nullptr));
+    std::atomic<bool> is_open = false;
+    std::thread opens([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        is_open = true;
+        held.let_go();
+    });
+    EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE));
+    EXPECT_TRUE(is_open) << "the copy is still to come";
+    opens.join();
+    ASSERT_OK(raw().cuStreamSynchronize(*stream));
+    EXPECT_EQ(near.read().front(), std::byte{7});
+}
+
 // A fill works in the context of its stream, which need not be the current one.
 TEST_F(pools, memory_of_the_host_is_filled_by_the_device_that_has_access) {
     if (device_count() < 2 || !device_info().host_memory_pools) GTEST_SKIP() << "no two devices with host pools";

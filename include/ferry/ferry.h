@@ -572,19 +572,19 @@ FERRY_API int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, 
 
 /*
  * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
- * Reads 64 KiB from the peer and writes as much to it, with access enabled, and compares them; that says nothing of
- * `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first one found.
- * Access is afterwards what it was before.
+ * Reads 64 KiB from the peer and writes as much to it and compares them, in a context made for it on `device`; that says
+ * nothing of `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first
+ * one found. Access between other contexts is left as it is.
  *
- * Thread-safety: safe on one instance; the program and other instances must not enable or disable the pair meanwhile.
- * Blocking:      the first time, for some milliseconds and as ferry_context_retain_primary.
+ * Thread-safety: safe.
+ * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_get_peer_info tells which);
  *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
  *                remembered.
- * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxEnablePeerAccess,
+ * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
- *                cuStreamDestroy, cuCtxDisablePeerAccess.
+ *                cuStreamDestroy, cuCtxDestroy.
  */
 FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
 
@@ -603,13 +603,15 @@ FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Undoes ferry_peer_enable. Access that is not enabled is a success. Copies between the two go on working.
+ * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two go on working; graphs
+ * and prepared batches made while there was access may not be launched any more.
  *
- * Thread-safety: safe.
- * Blocking:      until work that uses the access has ended.
+ * Thread-safety: safe; copies between the two that other threads enqueue meanwhile may fail and take their context along.
+ * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. A capture in
+ *                one of them is broken.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
- * Driver:        cuCtxDisablePeerAccess.
+ * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then access is as before.
+ * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
 
@@ -1756,13 +1758,14 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
 #define FERRY_ACCESS_READ_WRITE 3
 
 /*
- * Lets `device` reach all memory of `pool`, or takes that away. Peer access between contexts does not do it. It is
+ * Lets `device` reach all memory of `pool`, or takes that away, once the work of the context that ferry uses for `device`
+ * has ended (work elsewhere on it is the program's to wait for). Peer access between contexts does not do it. It is
  * asked first whether `device` can; after setting it the driver is asked again, and once for each pool and device data
  * is sent there and back: some machines have lost it without an error. An imported pool is accepted; only that test is
  * left out, since nothing can be allocated from it.
  *
  * Thread-safety: safe.
- * Blocking:      while the driver maps the memory, milliseconds; may wait for the device.
+ * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_PEER_ACCESS: `device` cannot reach the pool's, or the data was lost, and access is as it
  *                was before; _DEVICE for no such device, and for NONE on the pool's own (READ_WRITE there is a

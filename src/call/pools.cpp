@@ -87,6 +87,20 @@ failure describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_in
     return {};
 }
 
+namespace {
+
+// The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
+failure take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexcept {
+    if (CUcontext used = nullptr; instance.contexts.is_in_use(device, used)) {
+        context_scope scope(instance.cu);
+        if (failure failed = scope.enter(used)) return failed;
+        if (CUresult result = instance.cu.cuCtxSynchronize()) return to_failure(result);
+    }
+    return instance.pools.set_access(pool, device, FERRY_ACCESS_NONE);
+}
+
+} // namespace
+
 failure set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, std::int32_t access) noexcept {
     pool_location where;
     const bool is_others = instance.sharing.is_imported(pool, where);
@@ -95,7 +109,7 @@ failure set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device,
     if (where.is_on_device(device)) // whose access is there and stays
         return access == FERRY_ACCESS_READ_WRITE ? failure{}
                                                  : failure{FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE};
-    if (access == FERRY_ACCESS_NONE) return instance.pools.set_access(pool, device, access);
+    if (access == FERRY_ACCESS_NONE) return take_access(instance, pool, device);
     context_scope scope(instance.cu);
     if (failure failed = enter_device(instance, device, scope)) return failed;
     return give_access(instance.cu, instance.pools, instance.peers, pool, where, is_others, device, instance.allocator,

@@ -8,7 +8,7 @@ namespace ferry {
 
 namespace {
 
-// What a probe holds, given back in whatever state it ends.
+// What a probe holds, given back in whatever state it ends. Access is there.
 class probe_run {
 public:
     probe_run(const driver_table &cu, CUcontext near, CUcontext far) noexcept : cu_(cu), near_(near), far_(far) {}
@@ -16,7 +16,6 @@ public:
         if (stream_) cu_.cuStreamDestroy(stream_);
         if (near_memory_) cu_.cuMemFree(near_memory_);
         if (far_memory_) cu_.cuMemFree(far_memory_); // which needs no current context
-        if (enabled_here_) cu_.cuCtxDisablePeerAccess(far_);
     }
     probe_run(const probe_run &) = delete;
     probe_run &operator=(const probe_run &) = delete;
@@ -31,10 +30,6 @@ public:
 
 private:
     failure prepare() noexcept {
-        const CUresult enabled = cu_.cuCtxEnablePeerAccess(far_, 0);
-        if (enabled == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
-        if (enabled && enabled != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return to_failure(enabled);
-        enabled_here_ = enabled == CUDA_SUCCESS;
         if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
             return to_failure(result);
         if (CUresult result = cu_.cuMemAlloc(&near_memory_, probe_size)) return to_failure(result);
@@ -45,10 +40,34 @@ private:
 
     const driver_table &cu_;
     const CUcontext near_, far_;
-    bool enabled_here_ = false;
     CUstream stream_ = nullptr;
     CUdeviceptr near_memory_ = 0, far_memory_ = 0;
 };
+
+// A context for a probe alone: copies that others have in flight never use access that a probe takes away again.
+class context_of_probe {
+public:
+    explicit context_of_probe(const driver_table &cu) noexcept : cu_(cu) {}
+    ~context_of_probe() {
+        if (made_) cu_.cuCtxDestroy(made_);
+    }
+    context_of_probe(const context_of_probe &) = delete;
+    context_of_probe &operator=(const context_of_probe &) = delete;
+
+    failure make(CUdevice device) noexcept { return create_context(cu_, device, 0, made_); }
+    CUcontext get() const noexcept { return made_; }
+
+private:
+    const driver_table &cu_;
+    CUcontext made_ = nullptr;
+};
+
+failure enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) noexcept {
+    const CUresult result = cu.cuCtxEnablePeerAccess(far, 0);
+    was_enabled = result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
+    return was_enabled ? failure{} : to_failure(result);
+}
 
 } // namespace
 
@@ -90,18 +109,10 @@ failure peer_access::enter(int device, int peer, context_scope &scope, CUcontext
 
 failure peer_access::probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
                                    const log_sink &log) noexcept {
-    std::atomic<std::uint8_t> &found = found_[device][peer];
-    if (found == FERRY_PROBE_PASSED) return {};
-    if (found == FERRY_PROBE_FAILED) return no_access;
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
     bool passed = false;
-    failure failed;
-    {
-        const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
-        failed = relaxed.entered() ? probe_run(cu_, near, far).run(memory, passed) : relaxed.why();
-    }
-    if (failed) return failed;
-    found = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
+    if (failure failed = probe_run(cu_, near, far).run(memory, passed)) return failed;
+    found_[device][peer] = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
     if (passed) return {};
     ++failed_count_;
     log.write(FERRY_LOG_WARNING, "device %d is said to reach the memory of device %d, but bytes got lost on the way",
@@ -110,17 +121,24 @@ failure peer_access::probe_between(int device, int peer, CUcontext near, CUconte
 }
 
 failure peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
-    if (probe_result(device, peer) == FERRY_PROBE_PASSED) return {};
+    if (is_known(device, peer)) return known(device, peer);
     if (failure failed = ask(device, peer)) return failed;
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (failure failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
-    return probe_between(device, peer, near, far, memory, log);
+    if (is_known(device, peer)) return known(device, peer);
+    const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
+    if (!relaxed.entered()) return relaxed.why();
+    context_of_probe own(cu_);
+    if (failure failed = own.make(devices_[device].handle)) return failed;
+    context_scope inner(cu_);
+    if (failure failed = inner.enter(own.get())) return failed;
+    bool was_enabled = false;
+    if (failure failed = enable_access(cu_, far, was_enabled)) return failed;
+    return probe_between(device, peer, own.get(), far, memory, log);
 }
 
-// Enables first and probes then: a probe leaves access that it finds enabled, so that of two who enable at once, through
-// instances of their own, neither takes it from the other.
 failure peer_access::enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
     if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access;
     if (failure failed = ask(device, peer)) return failed;
@@ -128,18 +146,26 @@ failure peer_access::enable(int device, int peer, const allocator &memory, const
     CUcontext near = nullptr, far = nullptr;
     if (failure failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
-    const CUresult result = cu_.cuCtxEnablePeerAccess(far, 0);
-    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
-    if (result && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return to_failure(result);
-    const failure failed = probe_between(device, peer, near, far, memory, log);
-    if (failed && result == CUDA_SUCCESS) cu_.cuCtxDisablePeerAccess(far);
+    bool was_enabled = false;
+    if (failure failed = enable_access(cu_, far, was_enabled)) return failed;
+    if (is_known(device, peer)) return known(device, peer);
+    const relaxed_capture_mode relaxed(cu_);
+    const failure failed = relaxed.entered() ? probe_between(device, peer, near, far, memory, log) : relaxed.why();
+    if (failed && !was_enabled) cu_.cuCtxDisablePeerAccess(far);
     return failed;
 }
 
+// The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
 failure peer_access::disable(int device, int peer) noexcept {
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+    {
+        context_scope at_the_peer(cu_);
+        if (failure failed = at_the_peer.enter(far)) return failed;
+        if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+    }
     const std::lock_guard lock(mutex_);
     const CUresult result = cu_.cuCtxDisablePeerAccess(far);
     return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? failure{} : to_failure(result);

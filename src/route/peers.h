@@ -37,14 +37,18 @@ private:
     // A P2P attribute of the pair; `unknown` where the driver does not tell.
     std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
     failure enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
-    // Between the contexts, of which `near` is current; mutex_ is held.
+    bool is_known(int device, int peer) const noexcept { return probe_result(device, peer) != FERRY_PROBE_NOT_RUN; }
+    failure known(int device, int peer) const noexcept {
+        return probe_result(device, peer) == FERRY_PROBE_PASSED ? failure{} : no_access;
+    }
+    // Between the contexts, of which `near` is current and has access; mutex_ is held.
     failure probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
                           const log_sink &log) noexcept;
 
     const driver_table &cu_;
     const device_facts *devices_;
     device_contexts &contexts_;
-    std::mutex mutex_; // one probe at a time, and nobody enables what it disables
+    std::mutex mutex_; // one probe at a time
     std::atomic<std::uint32_t> failed_count_ = 0;
     std::atomic<std::uint8_t> found_[device_contexts::most_devices][device_contexts::most_devices] = {};
 };

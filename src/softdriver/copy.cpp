@@ -241,6 +241,14 @@ void check_copy(driver &cu, const copy_request &asked) {
     check_reach(cu, source, destination, asked.peer);
 }
 
+// A short row of pinned memory on the way to a device is read in the call where its own stream has nothing to do, whatever
+// the legacy stream, or those that synchronise with it, have yet to write there (seen on CUDA 13.0, H200).
+bool is_read_at_once(driver &cu, const stream &on, const side &source, const side &destination, const extent &size) {
+    constexpr std::size_t longest = 16384; // 32 KiB are not
+    return source.memory == side::kind::pinned && destination.memory == side::kind::device && size.width <= longest &&
+           size.height == 1 && size.depth == 1 && !on.capturing && cu.engine.finished(on.last);
+}
+
 // When the call may return is the manual's "API synchronization behavior", taken at its laziest (seen on CUDA 13.0,
 // H200): a synchronous copy between device memory does not wait, one from pageable memory waits only until it is read,
 // and a caller who relies on more must fail here first.
@@ -258,7 +266,9 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
     const bool to_host = destination.on_host();
     const bool to_pageable = destination.memory == side::kind::pageable;
     const bool managed = source.memory == side::kind::managed || destination.memory == side::kind::managed;
-    const bool read_early = source.memory == side::kind::pageable || (asked.reads_at_once && from_host);
+    const bool read_at_once = (asked.reads_at_once && from_host) ||
+                              (asynchronous && is_read_at_once(cu, on, source, destination, asked.size));
+    const bool read_early = source.memory == side::kind::pageable || read_at_once;
     const bool staged = read_early && !to_host && !on.capturing;
     const bool wait =
         (from_host && to_host) || to_pageable || (!asynchronous && (managed || (!staged && (from_host || to_host))));
@@ -274,7 +284,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
     const extent size = collapsed(destination, source, asked.size);
     operation_ptr read;
     if (staged) {
-        std::vector<part> parts = asked.reads_at_once ? std::vector<part>{{.size = size}} : cut(size);
+        std::vector<part> parts = read_at_once ? std::vector<part>{{.size = size}} : cut(size);
         const part last = parts.back();
         parts.pop_back();
         std::shared_ptr<std::byte[]> held;

@@ -181,10 +181,12 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
     std::uint32_t before = 0;
     for (const effect &one : effects)
         before |= conflicts_of(one);
-    // Of pageable memory the driver does not tell what others' work on the legacy stream has yet to write (docs/contract.md).
-    const bool reads_what_a_host_function_writes = std::any_of(effects.begin(), effects.end(), [&](const effect &one) {
+    // What others' work on the legacy stream has yet to write in a source on the host is not waited for: not where ferry
+    // stages it, and not where it is one short row, which the driver reads in the call (docs/contract.md).
+    const bool may_be_read_before = std::any_of(effects.begin(), effects.end(), [&](const effect &one) {
         const buffer *const from = source_of(one);
-        return from && from->traits().is_pageable && is_written_by_a_host_function(*from);
+        return from && from->traits().is_on_host &&
+               (!from->traits().is_pageable || is_written_by_a_host_function(*from));
     });
     const struct lane &next = lanes[lane];
     behind_.clear();
@@ -194,7 +196,7 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
         const bool is_ordered_already =
             earlier.context == next.context && earlier.is_blocking && next.is_blocking &&
             (std::strcmp(earlier.name, "legacy") == 0 || std::strcmp(next.name, "legacy") == 0);
-        if (is_ordered_already && !reads_what_a_host_function_writes && random.one_in(2)) {
+        if (is_ordered_already && !may_be_read_before && random.one_in(2)) {
             behind_ += std::string(", behind '") + earlier.name + "' without an event";
             continue;
         }
