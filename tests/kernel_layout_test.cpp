@@ -13,8 +13,8 @@
 #include "plan/kernel_arrays.h"
 #include "plan/kernel_boxes.h"
 #include "plan/kernel_pieces.h"
-#include "plan/staging.h"
-#include "route/staged_rows.h"
+#include "plan/staged_chunks.h"
+#include "staging/host_copy.h"
 
 namespace ferry {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "route/kernel_route.h"
+#include "exec/kernel_launch.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {

@@ -11,7 +11,7 @@
 
 #include "device/kernel_image.h"
 #include "device/kernels.h"
-#include "route/kernel_route.h"
+#include "exec/kernel_launch.h"
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"

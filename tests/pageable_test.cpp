@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "route/kernel_route.h"
+#include "exec/kernel_launch.h"
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/ferry_array.h"

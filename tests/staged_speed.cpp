@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "route/staged_engine.h"
+#include "staging/engine.h"
 #include "support/raw_objects.h"
 #include "support/surface_array.h"
 

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "route/kernel_route.h"
-#include "route/staged_engine.h"
+#include "exec/kernel_launch.h"
+#include "staging/engine.h"
 #include "support/alias_driver.h"
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"

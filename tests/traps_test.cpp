@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "device/kernels.h"
+#include "exec/kernel_launch.h"
 #include "memory/address.h"
-#include "route/kernel_route.h"
 #include "support/alias_driver.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"

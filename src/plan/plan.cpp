@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "plan/predict.h"
-#include "plan/staging.h"
+#include "plan/staged_chunks.h"
 
 namespace ferry {
 

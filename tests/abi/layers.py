@@ -5,15 +5,18 @@ import sys
 from pathlib import Path
 
 # Top to bottom: a folder may include those above it, and itself.
-ORDER = ["base", "kernels", "driver", "device", "memory", "copy", "plan", "route", "call", "abi"]
+ORDER = [
+    "base", "kernels", "driver", "device", "memory", "copy", "plan",
+    "exec", "staging", "peer", "calibrate", "submit", "api",
+]
 ALLOWED = {folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)}
 # The kernels are also compiled for GPUs.
 ALLOWED["kernels"] = {"kernels"}
-# The software driver stands beside them: it is reached through the table, and only call knows it by name, to open it.
+# The software driver stands beside them: it is reached through the table, and only api knows it by name, to open it.
 ALLOWED["softdriver"] = {"base", "kernels", "driver", "softdriver"}
-ALLOWED["call"].add("softdriver")
+ALLOWED["api"].add("softdriver")
 
-# Only abi meets structs of a caller's size, and exports.
+# Only api meets structs of a caller's size, and exports.
 SIZED = "base/sized.h"
 EXPORT = re.compile(r'\bextern\s*""')
 
@@ -43,12 +46,12 @@ def problems_of(file, folder):
         target = include.group(1).split("/")[0] if "/" in include.group(1) else folder
         if target not in ALLOWED[folder] | {"ferry"}:
             yield number, f"{folder} may not include {target}"
-        if include.group(1) == SIZED and folder != "abi":
+        if include.group(1) == SIZED and folder != "api":
             yield number, f"{folder} may not know of struct sizes"
     for number, line in enumerate(without_comments_and_strings(text).splitlines(), 1):
         if folder in PURE and DRIVER_CALL.search(line):
             yield number, f"{folder} may not call the driver"
-        if EXPORT.search(line) and folder not in {"abi", "kernels"}:
+        if EXPORT.search(line) and folder not in {"api", "kernels"}:
             yield number, f"{folder} may not export"
         forbidden = FORBIDDEN.search(line) if folder != "softdriver" else None
         if forbidden:

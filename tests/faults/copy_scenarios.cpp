@@ -3,8 +3,8 @@
 #include <deque>
 #include <thread>
 
-#include "call/instance.h"
 #include "faults/trial.h"
+#include "submit/instance.h"
 #include "support/gate.h"
 
 namespace ferry::test {

@@ -1,5 +1,5 @@
-// A staged copy between one record's two sides, step by step: what kernels/ring.h does in a block, route/staged_lane.cpp
-// and route/staged_board.cpp in threads of the host, and a program around them. All accesses go through the memory model.
+// A staged copy between one record's two sides, step by step: what kernels/ring.h does in a block, staging/channel.cpp
+// and staging/scheduler.cpp in threads of the host, and a program around them. All accesses go through the memory model.
 // What the board's mutex guards is one step each; docs/protocol.md says why that loses nothing.
 #pragma once
 

@@ -1,0 +1,77 @@
+// The calls of one copy, and those that explain it.
+#include "base/explanation.h"
+#include "base/sized.h"
+#include "submit/copy.h"
+
+using namespace ferry;
+
+namespace {
+
+int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
+                        ferry_error_info *error) noexcept {
+    if (!instance || !desc) return report(error, null_argument);
+    return report(error, run_copy(*instance, *desc, form, stream));
+}
+
+int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
+                           ferry_explanation *explanation, ferry_error_info *error) noexcept {
+    if (!instance || !desc || !explanation) return report(error, null_argument);
+    ferry_explanation found = {};
+    failure failed = explain_copy(*instance, *desc, form, stream, found);
+    if (!failed) failed = write_sized(found, explanation);
+    return report(error, failed);
+}
+
+ferry_copy_desc describe_bytes(uint64_t destination, uint64_t source, uint64_t size) noexcept {
+    ferry_copy_desc desc = {};
+    desc.source.address = source;
+    desc.destination.address = destination;
+    desc.width = size;
+    return desc;
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error) {
+    return copy_and_report(instance, copy, copy_form::synchronous, nullptr, error);
+}
+
+int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
+                         ferry_error_info *error) {
+    return copy_and_report(instance, copy, copy_form::asynchronous, stream, error);
+}
+
+int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                         ferry_error_info *error) {
+    const ferry_copy_desc desc = describe_bytes(destination, source, size);
+    return copy_and_report(instance, &desc, copy_form::synchronous, nullptr, error);
+}
+
+int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                               CUstream_st *stream, ferry_error_info *error) {
+    const ferry_copy_desc desc = describe_bytes(destination, source, size);
+    return copy_and_report(instance, &desc, copy_form::asynchronous, stream, error);
+}
+
+int32_t ferry_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
+                      ferry_error_info *error) {
+    return explain_and_report(instance, copy, copy_form::synchronous, nullptr, explanation, error);
+}
+
+int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
+                            ferry_explanation *explanation, ferry_error_info *error) {
+    return explain_and_report(instance, copy, copy_form::asynchronous, stream, explanation, error);
+}
+
+uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size) {
+    if (!buffer) size = 0;
+    if (size) buffer[0] = '\0';
+    ferry_explanation known = {};
+    if (!explanation || read_sized(explanation, known)) return 0;
+    known.driver_call[sizeof known.driver_call - 1] = '\0'; // the caller's bytes
+    return format_explanation(known, buffer, size);
+}
+
+} // extern "C"

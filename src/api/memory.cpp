@@ -1,0 +1,285 @@
+// The memory calls: each enters a context, calls the driver and leaves.
+#include "base/sized.h"
+#include "driver/result.h"
+#include "memory/address.h"
+#include "memory/arrays.h"
+#include "submit/instance.h"
+#include "submit/staging_setup.h"
+
+using namespace ferry;
+
+namespace {
+
+// Device or managed memory, or memory of a pool; not what belongs to another process.
+failure free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
+    address_facts facts;
+    if (failure failed = look_up_address(instance.cu, address, ask::everything, facts)) return failed;
+    if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed && !facts.pool)
+        return {.status = FERRY_ERROR_ADDRESS};
+    if (instance.sharing.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
+    if (instance.deferred.holds(address)) return {.status = FERRY_ERROR_ADDRESS};
+    context_scope scope(instance.cu);
+    const bool is_on_device = facts.kind == memory_kind::device;
+    if (failure failed =
+            is_on_device ? enter_device(instance, facts.device, scope) : enter_any(instance, nullptr, scope))
+        return failed;
+    return to_failure(instance.cu.cuMemFree(address));
+}
+
+// In the order of `stream`.
+failure defer_free(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
+    context_scope scope(instance.cu); // without one a driver may not tell the owner
+    if (failure failed = enter_any(instance, nullptr, scope)) return failed;
+    address_facts facts;
+    if (failure failed = look_up_address(instance.cu, address, ask::everything_and_access, facts)) return failed;
+    const bool is_there = facts.kind == memory_kind::device && facts.owner && facts.range_start == address;
+    if (!is_there) return {.status = FERRY_ERROR_ADDRESS};
+    if (instance.sharing.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
+    return instance.deferred.give_up(address, facts.range_size, facts.device, facts.owner, stream);
+}
+
+// Before memory of a device is allocated there: destroys what is kept beyond the limit.
+void make_room(ferry_instance &instance, int device) noexcept {
+    constexpr std::uint64_t share = 16; // as ferry_options says
+    const std::uint64_t keep =
+        instance.deferred_bytes ? instance.deferred_bytes : instance.devices[device].info.total_memory / share;
+    static_cast<void>(instance.deferred.trim(device, keep)); // the allocation may succeed all the same
+}
+
+// Calls `allocate`, once more after everything was destroyed that can be where the device has no memory left.
+template <class Allocate>
+failure allocate_on_device(ferry_instance &instance, int device, const Allocate &allocate) noexcept {
+    make_room(instance, device);
+    const failure failed = allocate();
+    if (failed.status != to_status(CUDA_ERROR_OUT_OF_MEMORY)) return failed;
+    std::uint64_t freed = 0;
+    static_cast<void>(instance.deferred.trim(device, 0, &freed));
+    return freed ? allocate() : failed;
+}
+
+template <class Array, class Create>
+failure make(ferry_instance &instance, int device, const made_array &like, Array &array,
+             const Create &create) noexcept {
+    context_scope scope(instance.cu);
+    made_array as = like;
+    as.device = device;
+    if (failure failed = enter_device(instance, device, scope, as.context)) return failed;
+    if (instance.deferred.take(as, array)) return {};
+    if (failure failed = allocate_on_device(instance, device, create)) {
+        note_failure(instance, failed);
+        return failed;
+    }
+    instance.surfaces.note(array, as);
+    return {};
+}
+
+template <class Array> failure destroy(ferry_instance &instance, Array array) noexcept {
+    context_scope scope(instance.cu);
+    if (failure failed = enter_any(instance, nullptr, scope)) return failed;
+    if (instance.deferred.holds(array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    const failure failed = instance.surfaces.destroy(array);
+    note_failure(instance, failed);
+    return failed;
+}
+
+failure make_array(ferry_instance &instance, int device, const ferry_array_desc &desc, CUarray &array) noexcept {
+    const made_array like = {.context = nullptr, .device = 0, .is_mipmapped = false, .levels = 1, .desc = desc};
+    return make(instance, device, like, array, [&]() noexcept { return create_array(instance.cu, desc, array); });
+}
+
+failure make_mipmapped_array(ferry_instance &instance, int device, const ferry_array_desc &desc, std::uint32_t levels,
+                             CUmipmappedArray &mipmapped) noexcept {
+    const made_array like = {.context = nullptr, .device = 0, .is_mipmapped = true, .levels = levels, .desc = desc};
+    return make(instance, device, like, mipmapped,
+                [&]() noexcept { return create_mipmapped_array(instance.cu, desc, levels, mipmapped); });
+}
+
+failure destroy_array(ferry_instance &instance, CUarray array) noexcept { return destroy(instance, array); }
+failure destroy_array(ferry_instance &instance, CUmipmappedArray mipmapped) noexcept {
+    return destroy(instance, mipmapped);
+}
+
+failure describe_address(ferry_instance &instance, std::uint64_t address, ferry_address_info &found) noexcept {
+    address_facts facts;
+    const auto look_up = [&]() noexcept {
+        return look_up_whole_range(instance.cu, instance.pinned.ranges(), address, facts);
+    };
+    if (failure failed = look_up()) return failed;
+    if (facts.kind == memory_kind::pinned && (facts.pool || !facts.device_address)) {
+        context_scope scope(instance.cu); // none may have been current
+        if (failure failed = enter_any(instance, nullptr, scope)) return failed;
+        if (failure failed = look_up()) return failed;
+    }
+    found.memory = public_kind(kind_to_context(facts));
+    found.device = facts.device;
+    found.range_start = facts.range_start;
+    found.range_size = facts.range_size;
+    found.device_address = facts.device_address;
+    found.pool = facts.pool;
+    return {};
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
+    if (address) *address = 0;
+    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    CUdeviceptr allocated = 0;
+    const failure failed = allocate_on_device(
+        *instance, device, [&]() noexcept { return to_failure(instance->cu.cuMemAlloc(&allocated, size)); });
+    if (!failed) *address = allocated;
+    return noted(*instance, failed.status);
+}
+
+int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
+                                   uint32_t element_size, uint64_t *address, uint64_t *row_pitch) {
+    if (address) *address = 0;
+    if (row_pitch) *row_pitch = 0;
+    if (!instance || !address || !row_pitch || !width || !height) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    CUdeviceptr allocated = 0;
+    size_t pitch = 0;
+    const unsigned alignment = element_size ? element_size : 4;
+    const failure failed = allocate_on_device(*instance, device, [&]() noexcept {
+        return to_failure(instance->cu.cuMemAllocPitch(&allocated, &pitch, width, height, alignment));
+    });
+    if (!failed) {
+        *address = allocated;
+        *row_pitch = pitch;
+    }
+    return noted(*instance, failed.status);
+}
+
+int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!address) return FERRY_SUCCESS;
+    return noted(*instance, free_device_memory(*instance, address).status);
+}
+
+int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!address) return FERRY_SUCCESS;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    return noted(*instance, defer_free(*instance, address, stream).status);
+}
+
+int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    if (device != FERRY_DEVICE_UNKNOWN)
+        if (failure failed = check_device(*instance, device)) return failed.status;
+    return noted(*instance, instance->deferred.trim(device, keep).status);
+}
+
+int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    if (device != FERRY_DEVICE_UNKNOWN)
+        if (failure failed = check_device(*instance, device)) return failed.status;
+    ferry_deferred_info found = {};
+    instance->deferred.count(device, found);
+    return write_sized(found, info).status;
+}
+
+int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
+    if (address) *address = 0;
+    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    CUdeviceptr allocated = 0;
+    const int32_t status =
+        noted(*instance, call_optional(instance->cu.cuMemAllocManaged, &allocated, size, CU_MEM_ATTACH_GLOBAL));
+    if (status == FERRY_SUCCESS) *address = allocated;
+    return status;
+}
+
+int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc, CUarray_st **array) {
+    if (array) *array = nullptr;
+    if (!instance || !desc || !array) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_array_desc wanted = {};
+    if (failure failed = read_sized(desc, wanted)) return failed.status;
+    return make_array(*instance, device, wanted, *array).status;
+}
+
+int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!array) return FERRY_SUCCESS;
+    return destroy_array(*instance, array).status;
+}
+
+int32_t ferry_array_destroy_async(ferry_instance *instance, CUarray_st *array, CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!array) return FERRY_SUCCESS;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    return noted(*instance, instance->deferred.give_up(array, stream).status);
+}
+
+int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
+                                     uint32_t levels, CUmipmappedArray_st **mipmapped) {
+    if (mipmapped) *mipmapped = nullptr;
+    if (!instance || !desc || !mipmapped) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_array_desc wanted = {};
+    if (failure failed = read_sized(desc, wanted)) return failed.status;
+    return make_mipmapped_array(*instance, device, wanted, levels, *mipmapped).status;
+}
+
+int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArray_st *mipmapped, uint32_t level,
+                                        CUarray_st **array) {
+    if (array) *array = nullptr;
+    if (!instance || !mipmapped || !array) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    const int32_t status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
+    if (status == FERRY_SUCCESS) instance->surfaces.note_level(mipmapped, *array);
+    return status;
+}
+
+int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray_st *mipmapped) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!mipmapped) return FERRY_SUCCESS;
+    return destroy_array(*instance, mipmapped).status;
+}
+
+int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
+                                            CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!mipmapped) return FERRY_SUCCESS;
+    if (instance->fork_mark.is_in_child()) return no_driver_in_child;
+    return noted(*instance, instance->deferred.give_up(mipmapped, stream).status);
+}
+
+int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array) {
+    if (plane_array) *plane_array = nullptr;
+    if (!instance || !array || !plane_array) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    return call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
+}
+
+int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
+                             uint32_t *element_size) {
+    if (element_size) *element_size = 0;
+    if (!instance || !array || !desc) return FERRY_ERROR_INVALID_ARGUMENT;
+    context_scope scope(instance->cu);
+    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    ferry_array_desc found = {};
+    std::uint32_t bytes = 0;
+    if (failure failed = describe_array(instance->cu, array, found, bytes)) return failed.status;
+    if (failure failed = write_sized(found, desc)) return failed.status;
+    if (element_size) *element_size = bytes;
+    return FERRY_SUCCESS;
+}
+
+int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_address_info found = {};
+    if (failure failed = describe_address(*instance, address, found)) return failed.status;
+    return write_sized(found, info).status;
+}
+
+} // extern "C"

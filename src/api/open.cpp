@@ -1,0 +1,314 @@
+// ferry_open and ferry_close, and what an instance tells about itself.
+#include "base/sized.h"
+#include "base/threads.h"
+#include "driver/result.h"
+#include "memory/pages.h"
+#include "plan/staged_chunks.h"
+#include "softdriver/softdriver.h"
+#include "submit/instance.h"
+#include "submit/staging_setup.h"
+#include <algorithm>
+#include <iterator>
+#include <new>
+
+using namespace ferry;
+
+namespace {
+
+#if FERRY_HAS_SOFTWARE_DRIVER
+#endif
+
+constexpr int oldest_driver = 12000;
+
+failure check_version(ferry_instance &instance) noexcept {
+    int version = 0;
+    if (instance.cu.cuDriverGetVersion && instance.cu.cuDriverGetVersion(&version) == CUDA_SUCCESS)
+        instance.report.driver_version = version;
+    if (version && version < oldest_driver)
+        return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
+    for (int i = 0; i < driver_symbol_count; ++i) {
+        if (instance.found[i] || !driver_symbols[i].required) continue;
+        instance.log.write(FERRY_LOG_ERROR, "the driver has no %s of version %d", driver_symbols[i].name,
+                           driver_symbols[i].version);
+        return {.status = FERRY_ERROR_DRIVER_TOO_OLD, .limit = oldest_driver, .value = static_cast<unsigned>(version)};
+    }
+    return {};
+}
+
+failure initialise(ferry_instance &instance) noexcept {
+    const CUresult result = instance.cu.cuInit(0);
+    if (result == CUDA_ERROR_NO_DEVICE) return {.status = FERRY_ERROR_NO_DEVICE};
+    if (result == CUDA_ERROR_STUB_LIBRARY) return {.status = FERRY_ERROR_NO_DRIVER};
+    return to_failure(result);
+}
+
+failure query_devices(ferry_instance &instance) noexcept {
+    int count = 0;
+    if (CUresult result = instance.cu.cuDeviceGetCount(&count)) return to_failure(result);
+    if (count <= 0) return {.status = FERRY_ERROR_NO_DEVICE};
+    if (count > device_contexts::most_devices)
+        instance.log.write(FERRY_LOG_WARNING, "only the first %d of %d devices are used", device_contexts::most_devices,
+                           count);
+    count = std::min(count, device_contexts::most_devices);
+    const bool is_software = instance.report.driver == FERRY_DRIVER_SOFTWARE;
+    instance.limits.max_pitch = UINT64_MAX;
+    for (int device = 0; device < count; ++device) {
+        if (failure failed = query_device(instance.cu, device, is_software, instance.devices[device])) return failed;
+        instance.limits.max_pitch = std::min(instance.limits.max_pitch, instance.devices[device].info.max_pitch);
+    }
+    instance.limits.device_count = count;
+    instance.report.device_count = count;
+    instance.contexts.set_count(count);
+    instance.profiles.set_up(instance.devices, count);
+    return {};
+}
+
+// Everything from the entry points to the devices' facts.
+failure start(ferry_instance &instance, resolver entry_points) noexcept {
+    instance.entry_points = entry_points;
+    resolve_table(entry_points, instance.cu, instance.found);
+    // No real driver exports this name; the software one does, also through a resolver of the host's.
+    const bool is_software = entry_points.get_proc(entry_points.user, "ferrySoftwareDriver", oldest_driver) != nullptr;
+    instance.report.driver = is_software ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA;
+    if (failure failed = check_version(instance)) return failed;
+    if (failure failed = initialise(instance)) return failed;
+    return query_devices(instance);
+}
+
+failure start_software([[maybe_unused]] ferry_instance &instance,
+                       [[maybe_unused]] const ferry_options &options) noexcept {
+#if FERRY_HAS_SOFTWARE_DRIVER
+    const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory};
+    switch (softdriver::open(config)) {
+    case softdriver::open_result::refused_config:
+        return refuse_option(FERRY_ERROR_SOFTWARE_CONFIG, FERRY_FIELD_SOFTWARE);
+    case softdriver::open_result::out_of_memory:
+        return no_memory;
+    case softdriver::open_result::opened:
+        break;
+    }
+    instance.holds_software_driver = true;
+    return start(instance, {[](void *, const char *name, int version) { return softdriver::get_proc(name, version); }});
+#else
+    return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_DRIVER);
+#endif
+}
+
+failure start_cuda(ferry_instance &instance, const ferry_options &options) noexcept {
+    if (options.get_proc) return start(instance, {options.get_proc, options.get_proc_user});
+    if (!instance.library.open()) return {.status = FERRY_ERROR_NO_DRIVER};
+    return start(instance, instance.library.entry_points());
+}
+
+failure start_chosen(ferry_instance &instance, const ferry_options &options) noexcept {
+    if (options.driver == FERRY_DRIVER_SOFTWARE) return start_software(instance, options);
+    const failure failed = start_cuda(instance, options);
+    if (!failed || options.driver == FERRY_DRIVER_CUDA) return failed;
+    instance.library.close();
+    instance.report.fallback_reason = failed.status;
+    instance.log.write(FERRY_LOG_WARNING, "no usable GPU: %s (%s); running on the software driver",
+                       status_text(failed.status), status_name(failed.status));
+    return start_software(instance, options);
+}
+
+// The name of one of the entry points that the driver does not have; null past the last.
+const char *missing_entry_point(const ferry_instance &instance, std::uint32_t index) noexcept {
+    for (int i = 0; i < driver_symbol_count; ++i)
+        if (!instance.found[i] && index-- == 0) return driver_symbols[i].name;
+    return nullptr;
+}
+
+void log_what_was_found(const ferry_instance &instance) noexcept {
+    const ferry_report &report = instance.report;
+    instance.log.write(FERRY_LOG_INFO, "%s, CUDA %d.%d, devices: %d",
+                       report.driver == FERRY_DRIVER_SOFTWARE ? "software driver" : "NVIDIA driver",
+                       report.driver_version / 1000, report.driver_version % 1000 / 10, report.device_count);
+    for (std::uint32_t i = 0; i < report.missing_count; ++i)
+        instance.log.write(FERRY_LOG_INFO, "the driver has no %s", missing_entry_point(instance, i));
+}
+
+// Without them the instance works as well, on the driver's own calls.
+void set_up_kernels(ferry_instance &instance, const ferry_options &options) noexcept {
+    instance.copy_flags = options.copy_flags;
+    if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.give_up();
+    const bool stages = options.staging == FERRY_STAGING_AT_OPEN;
+    if (options.kernels != FERRY_KERNELS_AT_OPEN && !stages) return;
+    for (int device = 0; device < instance.limits.device_count; ++device) {
+        context_scope scope(instance.cu);
+        CUcontext context = nullptr;
+        failure failed = instance.contexts.get(device, context);
+        if (!failed) failed = scope.enter(context);
+        if (!failed) failed = instance.kernels.load_into(context);
+        if (failed)
+            instance.log.write(FERRY_LOG_WARNING, "no GPU kernels on device %d: %s (%s)", device,
+                               status_text(failed.status), status_name(failed.status));
+        else if (stages && !is_ready_to_stage(instance, device))
+            instance.log.write(FERRY_LOG_WARNING, "no threads or no pinned memory for staging on device %d", device);
+    }
+}
+
+void close_instance(ferry_instance &instance) noexcept {
+    // Another thread may have been changing any list, or holding any mutex, the program's allocator's too, when the
+    // process forked. In the child nothing is read, freed or locked: all of it ends with the process.
+    if (instance.fork_mark.is_in_child()) return;
+    const allocator memory = instance.allocator;
+    // Without devices no driver was found, and none is asked.
+    if (instance.limits.device_count) {
+        instance.staging.close();
+        instance.tables.close();
+        instance.deferred.close();
+    }
+    [[maybe_unused]] const bool holds_software_driver = instance.holds_software_driver;
+    instance.~ferry_instance();
+    memory.deallocate(&instance, sizeof(ferry_instance));
+#if FERRY_HAS_SOFTWARE_DRIVER
+    if (holds_software_driver) softdriver::close();
+#endif
+}
+
+failure open_instance(const ferry_options &options, ferry_instance *&instance) noexcept {
+    const allocator memory =
+        options.allocate ? allocator(options.allocate, options.deallocate, options.allocate_user) : allocator();
+    void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
+    if (!place) return no_memory;
+    instance = new (place) ferry_instance;
+    instance->allocator = memory;
+    instance->log = log_sink(options.log, options.log_user);
+    instance->full_checks = options.checks == FERRY_CHECKS_FULL;
+    instance->deferred_bytes = options.deferred_bytes;
+    instance->report.checks = options.checks;
+    instance->report.kernels =
+        options.staging == FERRY_STAGING_AT_OPEN ? std::int32_t{FERRY_KERNELS_AT_OPEN} : options.kernels;
+    instance->report.staging = options.staging;
+    if (failure failed = start_chosen(*instance, options)) {
+        close_instance(*instance);
+        instance = nullptr;
+        return failed;
+    }
+    instance->pinned.set_up(instance->devices, instance->limits.device_count, options.register_chunk);
+    instance->report.missing_count =
+        static_cast<std::uint32_t>(std::count(std::begin(instance->found), std::end(instance->found), false));
+    log_what_was_found(*instance);
+    set_up_staging(*instance, options);
+    set_up_kernels(*instance, options);
+    return {};
+}
+
+ferry_report describe_instance(const ferry_instance &instance) noexcept {
+    ferry_report told = instance.report;
+    told.failed_peers = instance.peers.failed_count();
+    if (!instance.kernels.may_serve()) {
+        told.kernels = FERRY_KERNELS_NONE;
+        told.staging = FERRY_STAGING_NONE;
+    }
+    told.kernels_loaded = instance.kernels.is_loaded();
+    told.kernel_contexts = instance.kernels.context_count();
+    if (told.staging != FERRY_STAGING_NONE) return told;
+    told.staging_threads = told.program_threads = 0;
+    told.staging_bytes = 0;
+    return told;
+}
+
+// What is more than a range of numbers.
+failure check_staging(const ferry_options &options) noexcept {
+    const auto refuse_value = [](std::int32_t field, std::int64_t limit, std::int64_t value) noexcept {
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, field, static_cast<std::uint64_t>(limit),
+                             static_cast<std::uint64_t>(value));
+    };
+    constexpr std::int32_t most_nice = 19, least_nice = -20;
+    if (options.staging_priority < least_nice || options.staging_priority > most_nice)
+        return refuse_value(FERRY_FIELD_STAGING_PRIORITY, most_nice, options.staging_priority);
+    if (!options.staging_cpus != !options.staging_cpu_count)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
+    for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
+        if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(processor_set::most))
+            return refuse_value(FERRY_FIELD_STAGING_CPUS, processor_set::most - 1, options.staging_cpus[i]);
+    if (options.staging_numa != FERRY_NUMA_ANY && options.staging_numa != FERRY_NUMA_NODE)
+        return refuse_value(FERRY_FIELD_NUMA, FERRY_NUMA_NODE, options.staging_numa);
+    if (options.staging_numa == FERRY_NUMA_NODE) {
+        if (!is_node(options.staging_numa_node))
+            return refuse_value(FERRY_FIELD_NUMA_NODE, 0, options.staging_numa_node);
+        if (options.staging_cpus) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
+    }
+    constexpr std::uint64_t least_bytes = smallest_slot, most_bytes = std::uint64_t{1} << 30;
+    if (options.staging_bytes && options.staging_bytes < least_bytes)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, least_bytes,
+                             options.staging_bytes);
+    if (options.staging_bytes > most_bytes)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, most_bytes,
+                             options.staging_bytes);
+    return {};
+}
+
+failure read_options(const ferry_options *theirs, ferry_options &options) noexcept {
+    options = {};
+    if (!theirs) return {};
+    if (failure failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    struct {
+        std::int64_t value, limit;
+        std::int32_t field;
+    } const ranges[] = {
+        {options.driver, FERRY_DRIVER_SOFTWARE, FERRY_FIELD_DRIVER},
+        {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
+        {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE_DEVICES},
+        {options.software_queues, 128, FERRY_FIELD_SOFTWARE_QUEUES},
+        {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
+        {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
+        {options.staging_threads, most_threads, FERRY_FIELD_THREADS},
+        {options.staging_cpu_count, processor_set::most, FERRY_FIELD_STAGING_CPUS},
+    };
+    for (const auto &range : ranges)
+        if (range.value < 0 || range.value > range.limit)
+            return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, range.field, static_cast<std::uint64_t>(range.limit),
+                                 static_cast<std::uint64_t>(range.value));
+    if (!are_known_copy_flags(options.copy_flags))
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.copy_flags);
+    constexpr std::uint64_t chunk_unit = 4096;
+    if (options.register_chunk % chunk_unit)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit,
+                             options.register_chunk);
+    if (failure failed = check_staging(options)) return failed;
+    if (!options.allocate != !options.deallocate)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
+    return {};
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error) {
+    if (!instance) return report(error, null_argument);
+    *instance = nullptr;
+    ferry_options known;
+    failure failed = read_options(options, known);
+    if (!failed) failed = open_instance(known, *instance);
+    return report(error, failed);
+}
+
+void ferry_close(ferry_instance *instance) {
+    if (instance) close_instance(*instance);
+}
+
+int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report) {
+    if (!instance || !report) return FERRY_ERROR_INVALID_ARGUMENT;
+    return write_sized(describe_instance(*instance), report).status;
+}
+
+const char *ferry_missing_entry_point(const ferry_instance *instance, uint32_t index) {
+    return instance ? missing_entry_point(*instance, index) : nullptr;
+}
+
+void *ferry_get_proc(const ferry_instance *instance, const char *name, int32_t version) {
+    if (!instance || !name) return nullptr;
+    return instance->entry_points.get_proc(instance->entry_points.user, name, version);
+}
+
+int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_device(*instance, device)) return failed.status;
+    return write_sized(instance->devices[device].info, info).status;
+}
+
+} // extern "C"

@@ -1,0 +1,45 @@
+// The peer calls.
+#include "base/sized.h"
+#include "submit/instance.h"
+
+using namespace ferry;
+
+namespace {
+
+failure check_pair(const ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
+    if (failure failed = check_device(instance, device)) return failed;
+    if (failure failed = check_device(instance, peer)) return failed;
+    return device == peer ? failure{.status = FERRY_ERROR_DEVICE} : failure{};
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    ferry_peer_info found = {};
+    instance->peers.describe(device, peer, found);
+    return write_sized(found, info).status;
+}
+
+int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    return instance->peers.probe(device, peer, instance->allocator, instance->log).status;
+}
+
+int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    return instance->peers.enable(device, peer, instance->allocator, instance->log).status;
+}
+
+int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    return instance->peers.disable(device, peer).status;
+}
+
+} // extern "C"

@@ -1,0 +1,116 @@
+// The pinned pools.
+#include "base/sized.h"
+#include "submit/instance.h"
+#include <new>
+
+using namespace ferry;
+
+struct ferry_pinned_pool {
+    const ferry::allocator &memory;
+    // The child may have been born with the pool's mutex locked, and has not its memory.
+    const ferry::fork_mark &fork_mark;
+    ferry::pinned_pool pool;
+};
+
+namespace {
+
+// The flags of the options are known ones.
+failure create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_options &options,
+                           ferry_pinned_pool *&pool) noexcept {
+    host_request request = {.flags = options.flags, .owner = host_owner::pool};
+    if (failure failed = instance.pinned.find_node(options.numa, options.device, options.numa_node, request.node))
+        return failed;
+    const int device = options.numa == FERRY_NUMA_DEVICE ? options.device : 0;
+    void *const place = instance.allocator.allocate(sizeof(ferry_pinned_pool), alignof(ferry_pinned_pool));
+    if (!place) return no_memory;
+    pool = new (place) ferry_pinned_pool{instance.allocator, instance.fork_mark,
+                                         pinned_pool(instance.cu, instance.contexts, instance.pinned,
+                                                     instance.allocator, request, device, options.limit)};
+    return {};
+}
+
+// It lives on where some of its memory is in use.
+failure destroy_pinned_pool(ferry_pinned_pool &pool) noexcept {
+    const failure failed = pool.pool.close();
+    if (failed.status == FERRY_ERROR_IN_USE) return failed;
+    const allocator &memory = pool.memory;
+    pool.~ferry_pinned_pool();
+    memory.deallocate(&pool, sizeof(ferry_pinned_pool));
+    return failed;
+}
+
+failure read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_options &options) noexcept {
+    if (theirs)
+        if (failure failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    if (options.flags & ~common_host_flags)
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.flags);
+    return options.reserved ? refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED) : failure{};
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
+                                 ferry_pinned_pool **pool, ferry_error_info *error) {
+    if (pool) *pool = nullptr;
+    if (!instance || !pool) return report(error, null_argument);
+    ferry_pinned_pool_options known = {};
+    failure failed = read_options(options, known);
+    if (!failed) failed = create_pinned_pool(*instance, known, *pool);
+    return report(error, failed);
+}
+
+int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
+    if (!pool) return FERRY_SUCCESS;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    return destroy_pinned_pool(*pool).status;
+}
+
+int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address) {
+    if (address) *address = nullptr;
+    if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    return pool->pool.allocate(size, *address).status;
+}
+
+int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CUstream_st *stream, void **address) {
+    if (address) *address = nullptr;
+    if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    return pool->pool.allocate_on(stream, size, *address).status;
+}
+
+int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    return address ? pool->pool.free(address).status : FERRY_SUCCESS;
+}
+
+int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    return address ? pool->pool.free_on(stream, address).status : FERRY_SUCCESS;
+}
+
+int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    return pool->pool.trim(keep).status;
+}
+
+int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats) {
+    if (!pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    ferry_pool_stats found = {};
+    if (failure failed = pool->pool.get_stats(found)) return failed.status;
+    return write_sized(found, stats).status;
+}
+
+int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool) {
+    if (!pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
+    return pool->pool.reset_stats().status;
+}
+
+} // extern "C"

@@ -1,0 +1,365 @@
+// Stream-ordered memory and its pools.
+#include "base/sized.h"
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "memory/address.h"
+#include "peer/pool_access.h"
+#include "submit/instance.h"
+#include "submit/staging_setup.h"
+
+using namespace ferry;
+
+namespace {
+
+// A device without pools reports FERRY_ERROR_UNSUPPORTED too.
+constexpr std::int32_t pool_status(std::int32_t status) noexcept {
+    return status == to_status(CUDA_ERROR_NOT_SUPPORTED) ? FERRY_ERROR_UNSUPPORTED : status;
+}
+
+// Runs `body` with some context current and in a mode that breaks no capture: most pool calls would (docs/driver.md).
+template <class Body> std::int32_t administer(ferry_instance &instance, Body body) noexcept {
+    context_scope scope(instance.cu);
+    if (failure failed = enter_any(instance, nullptr, scope)) return failed.status;
+    const relaxed_capture_mode relaxed(instance.cu);
+    return relaxed.entered() ? pool_status(noted(instance, body().status)) : relaxed.why().status;
+}
+
+// The same for what an imported pool cannot do.
+template <class Body> std::int32_t administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
+    return administer(instance, [&]() noexcept -> failure {
+        pool_location where;
+        return instance.sharing.is_imported(pool, where) ? failure{.status = FERRY_ERROR_IMPORTED} : body();
+    });
+}
+
+failure check_location(const ferry_instance &instance, const pool_location &where) noexcept {
+    const auto index = static_cast<std::uint64_t>(where.index);
+    const auto refuse_index = [&](std::int32_t status) noexcept {
+        return refuse_option(status, FERRY_FIELD_INDEX, 0, index);
+    };
+    switch (where.location) {
+    case FERRY_LOCATION_DEVICE:
+        if (check_device(instance, where.index))
+            return refuse_option(FERRY_ERROR_DEVICE, FERRY_FIELD_INDEX,
+                                 static_cast<std::uint64_t>(instance.limits.device_count), index);
+        return {};
+    case FERRY_LOCATION_HOST:
+        return where.index == 0 ? failure{} : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
+    case FERRY_LOCATION_HOST_NUMA:
+        return where.index >= 0 ? failure{} : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
+    default:
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION, 0,
+                             static_cast<std::uint64_t>(where.location));
+    }
+}
+
+// What the devices can do is known since they were found.
+failure check_desc(const ferry_instance &instance, const ferry_pool_desc &desc) noexcept {
+    if (failure failed = check_location(instance, {desc.location, desc.index})) return failed;
+    const bool on_device = desc.location == FERRY_LOCATION_DEVICE;
+    const ferry_device_info &info = instance.devices[on_device ? desc.index : 0].info;
+    const std::int32_t can_be = on_device                              ? info.memory_pools
+                                : desc.location == FERRY_LOCATION_HOST ? info.host_memory_pools
+                                                                       : info.host_numa_memory_pools;
+    if (!can_be) return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_LOCATION);
+    constexpr std::uint32_t known =
+        FERRY_HANDLE_POSIX_FD | FERRY_HANDLE_WIN32 | FERRY_HANDLE_WIN32_KMT | FERRY_HANDLE_FABRIC;
+    const std::uint32_t possible = desc.location == FERRY_LOCATION_HOST ? 0 : info.pool_handle_types;
+    if (desc.handle_types & ~known)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HANDLE_TYPES, known, desc.handle_types);
+    if (desc.handle_types & ~possible)
+        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_HANDLE_TYPES, possible, desc.handle_types);
+    return {};
+}
+
+failure create_pool(ferry_instance &instance, const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept {
+    if (failure failed = check_desc(instance, desc)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = desc.location == FERRY_LOCATION_DEVICE ? enter_device(instance, desc.index, scope)
+                                                                : enter_any(instance, nullptr, scope))
+        return failed;
+    const relaxed_capture_mode relaxed(instance.cu);
+    if (!relaxed.entered()) return relaxed.why();
+    if (failure failed = instance.pools.create(desc, pool)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    instance.sharing.forget_pool(pool);
+    return {};
+}
+
+failure destroy_pool(ferry_instance &instance, CUmemoryPool pool) noexcept {
+    if (failure failed = instance.pools.wait_until_unused(pool)) return failed;
+    return instance.sharing.destroy_pool(pool);
+}
+
+failure describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &info) noexcept {
+    pool_location where;
+    bool is_default = false;
+    info.is_imported = instance.sharing.is_imported(pool, where);
+    if (!info.is_imported) {
+        if (failure failed = instance.pools.locate(pool, where)) return failed;
+        if (failure failed = instance.pools.is_default(pool, where, is_default)) return failed;
+        pool_record record;
+        const bool is_made = instance.pools.find(pool, record) && record.is_made;
+        if (is_made) {
+            info.handle_types = record.handle_types;
+            info.max_size = record.max_size;
+        }
+        info.can_share = is_made ? record.handle_types != 0 : !is_default && where.location != FERRY_LOCATION_HOST;
+    }
+    info.location = where.location;
+    info.index = where.index;
+    info.is_default = is_default;
+    return {};
+}
+
+// The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
+failure take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexcept {
+    if (CUcontext used = nullptr; instance.contexts.is_in_use(device, used)) {
+        context_scope scope(instance.cu);
+        if (failure failed = scope.enter(used)) return failed;
+        if (CUresult result = instance.cu.cuCtxSynchronize()) return to_failure(result);
+    }
+    return instance.pools.set_access(pool, device, FERRY_ACCESS_NONE);
+}
+
+failure set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, std::int32_t access) noexcept {
+    pool_location where;
+    const bool is_others = instance.sharing.is_imported(pool, where);
+    if (!is_others)
+        if (failure failed = instance.pools.locate(pool, where)) return failed;
+    if (where.is_on_device(device)) // whose access is there and stays
+        return access == FERRY_ACCESS_READ_WRITE ? failure{}
+                                                 : failure{FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE};
+    if (access == FERRY_ACCESS_NONE) return take_access(instance, pool, device);
+    context_scope scope(instance.cu);
+    if (failure failed = enter_device(instance, device, scope)) return failed;
+    return give_access(instance.cu, instance.pools, instance.peers, pool, where, is_others, device, instance.allocator,
+                       instance.log);
+}
+
+// What succeeds on a named stream is one driver call: these calls take half a microsecond, and why one failed is asked
+// afterwards.
+
+constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
+
+[[gnu::noinline]] failure allocate(ferry_instance &instance, std::int32_t device, std::uint64_t size, CUstream stream,
+                                   CUdeviceptr &address) noexcept {
+    const driver_table &cu = instance.cu;
+    if (failure failed = check_device(instance, device)) return failed;
+    if (belongs_to_current_context(stream)) {
+        context_choice choice;
+        if (failure failed = choose_context_on(cu, instance.contexts, stream, device, choice)) return failed;
+        context_scope scope(cu);
+        if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+        return {.status = call_optional(cu.cuMemAllocAsync, &address, size, stream)};
+    }
+    CUcontext context = nullptr;
+    int device_of_stream = 0;
+    if (CUresult result = cu.cuStreamGetCtx(stream, &context)) return to_failure(result);
+    if (!instance.contexts.find(context, device_of_stream))
+        if (failure failed = instance.contexts.device_of(context, device_of_stream)) return failed;
+    if (device == device_of_stream) return {.status = call_optional(cu.cuMemAllocAsync, &address, size, stream)};
+    CUmemoryPool pool = nullptr;
+    if (failure failed = instance.pools.get_current({FERRY_LOCATION_DEVICE, device}, pool)) return failed;
+    return {.status = call_optional(cu.cuMemAllocFromPoolAsync, &address, size, pool, stream)};
+}
+
+// The pool's device, or -1.
+failure allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std::uint64_t size, CUstream stream,
+                      CUdeviceptr &address) noexcept {
+    context_choice choice;
+    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, device, choice)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    return {.status = call_optional(instance.cu.cuMemAllocFromPoolAsync, &address, size, pool, stream)};
+}
+
+[[gnu::noinline]] failure free_on_default_stream(ferry_instance &instance, std::uint64_t address,
+                                                 CUstream stream) noexcept {
+    address_facts facts;
+    if (failure failed = look_up_address(instance.cu, address, ask::kind_only, facts)) return failed;
+    context_choice choice;
+    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, facts.device, choice)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    return {.status = call_optional(instance.cu.cuMemFreeAsync, address, stream)};
+}
+
+[[gnu::cold, gnu::noinline]] std::int32_t why_not_freed(ferry_instance &instance, std::uint64_t address,
+                                                        std::int32_t status) noexcept {
+    if (status != refused) return pool_status(noted(instance, status));
+    address_facts facts;
+    if (look_up_address(instance.cu, address, ask::everything, facts)) return status;
+    const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
+    const bool is_kind = facts.kind == memory_kind::device || facts.pool;
+    return is_there && is_kind ? status : FERRY_ERROR_ADDRESS;
+}
+
+std::int32_t allocate_on_stream(ferry_instance &instance, std::int32_t device, std::uint64_t size, CUstream stream,
+                                std::uint64_t &address) noexcept {
+    CUdeviceptr allocated = 0;
+    const bool is_streams_own = device == FERRY_DEVICE_UNKNOWN || (device == 0 && instance.limits.device_count == 1);
+    const int32_t status = is_streams_own && !belongs_to_current_context(stream)
+                               ? call_optional(instance.cu.cuMemAllocAsync, &allocated, size, stream)
+                               : allocate(instance, device, size, stream, allocated).status;
+    if (status) return pool_status(noted(instance, status));
+    address = allocated;
+    return FERRY_SUCCESS;
+}
+
+std::int32_t allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std::uint64_t size, CUstream stream,
+                                std::uint64_t &address) noexcept {
+    CUdeviceptr allocated = 0;
+    pool_location where;
+    int32_t status = FERRY_SUCCESS;
+    if (!belongs_to_current_context(stream)) {
+        status = call_optional(instance.cu.cuMemAllocFromPoolAsync, &allocated, size, pool, stream);
+    } else {
+        status =
+            administer_own(instance, pool, [&]() noexcept -> failure { return instance.pools.locate(pool, where); });
+        const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
+        if (!status) status = allocate_from(instance, pool, device, size, stream, allocated).status;
+    }
+    if (status)
+        return instance.sharing.is_imported(pool, where) ? FERRY_ERROR_IMPORTED : pool_status(noted(instance, status));
+    address = allocated;
+    return FERRY_SUCCESS;
+}
+
+std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
+    if (instance.fork_mark.is_in_child()) return no_driver_in_child;
+    if (instance.sharing.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close it
+    const int32_t status = belongs_to_current_context(stream)
+                               ? free_on_default_stream(instance, address, stream).status
+                               : call_optional(instance.cu.cuMemFreeAsync, address, stream);
+    return status ? why_not_freed(instance, address, status) : FERRY_SUCCESS;
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size, CUstream_st *stream,
+                                 uint64_t *address) {
+    if (address) *address = 0;
+    if (!instance || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    return allocate_on_stream(*instance, device, size, stream, *address);
+}
+
+int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    return address ? free_on_stream(*instance, address, stream) : FERRY_SUCCESS;
+}
+
+int32_t ferry_pool_alloc_async(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t size, CUstream_st *stream,
+                               uint64_t *address) {
+    if (address) *address = 0;
+    if (!instance || !pool || !address) return FERRY_ERROR_INVALID_ARGUMENT;
+    return allocate_from_pool(*instance, pool, size, stream, *address);
+}
+
+int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc, CUmemPoolHandle_st **pool,
+                          ferry_error_info *error) {
+    if (pool) *pool = nullptr;
+    if (!instance || !desc || !pool) return report(error, null_argument);
+    ferry_pool_desc wanted = {};
+    if (failure failed = read_sized(desc, wanted)) return report(error, on_side(failed, FERRY_SIDE_OPTIONS));
+    return report(error, create_pool(*instance, wanted, *pool));
+}
+
+int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!pool) return FERRY_SUCCESS;
+    return administer_own(*instance, pool, [&]() noexcept { return destroy_pool(*instance, pool); });
+}
+
+int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool) {
+    if (pool) *pool = nullptr;
+    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    const pool_location where = {location, index};
+    if (failure failed = check_location(*instance, where)) return failed.status;
+    return instance->pools.get_default(where, *pool).status;
+}
+
+int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool) {
+    if (pool) *pool = nullptr;
+    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    const pool_location where = {location, index};
+    if (failure failed = check_location(*instance, where)) return failed.status;
+    return instance->pools.get_current(where, *pool).status;
+}
+
+int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st *pool) {
+    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    const pool_location where = {location, index};
+    if (failure failed = check_location(*instance, where)) return failed.status;
+    return administer_own(*instance, pool,
+                          [&]() noexcept -> failure { return instance->pools.set_current(where, pool); });
+}
+
+int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_info *info) {
+    if (!instance || !pool || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    return administer(*instance, [&]() noexcept -> failure {
+        ferry_pool_info found = {};
+        if (failure failed = describe_pool(*instance, pool, found)) return failed;
+        return write_sized(found, info);
+    });
+}
+
+int32_t ferry_pool_get_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool,
+                                  ferry_pool_attributes *attributes) {
+    if (!instance || !pool || !attributes) return FERRY_ERROR_INVALID_ARGUMENT;
+    return administer_own(*instance, pool, [&]() noexcept -> failure {
+        ferry_pool_attributes found = {};
+        if (failure failed = get_pool_attributes(instance->cu, pool, found)) return failed;
+        return write_sized(found, attributes);
+    });
+}
+
+int32_t ferry_pool_set_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool,
+                                  const ferry_pool_attributes *attributes) {
+    if (!instance || !pool || !attributes) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_pool_attributes wanted = {};
+    if (failure failed = read_sized(attributes, wanted)) return failed.status;
+    return administer_own(*instance, pool, [&]() noexcept -> failure {
+        return set_pool_attributes(instance->cu, pool, wanted, attributes->struct_size);
+    });
+}
+
+int32_t ferry_pool_get_stats(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_stats *stats) {
+    if (!instance || !pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
+    return administer_own(*instance, pool, [&]() noexcept -> failure {
+        ferry_pool_stats found = {};
+        if (failure failed = get_pool_stats(instance->cu, pool, found)) return failed;
+        return write_sized(found, stats);
+    });
+}
+
+int32_t ferry_pool_reset_stats(ferry_instance *instance, CUmemPoolHandle_st *pool) {
+    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    return administer_own(*instance, pool, [&]() noexcept -> failure { return reset_pool_stats(instance->cu, pool); });
+}
+
+int32_t ferry_pool_trim(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t keep) {
+    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    return administer_own(*instance, pool, [&]() noexcept -> failure {
+        return {.status = call_optional(instance->cu.cuMemPoolTrimTo, pool, keep)};
+    });
+}
+
+int32_t ferry_pool_set_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t access) {
+    if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (access != FERRY_ACCESS_NONE && access != FERRY_ACCESS_READ_WRITE) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_device(*instance, device)) return failed.status;
+    return administer(*instance,
+                      [&]() noexcept -> failure { return set_pool_access(*instance, pool, device, access); });
+}
+
+int32_t ferry_pool_get_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t *access) {
+    if (access) *access = FERRY_ACCESS_NONE;
+    if (!instance || !pool || !access) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (failure failed = check_device(*instance, device)) return failed.status;
+    return administer(*instance,
+                      [&]() noexcept -> failure { return instance->pools.get_access(pool, device, *access); });
+}
+
+} // extern "C"

@@ -1,0 +1,106 @@
+// The calls on streams and events.
+#include "driver/result.h"
+#include "submit/staging_setup.h"
+
+using namespace ferry;
+
+namespace {
+
+constexpr int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
+
+// A question whose answer "not yet" is no failure.
+int32_t answer(int32_t status, int32_t *done) noexcept {
+    *done = status == FERRY_SUCCESS;
+    return status == not_ready ? FERRY_SUCCESS : status;
+}
+
+// Calls `entry` with the context of `stream` current.
+template <class Function, class... Arguments>
+int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, Arguments... arguments) noexcept {
+    context_choice choice;
+    context_scope scope(instance->cu);
+    failure failed = choose_context(instance->cu, instance->contexts, stream, -1, -1, choice);
+    if (!failed) failed = scope.enter(choice.wanted, choice.current);
+    return noted(*instance, failed ? failed.status : call_optional(entry, arguments...));
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
+                            CUstream_st **stream) {
+    if (stream) *stream = nullptr;
+    if (!instance || !stream) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (flags & ~FERRY_STREAM_NON_BLOCKING) return FERRY_ERROR_FLAGS;
+    static_assert(FERRY_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING);
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    return noted(*instance, call_optional(instance->cu.cuStreamCreateWithPriority, stream, flags, priority));
+}
+
+int32_t ferry_stream_destroy(ferry_instance *instance, CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!stream) return FERRY_SUCCESS;
+    if (belongs_to_current_context(stream)) return FERRY_ERROR_INVALID_ARGUMENT;
+    return noted(*instance, call_optional(instance->cu.cuStreamDestroy, stream));
+}
+
+int32_t ferry_stream_synchronize(ferry_instance *instance, CUstream_st *stream) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    return call_beside(instance, stream, instance->cu.cuStreamSynchronize, stream);
+}
+
+int32_t ferry_stream_query(ferry_instance *instance, CUstream_st *stream, int32_t *done) {
+    if (done) *done = 0;
+    if (!instance || !done) return FERRY_ERROR_INVALID_ARGUMENT;
+    return answer(call_beside(instance, stream, instance->cu.cuStreamQuery, stream), done);
+}
+
+int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, CUevent_st *event) {
+    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
+    return call_beside(instance, stream, instance->cu.cuStreamWaitEvent, stream, event, 0u);
+}
+
+int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags, CUevent_st **event) {
+    if (event) *event = nullptr;
+    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (flags & ~(FERRY_EVENT_BLOCKING_SYNC | FERRY_EVENT_DISABLE_TIMING | FERRY_EVENT_INTERPROCESS))
+        return FERRY_ERROR_FLAGS;
+    if (flags & FERRY_EVENT_INTERPROCESS && !(flags & FERRY_EVENT_DISABLE_TIMING)) return FERRY_ERROR_FLAGS;
+    static_assert(FERRY_EVENT_BLOCKING_SYNC == CU_EVENT_BLOCKING_SYNC);
+    static_assert(FERRY_EVENT_DISABLE_TIMING == CU_EVENT_DISABLE_TIMING);
+    static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
+    context_scope scope(instance->cu);
+    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    return noted(*instance, instance->sharing.create_event(device, flags, *event).status);
+}
+
+int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event) {
+    if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
+    return event ? noted(*instance, instance->sharing.destroy_event(event).status) : FERRY_SUCCESS;
+}
+
+int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream_st *stream) {
+    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
+    return call_beside(instance, stream, instance->cu.cuEventRecord, event, stream);
+}
+
+int32_t ferry_event_synchronize(ferry_instance *instance, CUevent_st *event) {
+    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
+    return noted(*instance, call_optional(instance->cu.cuEventSynchronize, event));
+}
+
+int32_t ferry_event_query(ferry_instance *instance, CUevent_st *event, int32_t *done) {
+    if (done) *done = 0;
+    if (!instance || !event || !done) return FERRY_ERROR_INVALID_ARGUMENT;
+    return noted(*instance, answer(call_optional(instance->cu.cuEventQuery, event), done));
+}
+
+int32_t ferry_event_elapsed_time(ferry_instance *instance, CUevent_st *start, CUevent_st *end, float *milliseconds) {
+    if (milliseconds) *milliseconds = 0;
+    if (!instance || !start || !end || !milliseconds) return FERRY_ERROR_INVALID_ARGUMENT;
+    return noted(*instance, call_optional(instance->cu.cuEventElapsedTime, milliseconds, start, end));
+}
+
+} // extern "C"

@@ -1,0 +1,45 @@
+// Tickets, and the threads and memory of staged copies.
+#include "base/sized.h"
+#include "submit/staging_setup.h"
+#include "submit/ticket.h"
+
+using namespace ferry;
+
+extern "C" {
+
+int32_t ferry_copy_async_ticket(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
+                                ferry_ticket **ticket, ferry_error_info *error) {
+    if (ticket) *ticket = nullptr;
+    if (!instance || !copy || !ticket) return report(error, null_argument);
+    return report(error, run_copy_with_ticket(*instance, *copy, stream, *ticket));
+}
+
+int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *info) {
+    if (!ticket || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_ticket_info found = {};
+    if (failure failed = query_ticket(*ticket, found)) return failed.status;
+    return write_sized(found, info).status;
+}
+
+int32_t ferry_ticket_wait(ferry_ticket *ticket) {
+    return ticket ? wait_for_ticket(*ticket).status : FERRY_ERROR_INVALID_ARGUMENT;
+}
+
+int32_t ferry_ticket_release(ferry_ticket *ticket) { return ticket ? release_ticket(*ticket).status : FERRY_SUCCESS; }
+
+int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device) {
+    return instance ? prepare_staging(*instance, device).status : FERRY_ERROR_INVALID_ARGUMENT;
+}
+
+int32_t ferry_staging_trim(ferry_instance *instance) {
+    return instance ? trim_staging(*instance).status : FERRY_ERROR_INVALID_ARGUMENT;
+}
+
+int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info) {
+    if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_staging_info found = {};
+    if (failure failed = tell_of_staging(*instance, found)) return failed.status;
+    return write_sized(found, info).status;
+}
+
+} // extern "C"

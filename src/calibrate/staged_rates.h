@@ -1,0 +1,24 @@
+// Measures synchronous copies between pageable memory and a device by threads and a kernel, for the device's profile.
+#pragma once
+
+#include "plan/profile.h"
+#include "staging/engine.h"
+
+namespace ferry {
+
+inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
+
+// Where it is measured, in the current context.
+struct staging_ground {
+    staged_engine &engine; // prepared for the device
+    int device;
+    CUcontext context;
+    CUstream stream;
+    std::uint64_t on_device;
+    std::byte *pageable, *pinned;
+    std::uint64_t size; // bytes of each of the three: 2 MiB or more
+};
+
+failure calibrate_staging(const driver_table &cu, const staging_ground &ground, device_profile &profile) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,93 @@
+#include "exec/driver_copy.h"
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+CUmemorytype memory_type(memory_kind kind) noexcept {
+    switch (kind) {
+    case memory_kind::device:
+        return CU_MEMORYTYPE_DEVICE;
+    case memory_kind::managed:
+        return CU_MEMORYTYPE_UNIFIED;
+    case memory_kind::array:
+        return CU_MEMORYTYPE_ARRAY;
+    default:
+        return CU_MEMORYTYPE_HOST;
+    }
+}
+
+// Fills what CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have in common, field by field: to zero the struct before costs a
+// tenth of all that ferry adds to a small copy. The origins of linear ends are in their addresses: drivers have
+// computed srcY and srcZ wrongly on stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
+template <class Call> void lower(const shape &shape, Call &call) noexcept {
+    const shape_end &source = shape.source, &destination = shape.destination;
+    const bool has_rows = shape.height > 1 || shape.depth > 1, has_slices = shape.depth > 1;
+
+    call.srcMemoryType = memory_type(source.kind);
+    call.srcHost = reinterpret_cast<const void *>(source.span.first); // the driver reads the one that the type names
+    call.srcDevice = source.span.first;
+    call.srcArray = source.array;
+    call.srcXInBytes = source.x;
+    call.srcY = source.y;
+    call.srcZ = source.z;
+    call.srcLOD = 0;
+    call.srcPitch = has_rows ? source.row_pitch : 0;
+    call.srcHeight = has_slices ? source.slice_height : 0;
+
+    call.dstMemoryType = memory_type(destination.kind);
+    call.dstHost = reinterpret_cast<void *>(destination.span.first);
+    call.dstDevice = destination.span.first;
+    call.dstArray = destination.array;
+    call.dstXInBytes = destination.x;
+    call.dstY = destination.y;
+    call.dstZ = destination.z;
+    call.dstLOD = 0;
+    call.dstPitch = has_rows ? destination.row_pitch : 0;
+    call.dstHeight = has_slices ? destination.slice_height : 0;
+
+    call.WidthInBytes = shape.width;
+    call.Height = shape.height;
+    call.Depth = shape.depth;
+}
+
+[[gnu::noinline]] CUresult issue_between_contexts(const driver_table &cu, const shape &shape, copy_form form,
+                                                  const end_contexts &contexts, CUstream stream) noexcept {
+    CUDA_MEMCPY3D_PEER call;
+    lower(shape, call);
+    call.srcContext = contexts.source;
+    call.dstContext = contexts.destination;
+    return form == copy_form::synchronous ? cu.cuMemcpy3DPeer(&call) : cu.cuMemcpy3DPeerAsync(&call, stream);
+}
+
+CUresult issue(const driver_table &cu, const shape &shape, copy_form form, CUstream stream) noexcept {
+    CUDA_MEMCPY3D call;
+    lower(shape, call);
+    call.reserved0 = call.reserved1 = nullptr;
+    return form == copy_form::synchronous ? cu.cuMemcpy3D(&call) : cu.cuMemcpy3DAsync(&call, stream);
+}
+
+} // namespace
+
+failure wait_for_legacy_stream(const driver_table &cu) noexcept {
+    const relaxed_capture_mode relaxed(cu);
+    return relaxed.entered() ? to_failure(cu.cuStreamSynchronize(CU_STREAM_LEGACY)) : relaxed.why();
+}
+
+const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept {
+    constexpr const char *names[2][2] = {{"cuMemcpy3D", "cuMemcpy3DAsync"}, {"cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"}};
+    return names[plan.names_contexts][form == copy_form::asynchronous];
+}
+
+failure run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
+                         const end_contexts &contexts, CUstream stream) noexcept {
+    const CUresult result = plan.names_contexts ? issue_between_contexts(cu, shape, form, contexts, stream)
+                                                : issue(cu, shape, form, stream);
+    if (result == CUDA_SUCCESS && plan.synchronise_after) return wait_for_legacy_stream(cu);
+    return to_failure(result);
+}
+
+} // namespace ferry

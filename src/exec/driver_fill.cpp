@@ -1,0 +1,47 @@
+#include "exec/driver_fill.h"
+
+#include <cstring>
+
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+struct fill_call {
+    const fill_shape &shape;
+    std::uint64_t address; // the device's
+    CUstream stream;
+
+    // One unit's pair of entry points, which take the pattern as a number.
+    template <class Value, class Line, class Rows> failure by(Line *line, Rows *rows) const noexcept {
+        Value value = 0;
+        std::memcpy(&value, shape.pattern, sizeof value);
+        const std::uint64_t units = shape.width / shape.unit;
+        return {.status = shape.height == 1 ? call_optional(line, address, value, units, stream)
+                                            : call_optional(rows, address, shape.destination.row_pitch, value, units,
+                                                            shape.height, stream)};
+    }
+};
+
+} // namespace
+
+failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept {
+    fill_call call = {shape, shape.destination.span.first, stream};
+    if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
+        address_facts facts;
+        if (failure failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
+        if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
+        call.address = facts.device_address;
+    }
+    switch (shape.unit) {
+    case 1:
+        return call.by<std::uint8_t>(cu.cuMemsetD8Async, cu.cuMemsetD2D8Async);
+    case 2:
+        return call.by<std::uint16_t>(cu.cuMemsetD16Async, cu.cuMemsetD2D16Async);
+    default:
+        return call.by<std::uint32_t>(cu.cuMemsetD32Async, cu.cuMemsetD2D32Async);
+    }
+}
+
+} // namespace ferry

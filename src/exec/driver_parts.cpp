@@ -1,0 +1,41 @@
+#include "exec/driver_parts.h"
+
+#include "exec/driver_fill.h"
+
+namespace ferry {
+
+bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept {
+    const auto leaves = [&](const shape_end &end) noexcept {
+        if (end.array || !is_host(end.kind)) return false;
+        const std::uint64_t border = ranges.end_of_piece(end.span.first);
+        return border != 0 && border <= end.span.last;
+    };
+    return leaves(shape.source) || leaves(shape.destination);
+}
+
+failure run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const fill_shape &whole,
+                          const failure &refused, CUstream stream) noexcept {
+    // A fill is cut like a copy of which only the destination is host memory.
+    shape box = {};
+    box.source.kind = memory_kind::device;
+    box.destination = whole.destination;
+    box.width = whole.width;
+    box.height = whole.height;
+    box.depth = whole.depth;
+    if (!crosses_border(box, ranges)) return refused;
+    const known_pieces pieces = {ranges};
+    const auto check = [&](const shape &part) noexcept -> failure {
+        const bool is_registered = pieces(part.destination.span.first) != 0;
+        return is_registered && part.width % whole.unit == 0 ? failure{} : refused;
+    };
+    if (failure failed = for_each_part(box, pieces, check)) return failed;
+    return for_each_part(box, pieces, [&](const shape &part) noexcept {
+        fill_shape fill = whole;
+        fill.destination = part.destination;
+        fill.width = part.width;
+        fill.height = part.height;
+        return run_driver_fill(cu, fill, stream);
+    });
+}
+
+} // namespace ferry

@@ -1,0 +1,91 @@
+// Many boxes by as few launches as there can be: they are packed into the parameters or a table, until that is full.
+#pragma once
+
+#include "exec/kernel_launch.h"
+
+namespace ferry {
+
+// Of linear memory.
+struct linear_boxes {
+    using box = kernel_box;
+    using record = kernels::box;
+    using parameters = kernels::box_parameters;
+    using packer = box_packer;
+    static constexpr std::uint32_t most_in_parameters = kernels::most_boxes_in_parameters;
+    static constexpr auto cut = cut_boxes;
+    static constexpr auto launch = launch_boxes;
+    static constexpr auto launch_table = launch_box_table;
+    static constexpr auto launch_one = launch_strided;
+};
+
+// Out of arrays.
+struct array_boxes {
+    using box = kernel_array_box;
+    using record = kernels::array_box;
+    using parameters = kernels::array_box_parameters;
+    using packer = array_packer;
+    static constexpr std::uint32_t most_in_parameters = kernels::most_array_boxes_in_parameters;
+    static constexpr auto cut = cut_array_boxes;
+    static constexpr auto launch = launch_arrays;
+    static constexpr auto launch_table = launch_array_table;
+    static constexpr auto launch_one = launch_array;
+};
+
+// A table that the device finds at `address`; without records there is none, and the parameters are taken. It must stay
+// until the stream has passed the launches.
+template <class Kind> struct box_table {
+    typename Kind::record *records = nullptr;
+    std::uint32_t room = 0;
+    std::uint64_t address = 0;
+};
+
+template <class Kind> class box_launcher {
+public:
+    box_launcher(const driver_table &cu, kernel_set &kernels, const team_cut &cut, std::uint32_t blocks,
+                 CUstream stream, const box_table<Kind> &table) noexcept
+        : cu_(cu), kernels_(kernels), cut_(cut), blocks_(blocks), stream_(stream), table_(table),
+          packed_(empty_packer()) {}
+    box_launcher(const box_launcher &) = delete;
+    box_launcher &operator=(const box_launcher &) = delete;
+
+    // A box that is too large to be one of many has a launch of its own.
+    failure add(const typename Kind::box &box) noexcept {
+        pack_result result = packed_.add(box);
+        if (result == pack_result::no_room) {
+            if (failure failed = launch()) return failed;
+            result = packed_.add(box);
+        }
+        return result == pack_result::added ? failure{} : Kind::launch_one(cu_, kernels_, box, blocks_, stream_);
+    }
+
+    // What has been added and is not launched yet.
+    failure launch() noexcept {
+        if (packed_.empty()) return {};
+        const std::uint32_t count = packed_.count();
+        const failure failed = table_.records
+                                   ? Kind::launch_table(cu_, kernels_, packed_, table_.address, blocks_, stream_)
+                                   : Kind::launch(cu_, kernels_, packed_, given_, blocks_, stream_);
+        if (table_.records)
+            table_ = {table_.records + count, table_.room - count,
+                      table_.address + count * sizeof(typename Kind::record)};
+        packed_ = empty_packer();
+        return failed;
+    }
+
+private:
+    typename Kind::packer empty_packer() noexcept {
+        return table_.records ? typename Kind::packer(table_.records, table_.room, cut_)
+                              : typename Kind::packer(given_.boxes, Kind::most_in_parameters, cut_);
+    }
+
+    const driver_table &cu_;
+    kernel_set &kernels_;
+    const team_cut cut_;
+    const std::uint32_t blocks_;
+    const CUstream stream_;
+    box_table<Kind> table_;
+    typename Kind::parameters given_;
+    typename Kind::packer packed_;
+};
+
+} // namespace ferry

@@ -1,0 +1,63 @@
+#include "exec/kernel_copy.h"
+
+#include "exec/driver_copy.h"
+
+namespace ferry {
+
+namespace {
+
+// A kernel that touches memory it does not reach ends its context: here nobody's word is taken for it.
+obstacle find_obstacle(const address_facts &facts, const address_span &span, access wanted, bool is_reached) noexcept {
+    if (facts.kind == memory_kind::pageable) return obstacle::pageable;
+    if (!is_reached) return facts.kind == memory_kind::pinned ? obstacle::pageable : obstacle::no_peer_access;
+    if (span.first < facts.range_start || span.last - facts.range_start >= facts.range_size) return obstacle::beyond;
+    if (wanted == access::write && !facts.is_writable) return obstacle::read_only;
+    return facts.kind == memory_kind::managed ? obstacle::managed : obstacle::none;
+}
+
+} // namespace
+
+failure look_up_for_kernels(const driver_table &cu, const shape_end &end, access wanted, CUcontext context,
+                            int context_device, kernel_view &view) noexcept {
+    address_facts facts;
+    if (failure failed = look_up_address(cu, end.span.first, ask::everything_and_access, facts)) return failed;
+    view = {};
+    view.why_not = find_obstacle(facts, end.span, wanted, is_reached_by_kernels(facts, context, context_device));
+    view.address = facts.device_address;
+    return {};
+}
+
+kernel_view look_up_for_kernels(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept {
+    kernel_view view;
+    array_surface found;
+    view.why_not = surfaces.find(array, context, found) ? obstacle::none : obstacle::array;
+    view.surface = found.surface;
+    view.form = array_form_of(found.has_rows, found.has_slices, found.is_layered);
+    return view;
+}
+
+kernel_array_box array_box_of(const shape &shape, const kernel_views &views) noexcept {
+    const shape_end &from = shape.source, &to = shape.destination;
+    return {.destination = {views.destination.address, to.row_pitch, to.row_pitch * to.slice_height},
+            .surface = views.source.surface,
+            .form = views.source.form,
+            .x = from.x,
+            .y = from.y,
+            .z = from.z,
+            .width = shape.width,
+            .height = shape.height,
+            .depth = shape.depth};
+}
+
+failure run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
+                        const kernel_views &views, CUstream stream) noexcept {
+    const auto launch = [&]() noexcept {
+        if (shape.source.array) return launch_array(cu, kernels, array_box_of(shape, views), plan.blocks, stream);
+        const kernel_box box = box_of(shape, views.destination.address, views.source.address);
+        return launch_strided(cu, kernels, box, plan.blocks, stream);
+    };
+    if (failure failed = launch()) return failed;
+    return plan.synchronise_after ? wait_for_legacy_stream(cu) : failure{};
+}
+
+} // namespace ferry

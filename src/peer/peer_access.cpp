@@ -1,0 +1,174 @@
+#include "peer/peer_access.h"
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "peer/data_probe.h"
+
+namespace ferry {
+
+namespace {
+
+// What a probe holds, given back in whatever state it ends. Access is there.
+class probe_run {
+public:
+    probe_run(const driver_table &cu, CUcontext near, CUcontext far) noexcept : cu_(cu), near_(near), far_(far) {}
+    ~probe_run() {
+        if (stream_) cu_.cuStreamDestroy(stream_);
+        if (near_memory_) cu_.cuMemFree(near_memory_);
+        if (far_memory_) cu_.cuMemFree(far_memory_); // which needs no current context
+    }
+    probe_run(const probe_run &) = delete;
+    probe_run &operator=(const probe_run &) = delete;
+
+    // The near context is current.
+    failure run(const allocator &memory, bool &passed) noexcept {
+        if (failure failed = prepare()) return failed;
+        const probe_end near = {CU_MEMORYTYPE_DEVICE, near_memory_, near_};
+        const probe_end far = {CU_MEMORYTYPE_DEVICE, far_memory_, far_};
+        return probe_both_ways(cu_, move_between_contexts, near, far, stream_, memory, passed);
+    }
+
+private:
+    failure prepare() noexcept {
+        if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
+            return to_failure(result);
+        if (CUresult result = cu_.cuMemAlloc(&near_memory_, probe_size)) return to_failure(result);
+        context_scope scope(cu_);
+        if (failure failed = scope.enter(far_)) return failed;
+        return to_failure(cu_.cuMemAlloc(&far_memory_, probe_size));
+    }
+
+    const driver_table &cu_;
+    const CUcontext near_, far_;
+    CUstream stream_ = nullptr;
+    CUdeviceptr near_memory_ = 0, far_memory_ = 0;
+};
+
+// A context for a probe alone: copies that others have in flight never use access that a probe takes away again.
+class context_of_probe {
+public:
+    explicit context_of_probe(const driver_table &cu) noexcept : cu_(cu) {}
+    ~context_of_probe() {
+        if (made_) cu_.cuCtxDestroy(made_);
+    }
+    context_of_probe(const context_of_probe &) = delete;
+    context_of_probe &operator=(const context_of_probe &) = delete;
+
+    failure make(CUdevice device) noexcept { return create_context(cu_, device, 0, made_); }
+    CUcontext get() const noexcept { return made_; }
+
+private:
+    const driver_table &cu_;
+    CUcontext made_ = nullptr;
+};
+
+failure enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) noexcept {
+    const CUresult result = cu.cuCtxEnablePeerAccess(far, 0);
+    was_enabled = result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
+    return was_enabled ? failure{} : to_failure(result);
+}
+
+} // namespace
+
+failure peer_access::ask(int device, int peer) const noexcept {
+    int can = 0;
+    const std::int32_t status =
+        call_optional(cu_.cuDeviceCanAccessPeer, &can, devices_[device].handle, devices_[peer].handle);
+    if (status) return {.status = status};
+    return can ? failure{} : no_access;
+}
+
+bool peer_access::reported(int device, int peer) const noexcept { return !ask(device, peer); }
+
+std::int32_t peer_access::attribute(CUdevice_P2PAttribute which, int device, int peer,
+                                    std::int32_t unknown) const noexcept {
+    int value = unknown;
+    const std::int32_t status =
+        call_optional(cu_.cuDeviceGetP2PAttribute, &value, which, devices_[device].handle, devices_[peer].handle);
+    return status == FERRY_SUCCESS ? value : unknown;
+}
+
+void peer_access::describe(int device, int peer, ferry_peer_info &found) const noexcept {
+    found.device = device;
+    found.peer = peer;
+    found.driver_can_access = reported(device, peer);
+    found.probe = probe_result(device, peer);
+    found.can_access = found.driver_can_access && found.probe != FERRY_PROBE_FAILED;
+    found.performance_rank = attribute(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, device, peer, -1);
+    found.native_atomics = attribute(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device, peer, 0);
+    found.array_access = attribute(CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer, 0);
+}
+
+failure peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {
+    if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (failure failed = contexts_.get(device, near)) return failed;
+    if (failure failed = contexts_.get(peer, far)) return failed;
+    return scope.enter(near); // also how the child of a fork learns that it has no driver, before any lock
+}
+
+failure peer_access::probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
+                                   const log_sink &log) noexcept {
+    if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
+    bool passed = false;
+    if (failure failed = probe_run(cu_, near, far).run(memory, passed)) return failed;
+    found_[device][peer] = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
+    if (passed) return {};
+    ++failed_count_;
+    log.write(FERRY_LOG_WARNING, "device %d is said to reach the memory of device %d, but bytes got lost on the way",
+              device, peer);
+    return no_access;
+}
+
+failure peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+    if (is_known(device, peer)) return known(device, peer);
+    if (failure failed = ask(device, peer)) return failed;
+    context_scope scope(cu_);
+    CUcontext near = nullptr, far = nullptr;
+    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const std::lock_guard lock(mutex_);
+    if (is_known(device, peer)) return known(device, peer);
+    const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
+    if (!relaxed.entered()) return relaxed.why();
+    context_of_probe own(cu_);
+    if (failure failed = own.make(devices_[device].handle)) return failed;
+    context_scope inner(cu_);
+    if (failure failed = inner.enter(own.get())) return failed;
+    bool was_enabled = false;
+    if (failure failed = enable_access(cu_, far, was_enabled)) return failed;
+    return probe_between(device, peer, own.get(), far, memory, log);
+}
+
+failure peer_access::enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+    if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access;
+    if (failure failed = ask(device, peer)) return failed;
+    context_scope scope(cu_);
+    CUcontext near = nullptr, far = nullptr;
+    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    const std::lock_guard lock(mutex_);
+    bool was_enabled = false;
+    if (failure failed = enable_access(cu_, far, was_enabled)) return failed;
+    if (is_known(device, peer)) return known(device, peer);
+    const relaxed_capture_mode relaxed(cu_);
+    const failure failed = relaxed.entered() ? probe_between(device, peer, near, far, memory, log) : relaxed.why();
+    if (failed && !was_enabled) cu_.cuCtxDisablePeerAccess(far);
+    return failed;
+}
+
+// The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
+failure peer_access::disable(int device, int peer) noexcept {
+    context_scope scope(cu_);
+    CUcontext near = nullptr, far = nullptr;
+    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+    {
+        context_scope at_the_peer(cu_);
+        if (failure failed = at_the_peer.enter(far)) return failed;
+        if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+    }
+    const std::lock_guard lock(mutex_);
+    const CUresult result = cu_.cuCtxDisablePeerAccess(far);
+    return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? failure{} : to_failure(result);
+}
+
+} // namespace ferry

@@ -1,0 +1,120 @@
+#include "plan/staged_chunks.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/rounding.h"
+
+namespace ferry {
+
+namespace {
+
+// The smallest number from `least` on that agrees with another modulo 16.
+constexpr std::uint64_t agree(std::uint64_t least, std::uint64_t with) noexcept {
+    return least + ((with - least) & 15);
+}
+
+// Pitches between what there is only one of count for nothing.
+kernels::box_end tidy(const kernels::box_end &end, const staged_box &box) noexcept {
+    return {end.address, box.height > 1 ? end.row_pitch : 0, box.depth > 1 ? end.slice_pitch : 0};
+}
+
+std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) noexcept {
+    const std::uint64_t share = box.width * box.height * box.depth / overlapping_chunks;
+    return std::min(round_up(std::max(share, least_chunk), smallest_slot), slot_size);
+}
+
+} // namespace
+
+staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_(box) {
+    // An array is as good as memory in which all rows begin at whole words.
+    const std::uint64_t aligned_row = round_up(box.width, 16);
+    box_.device =
+        tidy(box.array.surface ? kernels::box_end{0, aligned_row, aligned_row * box.height} : box.device, box);
+    box_.host = tidy(box.host, box);
+    slot_.address = 0;
+    slot_.row_pitch = box.array.surface ? aligned_row : agree(box.width, box_.device.row_pitch);
+    slot_.slice_pitch = agree(box.height * slot_.row_pitch, box_.device.slice_pitch);
+
+    const std::uint64_t rows = box.height * box.depth, most = bytes_for_a_chunk(box, slot_size);
+    by_rows_ = rows > 1 && 4 * slot_.row_pitch <= most;
+    if (by_rows_) {
+        const std::uint64_t alignment_of_slices = 15; // bytes, after each at most
+        const std::uint64_t cost = slot_.row_pitch + divide_up(alignment_of_slices, box.height);
+        rows_per_chunk_ = 1 + (most - box.width - alignment_of_slices) / cost;
+        chunk_count_ = divide_up(rows, rows_per_chunk_);
+        chunk_size_ = rows_per_chunk_ * box.width;
+    } else {
+        part_ = round_up(divide_up(box.width, divide_up(box.width, most)), 256);
+        per_row_ = divide_up(box.width, part_);
+        chunk_count_ = rows * per_row_;
+        chunk_size_ = part_;
+    }
+}
+
+staged_chunk staging::chunk(std::uint64_t index) const noexcept {
+    staged_chunk chunk = {};
+    if (by_rows_) {
+        chunk.row = index * rows_per_chunk_;
+        chunk.rows = std::min(rows_per_chunk_, box_.height * box_.depth - chunk.row);
+        chunk.width = box_.width;
+    } else {
+        chunk.row = index / per_row_;
+        chunk.rows = 1;
+        chunk.x = index % per_row_ * part_;
+        chunk.width = std::min(part_, box_.width - chunk.x);
+    }
+    const std::uint64_t address = box_.device.address + offset(box_.device, chunk.row) + chunk.x;
+    chunk.lead = address & 15;
+    chunk.first = by_rows_ ? chunk.row : box_.array.surface ? chunk.row | chunk.x << kernels::ring_x_shift : address;
+    chunk.count = by_rows_ ? chunk.rows : chunk.width;
+    return chunk;
+}
+
+std::uint64_t staging::bytes_before(std::uint64_t index) const noexcept {
+    if (by_rows_) return std::min(index * rows_per_chunk_, box_.height * box_.depth) * box_.width;
+    return index / per_row_ * box_.width + index % per_row_ * part_;
+}
+
+kernels::kernel staging::kernel() const noexcept {
+    using kernels::kernel;
+    if (box_.array.surface) return box_.to_device ? kernel::ring_to_array : kernel::ring_from_array;
+    return by_rows_ ? kernel::ring_rows : kernel::ring;
+}
+
+void staging::describe_array(kernels::ring_parameters &given) const noexcept {
+    const staged_array &array = box_.array;
+    const int word_shift = std::countr_zero(array.x | box_.width | 16);
+    given.over = walk_over(box_.width >> word_shift, box_.height, box_.depth, kernels::threads_per_block);
+    given.word_shift = static_cast<std::uint8_t>(word_shift);
+    given.form = array.form;
+    given.x = static_cast<std::uint32_t>(array.x);
+    given.y = static_cast<std::uint32_t>(array.y);
+    given.z = static_cast<std::uint32_t>(array.z);
+    given.surface = array.surface;
+}
+
+kernels::ring_parameters staging::parameters() const noexcept {
+    kernels::ring_parameters given = {};
+    given.device = box_.device;
+    given.slot = slot_;
+    given.width = box_.width;
+    given.by_rows = by_rows_;
+    given.to_device = box_.to_device;
+    if (box_.array.surface) {
+        describe_array(given);
+        return given;
+    }
+    if (!by_rows_) return given;
+    const row_words words = choose_words({.apart = 0,
+                                          .first = box_.device.address,
+                                          .strides = box_.device.row_pitch | box_.device.slice_pitch,
+                                          .width = box_.width},
+                                         !box_.to_device);
+    given.over = walk_over(words.windows, box_.height, box_.depth, kernels::threads_per_block);
+    given.word_shift = static_cast<std::uint8_t>(std::countr_zero(words.word));
+    given.is_whole = words.is_whole;
+    return given;
+}
+
+} // namespace ferry

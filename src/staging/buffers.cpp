@@ -1,0 +1,38 @@
+#include "staging/buffers.h"
+
+#include "driver/result.h"
+
+namespace ferry {
+
+failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
+                                int node) noexcept {
+    host_request request;
+    request.size = size;
+    request.least_size = least;
+    request.flags = least < size ? FERRY_HOST_ALLOW_SMALLER : 0;
+    request.node = node;
+    request.owner = host_owner::pool;
+    host_block made = {};
+    if (failure failed = pinned.allocate(request, made)) return failed;
+    address_facts facts;
+    failure failed = look_up_address(cu, made.address, ask::everything, facts);
+    if (!failed && !facts.device_address) failed = {.status = FERRY_ERROR_UNSUPPORTED};
+    if (failed) {
+        pinned.free(made.address, host_owner::pool);
+        return failed;
+    }
+    block = made;
+    device_address = facts.device_address;
+    return {};
+}
+
+failure staged_memory::free(pinned_memory &pinned) noexcept {
+    if (!*this) return {};
+    const failure failed = pinned.free(block.address, host_owner::pool);
+    const bool ended_with_its_context = failed.status == to_status(CUDA_ERROR_INVALID_VALUE);
+    if (failed && !ended_with_its_context) return failed;
+    block = {};
+    return {};
+}
+
+} // namespace ferry

@@ -1,0 +1,525 @@
+#include "staging/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "base/rounding.h"
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "exec/kernel_launch.h"
+
+namespace ferry {
+
+namespace {
+
+// What fills the bus of an H200 (51 of 55 GB/s both ways, with a ring of 16 MiB).
+constexpr std::uint32_t default_threads = 8;
+constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
+
+// A device reads slowly what lies, just written, in a processor's own cache: of 16 MiB, 28 of 36 GB/s. Of long copies the
+// first slots have left it before the device comes to them, and memory that all of them went through would be the slower
+// way; to the host it is the faster one, as what is written is not read first (H200).
+constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
+
+// Bytes of a launch on a device with a watchdog. Those end kernels after 2 s (Windows) to some 5 s (X11), and a launch lasts
+// as long as its pages take to come: cold ones from a hard disk, at 100 MB/s, 0.7 s.
+constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
+
+// Without any progress, before contexts are asked whether they still live.
+constexpr std::uint64_t patience_ns = 100'000'000;
+
+std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
+
+} // namespace
+
+// ---- What copies need
+
+void staged_engine::set_up(const staged_options &options) noexcept {
+    options_ = options;
+    options_.threads = options.threads ? std::min(options.threads, std::uint32_t{most_threads})
+                                       : std::clamp(available_processors() / 2, 1U, default_threads);
+    watchdog_traits_ = options.traits;
+    watchdog_traits_.name = "ferry-watchdog";
+    options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
+    options_.slots = std::clamp(options.slots, 1U, staged_ring::most_slots);
+    // Where the program's threads do the work none of the engine's own adds the others.
+    options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);
+}
+
+// Pinned memory ends with its context: not with one of the program's.
+failure staged_engine::enter_device(int device, context_scope &scope) noexcept {
+    CUcontext context = nullptr;
+    if (failure failed = contexts_.get_primary(device, context)) return failed;
+    return scope.enter(context);
+}
+
+failure staged_engine::provide(int device, bool needs_threads) noexcept {
+    const std::lock_guard lock(mutex_);
+    context_scope scope(cu_);
+    if (failure failed = enter_device(device, scope)) return failed;
+    if (failure failed = make_ring(device)) return failed;
+    device_ring &of = *rings_[device].load(std::memory_order_relaxed);
+    if (pages_.size() == 0)
+        if (failure failed = add_jobs(device)) return failed;
+    if (!of.ring.memory[0])
+        if (failure failed = add_lot(of, true)) return failed;
+    const failure refused = start_threads();
+    if (!options_.submit) add_other_slots(of);
+    return needs_threads ? refused : failure{};
+}
+
+failure staged_engine::start_threads() noexcept {
+    std::uint32_t count = thread_count_;
+    if (count == 0 && !options_.submit) { // else what there was then is what there is
+        while (count < wanted_threads() && threads_[count].start(work, this, options_.traits))
+            ++count;
+        thread_count_ = count;
+    }
+    if (count == 0 && !options_.submit) return no_memory;
+    // Without it, copies whose pages do not come may hold up the others.
+    if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(watch, this, watchdog_traits_));
+    return {};
+}
+
+void staged_engine::start_spare() noexcept {
+    if (thread_count_ + spare_count_ >= most_threads) return;
+    spare_thread *unused = nullptr;
+    for (spare_thread &one : spares_) {
+        if (!one.thread.is_started())
+            unused = &one;
+        else if (!one.has_begun)
+            return; // the system has not run it yet
+    }
+    if (!unused) return;
+    unused->engine = this;
+    unused->has_begun = unused->has_left = false;
+    spare_count_ += unused->thread.start(stand_in, unused, options_.traits);
+}
+
+void staged_engine::join_spares_that_left() noexcept {
+    for (spare_thread &one : spares_) {
+        if (spare_count_ == 0) return;
+        if (!one.thread.is_started() || !one.has_left.load(std::memory_order_acquire)) continue;
+        one.thread.join();
+        --spare_count_;
+    }
+}
+
+// What blocks have copied for threads that are stuck has to go where it is in nobody's way.
+void staged_engine::evacuate_slots() noexcept {
+    while (const staged_ring *const ring = board_.starved_ring()) {
+        const std::uint64_t room = ring->slot_size + slot_margin;
+        void *const place = memory_.allocate(sizeof(staged_parcel) + room, alignof(staged_parcel));
+        if (!place) return;
+        auto *const parcel = new (place) staged_parcel{.room = room};
+        if (board_.evacuate(*parcel)) continue;
+        free_parcel(memory_, parcel);
+        return;
+    }
+}
+
+failure staged_engine::make_ring(int device) noexcept {
+    if (rings_[device].load(std::memory_order_relaxed)) return {};
+    const std::uint32_t room = options_.slots;
+    void *const place = memory_.allocate(sizeof(device_ring), alignof(device_ring));
+    void *const slots = memory_.allocate(room * sizeof(staged_slot), alignof(staged_slot));
+    if (!place || !slots) {
+        memory_.deallocate(place, sizeof(device_ring));
+        memory_.deallocate(slots, room * sizeof(staged_slot));
+        return no_memory;
+    }
+    auto *const made = new (place) device_ring;
+    made->engine = this;
+    made->device = device;
+    made->ring.room = room;
+    made->ring.slot_size = options_.slot_size;
+    made->ring.slots = static_cast<staged_slot *>(slots);
+    made->ring.parcel_memory = &memory_;
+    std::uninitialized_default_construct_n(made->ring.slots, room);
+    rings_[device].store(made, std::memory_order_release);
+    return {};
+}
+
+// In the device's context. Where less memory can be pinned there are fewer slots, down to one, and that one smaller.
+failure staged_engine::add_lot(device_ring &of, bool first) noexcept {
+    staged_ring &ring = of.ring;
+    const std::uint32_t begin = first ? 0 : ring.used[0], lot = first ? 0 : 1;
+    const std::uint32_t wanted = first ? options_.first_slots : ring.room - begin;
+    if (wanted == 0) return {};
+    if (first) ring.slot_size = options_.slot_size;
+    const std::uint64_t least = room_of_slot(first ? smallest_slot : ring.slot_size);
+    staged_memory &memory = ring.memory[lot];
+    if (failure failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(ring.slot_size), least,
+                                         devices_[of.device].info.numa_node))
+        return failed;
+    if (memory.block.size < room_of_slot(ring.slot_size))
+        ring.slot_size = (memory.block.size - slot_margin) / smallest_slot * smallest_slot;
+    const std::uint64_t room = room_of_slot(ring.slot_size);
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, memory.block.size / room));
+    for (std::uint32_t i = 0; i < count; ++i) {
+        staged_slot &slot = ring.slots[begin + i];
+        slot.host = memory.host() + i * room;
+        slot.device_address = memory.device_address + i * room;
+        slot.is_of_first_lot = first;
+    }
+    ring.used[lot] = count;
+    ring_bytes_ += memory.block.size;
+    board_.add_slots(ring, ring.slots + begin, count);
+    return {};
+}
+
+// Elsewhere, as it may wait for work that waits for slots. Without a thread the first ones have to do.
+void staged_engine::add_other_slots(device_ring &of) noexcept {
+    if (of.is_adding.load(std::memory_order_acquire)) return;
+    of.adding.join();
+    of.wants_more = false;
+    if (of.ring.memory[1] || of.ring.used[0] == of.ring.room || is_closing_) return;
+    const auto add = [](void *given) {
+        device_ring &ring = *static_cast<device_ring *>(given);
+        staged_engine &engine = *ring.engine;
+        {
+            context_scope scope(engine.cu_);
+            if (!engine.enter_device(ring.device, scope))
+                static_cast<void>(engine.add_lot(ring, false)); // copies are slower without, but they are
+        }
+        ring.is_adding.store(false, std::memory_order_release);
+    };
+    of.is_adding.store(true, std::memory_order_relaxed);
+    if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
+}
+
+failure staged_engine::add_jobs(int device) noexcept {
+    context_scope scope(cu_);
+    if (failure failed = enter_device(device, scope)) return failed;
+    if (!pages_.reserve(pages_.size() + 1)) return no_memory;
+    job_page page = {};
+    constexpr std::uint64_t record = sizeof(kernels::ring_record);
+    if (failure failed =
+            page.records.allocate(cu_, pinned_, most_jobs_of_a_page * record, least_jobs_of_a_page * record, any_node))
+        return failed;
+    std::memset(page.records.host(), 0, page.records.block.size);
+    page.count = static_cast<std::uint32_t>(page.records.block.size / record);
+    page.jobs = static_cast<staged_job *>(memory_.allocate(page.count * sizeof(staged_job), alignof(staged_job)));
+    if (!page.jobs) {
+        page.records.free(pinned_);
+        return no_memory;
+    }
+    std::uninitialized_default_construct_n(page.jobs, page.count);
+    for (std::uint32_t i = page.count; i-- != 0;) {
+        staged_job &job = page.jobs[i];
+        job.record = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
+        job.device_record = page.records.device_address + i * record;
+        job.owner = this;
+        board_.add(job);
+    }
+    pages_.append_reserved(page);
+    return {};
+}
+
+// ---- Copies
+
+// Its slots stay, and of one size, until the board is told that it may go.
+failure staged_engine::hold_ring(const staged_copy &copy, device_ring *&of) noexcept {
+    const bool needs_threads = !copy.caller_helps;
+    of = rings_[copy.device].load(std::memory_order_acquire);
+    while (!of || (needs_threads && !has_threads()) || !board_.hold(of->ring)) {
+        if (failure failed = provide(copy.device, needs_threads)) return failed;
+        of = rings_[copy.device].load(std::memory_order_acquire);
+    }
+    if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
+        add_other_slots(*of);
+        mutex_.unlock();
+    }
+    return {};
+}
+
+failure staged_engine::take_jobs(const staged_copy &copy, std::uint64_t count, staged_job *&taken) noexcept {
+    while (!(taken = board_.take(count, copy.is_captured))) {
+        const std::lock_guard lock(mutex_);
+        if (failure failed = add_jobs(copy.device)) return failed;
+    }
+    return {};
+}
+
+// A job that is not launched has been given back. `is_announced_there`: the function was enqueued.
+failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream stream,
+                              bool &is_announced_there) noexcept {
+    kernels::ring_parameters given = job.cut->parameters();
+    given.record = job.device_record;
+    given.is_shared = copy.is_captured;
+    const bool by_function = is_announced(copy);
+    if (by_function) {
+        const CUhostFn expect = [](void *given) {
+            auto &expected = *static_cast<staged_job *>(given);
+            static_cast<staged_engine *>(expected.owner)->announce(expected);
+        };
+        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &job)) {
+            board_.give_back(job, false);
+            return to_failure(result);
+        }
+        is_announced_there = true;
+    }
+    const failure failed = launch_ring(cu_, kernels_, job.cut->kernel(), given, job.blocks, stream);
+    if (failed) board_.give_back(job, by_function);
+    return failed;
+}
+
+void staged_engine::share_out(const staged_copy &copy, const tracked_context &context, const staging &cut,
+                              device_ring &of, std::uint64_t per_launch, staged_watch *watch,
+                              staged_job *taken) const noexcept {
+    const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
+    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::most_ring_blocks);
+    const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
+    std::uint64_t first = 0;
+    for (staged_job *job = taken; job; job = job->next_launch) {
+        const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
+        job->cut.emplace(cut);
+        job->ring = &of.ring;
+        job->watch = watch;
+        job->context = &context;
+        job->caller_helps = copy.caller_helps;
+        job->first_chunk = first;
+        job->end_chunk = end;
+        job->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
+        const std::uint64_t each = divide_up(end - first, job->blocks); // none has many while others have none
+        job->most_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staged_lane::most_slots));
+        job->are_stores_streamed = is_short == cut.box().to_device;
+        first = end;
+    }
+}
+
+// Jobs are taken and expected before the first is launched: threads that run copies want the board's mutex all the time,
+// and a launch may wait for what waits for the one before it.
+failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept {
+    const bool by_function = is_announced(copy);
+    if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
+    const tracked_context *context = nullptr;
+    if (failure failed = tracked_.track(copy.context, context)) return failed;
+    device_ring *of = nullptr;
+    if (failure failed = hold_ring(copy, of)) return failed;
+    const staging cut(copy.box, of->ring.slot_size);
+    const std::uint64_t largest = devices_[copy.device].has_watchdog
+                                      ? std::min(options_.largest_launch, largest_watched_launch)
+                                      : options_.largest_launch;
+    const std::uint64_t per_launch = std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
+    const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
+    if (copy.is_captured) watch = nullptr; // it may run any number of times
+    staged_job *next = nullptr;
+    failure failed = take_jobs(copy, launches, next);
+    if (next) {
+        share_out(copy, *context, cut, *of, per_launch, watch, next);
+        if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
+        if (!by_function) board_.expect_all(*next);
+    }
+    if (next) failed = launch_all(copy, *next, stream);
+    board_.let_go();
+    return failed;
+}
+
+// Of a copy. Jobs behind one that fails are given back.
+failure staged_engine::launch_all(const staged_copy &copy, staged_job &first, CUstream stream) noexcept {
+    failure failed;
+    staged_job *next = &first, *last_in_graph = nullptr;
+    while (next && !failed) {
+        staged_job &job = *std::exchange(next, next->next_launch);
+        const std::uint64_t use = job.use; // it may be another's before it is kept
+        bool is_announced_there = false;
+        failed = launch(copy, job, stream, is_announced_there);
+        if (is_announced_there && !failed) board_.keep(job, use);
+        if (is_announced_there && copy.is_captured) last_in_graph = &job; // then it stays this copy's
+    }
+    if (last_in_graph && last_in_graph->next_launch) last_in_graph->next_launch = nullptr;
+    while (next)
+        board_.give_back(*std::exchange(next, next->next_launch), false);
+    if (last_in_graph) graphs_.tie(stream, first);
+    return failed;
+}
+
+void staged_engine::announce(staged_job &job) noexcept {
+    // Before it may be another's.
+    const std::uint64_t chunks = job.end_chunk - job.first_chunk;
+    const bool caller_helps = job.caller_helps;
+    board_.expect(job);
+    if (!options_.submit) return;
+    const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
+    if (ask_for_visitors(asked) || caller_helps) return;
+    // The kernel comes after this function, so this thread cannot serve it. With neither a thread of the program's nor one
+    // of the system's the stream stands still until one of them can be had.
+    constexpr std::uint64_t between_tries_ns = 1'000'000;
+    while (!start_substitute() && !is_draining_ && !ask_for_visitors(1))
+        rest_for(between_tries_ns);
+}
+
+// False where none will come.
+bool staged_engine::ask_for_visitors(std::uint32_t count) noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        ++visitors_;
+        if (options_.submit(options_.submit_user, visit, this)) continue;
+        --visitors_;
+        return i != 0;
+    }
+    return true;
+}
+
+// A thread of the engine's own where the program has refused. It stays.
+bool staged_engine::start_substitute() noexcept {
+    const std::lock_guard lock(substitute_mutex_);
+    if (thread_count_ == 0 && threads_[0].start(work, this, options_.traits)) thread_count_ = 1;
+    return thread_count_ != 0;
+}
+
+void staged_engine::work(void *engine) noexcept {
+    auto &self = *static_cast<staged_engine *>(engine);
+    self.board_.serve_until(staged_board::worker::resident, nullptr,
+                            [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+}
+
+void staged_engine::stand_in(void *spare) noexcept {
+    auto &mine = *static_cast<spare_thread *>(spare);
+    staged_engine &self = *mine.engine;
+    mine.has_begun = true;
+    self.board_.serve_until(staged_board::worker::spare, nullptr,
+                            [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+    mine.has_left.store(true, std::memory_order_release);
+}
+
+// Calls no driver and touches no memory of the program's, so that nothing holds it up.
+void staged_engine::watch(void *engine) noexcept {
+    auto &self = *static_cast<staged_engine *>(engine);
+    while (!self.is_closing_) {
+        self.join_spares_that_left();
+        // Where the program's threads do the work, it says how many.
+        const std::uint32_t enough = self.options_.submit ? 1 : self.thread_count_.load();
+        if (self.board_.inspect(clock_ns(), enough)) self.start_spare();
+        self.evacuate_slots();
+        self.board_.wait_to_inspect(self.spare_count_ != 0, self.is_closing_);
+    }
+}
+
+void staged_engine::visit(void *engine) noexcept {
+    auto &self = *static_cast<staged_engine *>(engine);
+    self.board_.serve_until(staged_board::worker::visitor, nullptr, []() noexcept { return false; });
+    --self.visitors_;
+}
+
+// ---- The end
+
+void staged_engine::lose_dead() noexcept {
+    for (const tracked_context *one = board_.context_after(nullptr); one; one = board_.context_after(one)) {
+        const failure dead = tracked_.ask(*one);
+        if (!dead) continue;
+        tracked_.forget(*one);
+        board_.lose(*one, dead.status);
+    }
+}
+
+void staged_engine::forget(CUcontext context) noexcept {
+    while (const tracked_context *const gone = tracked_.find(context)) {
+        tracked_.forget(*gone);
+        board_.lose(*gone, to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+    }
+}
+
+failure staged_engine::help(staged_watch &watch) noexcept {
+    while (!watch.is_done()) {
+        const std::uint64_t landed = watch.landed, until = clock_ns() + patience_ns;
+        board_.serve_until(staged_board::worker::helper, &watch,
+                           [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
+        if (!watch.is_done() && watch.landed == landed) lose_dead();
+    }
+    return {.status = watch.status.load(std::memory_order_relaxed)};
+}
+
+failure staged_engine::free_lot(device_ring &of, bool first) noexcept {
+    staged_ring &ring = of.ring;
+    const int lot = first ? 0 : 1;
+    const std::uint64_t size = ring.memory[lot].block.size;
+    if (size == 0 || !board_.take_slots(ring, first)) return {};
+    if (failure failed = ring.memory[lot].free(pinned_)) {
+        board_.add_slots(ring, ring.slots + (first ? 0 : ring.used[0]), ring.used[lot]);
+        return failed;
+    }
+    ring_bytes_ -= size;
+    ring.used[lot] = 0;
+    return {};
+}
+
+failure staged_engine::trim() noexcept {
+    const std::lock_guard lock(mutex_);
+    failure first_failed;
+    const auto note = [&](const failure &failed) noexcept {
+        if (!first_failed) first_failed = failed;
+        return failed;
+    };
+    for (std::atomic<device_ring *> &one : rings_) {
+        device_ring *const of = one.load(std::memory_order_relaxed);
+        context_scope scope(cu_);
+        if (!of || of->is_adding.load(std::memory_order_acquire) || note(enter_device(of->device, scope))) continue;
+        note(free_lot(*of, false));
+        if (!of->ring.memory[1]) note(free_lot(*of, true));
+        of->wants_more = true;
+    }
+    return first_failed;
+}
+
+void staged_engine::close() noexcept {
+    for (std::atomic<device_ring *> &one : rings_)
+        if (device_ring *const of = one.load(std::memory_order_relaxed)) of->adding.join();
+
+    is_draining_ = true;
+    std::uint64_t changed = clock_ns();
+    for (staged_board::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
+         before = now, now = board_.look_ahead()) {
+        const std::uint64_t until = clock_ns() + 100'000;
+        board_.serve_until(staged_board::worker::helper, nullptr, [&]() noexcept { return clock_ns() >= until; });
+        if (now.pending == 0) rest_for(20'000); // blocks have to come that there was nothing left for
+        if (now != before) changed = clock_ns();
+        if (clock_ns() - changed < patience_ns) continue;
+        changed = clock_ns();
+        lose_dead();
+    }
+    graphs_.close();
+    is_closing_ = true;
+    board_.wake_all();
+    watchdog_.join();
+    {
+        const std::lock_guard lock(substitute_mutex_);
+        for (worker_thread &one : threads_)
+            one.join();
+        for (spare_thread &one : spares_)
+            one.thread.join();
+        thread_count_ = spare_count_ = 0;
+    }
+    while (visitors_ != 0)
+        rest_for(20'000);
+
+    for (std::atomic<device_ring *> &one : rings_) {
+        device_ring *const of = one.load(std::memory_order_relaxed);
+        context_scope scope(cu_);
+        if (!of) continue;
+        static_cast<void>(enter_device(of->device, scope)); // memory is freed all the same, if any context is current
+        for (job_page &page : pages_)
+            page.records.free(pinned_);
+        for (staged_memory &lot : of->ring.memory)
+            lot.free(pinned_);
+    }
+    tracked_.close();
+}
+
+staged_engine::~staged_engine() {
+    // Threads that the child does not have may sleep there, and would be waited for.
+    if (thread_count_ == 0 && !watchdog_.is_started()) board_.~staged_board();
+    for (const job_page &page : pages_)
+        memory_.deallocate(page.jobs, page.count * sizeof(staged_job));
+    for (std::atomic<device_ring *> &one : rings_) {
+        device_ring *const of = one.load(std::memory_order_relaxed);
+        if (!of) continue;
+        memory_.deallocate(of->ring.slots, of->ring.room * sizeof(staged_slot));
+        memory_.deallocate(of, sizeof(device_ring));
+    }
+}
+
+} // namespace ferry

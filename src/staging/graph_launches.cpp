@@ -1,0 +1,94 @@
+#include "staging/graph_launches.h"
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace ferry {
+
+// From malloc, as both may outlive the instance and its allocator.
+struct graph_ties::board_link {
+    std::mutex mutex;
+    staged_board *board;                       // null once it has ended
+    std::atomic<std::uint64_t> references = 1; // of the ties, and of the engine
+};
+struct graph_ties::graph_tie {
+    board_link &to;
+    staged_job *first; // null: of nothing
+};
+
+namespace {
+
+template <class Record, class... Arguments> Record *make(Arguments &&...arguments) noexcept {
+    void *const place = std::malloc(sizeof(Record));
+    return place ? new (place) Record{std::forward<Arguments>(arguments)...} : nullptr;
+}
+template <class Record> void unmake(Record &gone) noexcept {
+    std::destroy_at(&gone);
+    std::free(&gone);
+}
+
+} // namespace
+
+graph_ties::board_link *graph_ties::link() noexcept {
+    board_link *made = link_.load(std::memory_order_acquire);
+    if (made) return made;
+    void *const place = std::malloc(sizeof(board_link));
+    if (!place) return nullptr;
+    auto *const fresh = new (place) board_link;
+    fresh->board = &board_;
+    if (link_.compare_exchange_strong(made, fresh, std::memory_order_acq_rel)) return fresh;
+    unmake(*fresh); // another thread was first
+    return made;
+}
+
+void graph_ties::let_go(board_link &of) noexcept {
+    if (of.references.fetch_sub(1, std::memory_order_acq_rel) == 1) unmake(of);
+}
+
+void graph_ties::release(void *tie) noexcept {
+    auto &gone = *static_cast<graph_tie *>(tie);
+    board_link &to = gone.to;
+    {
+        const std::lock_guard lock(to.mutex);
+        if (to.board && gone.first) to.board->release(*gone.first);
+    }
+    unmake(gone);
+    let_go(to);
+}
+
+void graph_ties::tie(CUstream stream, staged_job &first) noexcept {
+    if (!cu_.cuStreamGetCaptureInfo || !cu_.cuUserObjectCreate || !cu_.cuUserObjectRelease ||
+        !cu_.cuGraphRetainUserObject)
+        return;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUgraph graph = nullptr;
+    if (cu_.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS) return;
+    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) return board_.release(first); // there will be no graph
+    if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
+    board_link *const to = link();
+    if (!to) return;
+    auto *const made = make<graph_tie>(*to, &first);
+    if (!made) return;
+    CUuserObject object = nullptr;
+    if (cu_.cuUserObjectCreate(&object, made, release, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) != CUDA_SUCCESS)
+        return unmake(*made);
+    to->references.fetch_add(1, std::memory_order_relaxed);
+    if (cu_.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE) == CUDA_SUCCESS) return;
+    made->first = nullptr; // the graph runs it all the same
+    static_cast<void>(cu_.cuUserObjectRelease(object, 1));
+}
+
+void graph_ties::close() noexcept {
+    board_link *const to = link_.exchange(nullptr, std::memory_order_acq_rel);
+    if (!to) return;
+    {
+        const std::lock_guard lock(to->mutex);
+        to->board = nullptr;
+    }
+    let_go(*to);
+}
+
+} // namespace ferry

@@ -1,0 +1,146 @@
+#include "staging/host_copy.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "memory/pages.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace ferry {
+
+namespace {
+
+// Stores past the processor's caches. Nothing orders them before end_of_stream(), not even a release.
+void stream_bytes(std::byte *to, const std::byte *from, std::uint64_t size) noexcept {
+#if defined(__SSE2__)
+    constexpr std::uint64_t line = 64;
+    const std::uint64_t head = -reinterpret_cast<std::uintptr_t>(to) % line;
+    std::memcpy(to, from, head);
+    for (to += head, from += head, size -= head; size >= line; to += line, from += line, size -= line) {
+        __m128i words[4];
+        for (int i = 0; i < 4; ++i)
+            words[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from) + i);
+        for (int i = 0; i < 4; ++i)
+            _mm_stream_si128(reinterpret_cast<__m128i *>(to) + i, words[i]);
+    }
+#endif
+    std::memcpy(to, from, size);
+}
+
+void end_of_stream() noexcept {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+void copy_bytes(std::byte *to, const std::byte *from, std::uint64_t size, bool streams) noexcept {
+    constexpr std::uint64_t least = 4096; // shorter rows are slower so (D2H, 1 KiB: 16 of 22 GB/s)
+    if (streams && size >= least)
+        stream_bytes(to, from, size);
+    else
+        std::memcpy(to, from, size);
+}
+
+struct side {
+    std::byte *at;
+    std::uint64_t row_pitch, slice_pitch;
+};
+
+// Of one width known to the compiler: a call for each of many short rows would cost more than the bytes.
+template <std::uint64_t width> void copy_short_rows(const side &to, const side &from, std::uint64_t count) noexcept {
+    for (std::uint64_t row = 0; row < count; ++row)
+        std::memcpy(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width);
+}
+
+void copy_rows(const side &to, const side &from, std::uint64_t width, std::uint64_t count, bool streams) noexcept {
+    if (count == 1 || (to.row_pitch == width && from.row_pitch == width)) {
+        copy_bytes(to.at, from.at, width * count, streams);
+        return;
+    }
+    switch (width) {
+    case 1:
+        return copy_short_rows<1>(to, from, count);
+    case 2:
+        return copy_short_rows<2>(to, from, count);
+    case 4:
+        return copy_short_rows<4>(to, from, count);
+    case 8:
+        return copy_short_rows<8>(to, from, count);
+    case 12:
+        return copy_short_rows<12>(to, from, count);
+    case 16:
+        return copy_short_rows<16>(to, from, count);
+    case 32:
+        return copy_short_rows<32>(to, from, count);
+    default:
+        for (std::uint64_t row = 0; row < count; ++row)
+            copy_bytes(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width, streams);
+    }
+}
+
+// Slice by slice; `first` is the row within the first slice that both sides are at.
+void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, std::uint64_t rows, std::uint64_t height,
+                bool streams) noexcept {
+    while (rows != 0) {
+        const std::uint64_t here = rows < height - first ? rows : height - first;
+        copy_rows(to, from, width, here, streams);
+        to.at += to.slice_pitch - first * to.row_pitch;
+        from.at += from.slice_pitch - first * from.row_pitch;
+        first = 0;
+        rows -= here;
+    }
+    if (streams) end_of_stream();
+}
+
+side host_side(const staging &cut, const staged_chunk &chunk) noexcept {
+    const kernels::box_end &host = cut.box().host;
+    return {reinterpret_cast<std::byte *>(host.address + cut.offset(host, chunk.row) + chunk.x), host.row_pitch,
+            host.slice_pitch};
+}
+side slot_side(const staging &cut, std::byte *slot) noexcept {
+    return {slot, cut.slot().row_pitch, cut.slot().slice_pitch};
+}
+
+// A byte of each page that the rows have.
+template <class Touch> void touch_rows(const staging &cut, const staged_chunk &chunk, const Touch &touch) noexcept {
+    const kernels::box_end &host = cut.box().host;
+    const std::uint64_t page = page_size();
+    for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row) {
+        const std::uint64_t begin = host.address + cut.offset(host, row) + chunk.x, end = begin + chunk.width;
+        for (std::uint64_t at = begin; at < end; at = (at / page + 1) * page)
+            touch(reinterpret_cast<std::byte *>(at));
+    }
+}
+
+} // namespace
+
+void touch_source(const staging &cut, const staged_chunk &chunk) noexcept {
+    touch_rows(cut, chunk,
+               [](const std::byte *at) { static_cast<void>(*static_cast<const volatile std::byte *>(at)); });
+}
+void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept {
+    touch_rows(cut, chunk, [](std::byte *at) {
+        std::atomic_ref(*reinterpret_cast<unsigned char *>(at)).fetch_or(0, std::memory_order_relaxed);
+    });
+}
+
+void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, bool streams) noexcept {
+    const std::uint64_t height = cut.box().height;
+    copy_chunk(slot_side(cut, slot), host_side(cut, chunk), chunk.width, chunk.row % height, chunk.rows, height,
+               streams);
+}
+
+void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept {
+    const std::uint64_t height = cut.box().height;
+    const kernels::box_end &host = cut.box().host;
+    const side to = host_side(cut, chunk);
+    const std::uint64_t span = cut.offset(host, chunk.row + chunk.rows - 1) - cut.offset(host, chunk.row) + chunk.width;
+    if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of it is not the copy's
+    copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height,
+               streams);
+}
+
+} // namespace ferry

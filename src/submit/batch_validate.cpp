@@ -1,0 +1,135 @@
+// The first part of a batch: all its copies are checked.
+#include "submit/batch_checker.h"
+
+namespace ferry {
+
+namespace {
+
+failure check_arrays(const batch_input &input, batch_checker &checker, batch_job &job) noexcept {
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        const std::uint64_t size = input.sizes[i];
+        if (size == 0 || checker.add_plain(input.destinations[i], input.sources[i], size)) continue;
+        ferry_place destination = {}, source = {};
+        destination.address = input.destinations[i];
+        source.address = input.sources[i];
+        if (failure failed = checker.add_line(destination, source, size, input.count - i - 1)) {
+            job.bad_index = i;
+            return failed;
+        }
+    }
+    return {};
+}
+
+failure check_descriptors(const ferry_instance &instance, const batch_input &input, batch_checker &checker,
+                          batch_job &job) noexcept {
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        const ferry_copy_desc &copy = input.copies[i];
+        const std::uint64_t following = input.count - i - 1;
+        failure failed;
+        if (checker.add_moved(copy)) continue;
+        // With full checks what is stated is compared too.
+        if (!is_plain_line(copy, instance.limits))
+            failed = checker.add_copy(copy, following);
+        else if (instance.full_checks || !checker.add_plain(copy.destination.address, copy.source.address, copy.width))
+            failed = checker.add_line(copy.destination, copy.source, copy.width, following);
+        if (failed) {
+            job.bad_index = i;
+            return failed;
+        }
+    }
+    return {};
+}
+
+// Of what has been checked; the shapes are laid out once more, as the pieces know their indices no longer.
+failure check_overlap(const ferry_instance &instance, const batch_input &input, batch_job &job) noexcept {
+    job.spans.clear();
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        shape shape = {};
+        if (input.copies) {
+            if (failure failed = lay_out(input.copies[i], instance.limits, shape)) return failed;
+        } else {
+            shape.width = input.sizes[i];
+            shape.height = shape.depth = 1;
+            shape.destination.span.first = input.destinations[i];
+            shape.source.span.first = input.sources[i];
+        }
+        if (!shape.empty() && !append_spans(shape, i, job.spans)) return no_memory;
+    }
+    const shared_bytes shared = find_shared_bytes(job.spans);
+    if (!shared.found) return {};
+    job.bad_index = shared.index;
+    return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, shared.other, shared.index);
+}
+
+// By a few of the copies.
+std::uint64_t estimate_bytes(const batch_input &input) noexcept {
+    constexpr std::uint64_t samples = 16;
+    const std::uint64_t step = input.count / samples + 1;
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < input.count; i += step)
+        if (__builtin_add_overflow(sum, input.copies ? input.copies[i].width : input.sizes[i], &sum)) return UINT64_MAX;
+    return __builtin_mul_overflow(sum, step, &sum) ? UINT64_MAX : sum;
+}
+
+// For the default streams in a thread without a context: the devices of the first copy that has one.
+failure find_first_devices(ferry_instance &instance, const batch_input &input, int (&devices)[2]) noexcept {
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        if ((input.copies ? input.copies[i].width : input.sizes[i]) == 0) continue;
+        for (const bool at_source : {false, true}) {
+            int &device = devices[at_source];
+            ferry_place place = {};
+            if (input.copies)
+                place = at_source ? input.copies[i].source : input.copies[i].destination;
+            else
+                place.address = at_source ? input.sources[i] : input.destinations[i];
+            device = -1;
+            const bool is_stated = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
+            if (is_stated && place.device >= 0 && place.device < instance.limits.device_count)
+                device = place.device;
+            else if (place.kind == FERRY_KIND_ANY || place.kind == FERRY_KIND_DEVICE) {
+                address_facts facts;
+                if (failure failed = look_up_address(instance.cu, place.address, ask::kind_only, facts)) return failed;
+                device = facts.device;
+            }
+        }
+        if (devices[0] >= 0 || devices[1] >= 0) return {};
+    }
+    return {};
+}
+
+} // namespace
+
+failure enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_job &job,
+                        context_scope &scope) noexcept {
+    job.bad_index = 0;
+    int devices[2] = {-1, -1};
+    if (belongs_to_current_context(stream)) {
+        CUcontext current = nullptr;
+        if (CUresult result = instance.cu.cuCtxGetCurrent(&current)) return to_failure(result);
+        if (!current)
+            if (failure failed = find_first_devices(instance, input, devices)) return failed;
+    }
+    if (failure failed = choose_context(instance.cu, instance.contexts, stream, devices[0], devices[1], job.context))
+        return failed;
+    if (failure failed = scope.enter(job.context.wanted, job.context.current)) return failed;
+    return instance.contexts.device_of_current(job.context.wanted, job.context_device);
+}
+
+failure check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
+                    batch_job &job) noexcept {
+    job.pieces.clear();
+    job.boxes.clear();
+    job.own_views.clear();
+    job.arrays.begin(instance.cu);
+    batch_checker checker(instance, stream, merges, job);
+    if (!checker.has_room_for(input.count)) return no_memory;
+    if (failure failed =
+            job.ranges.begin(instance.cu, job.context.wanted, job.context_device, stream, estimate_bytes(input)))
+        return failed;
+    if (failure failed =
+            input.copies ? check_descriptors(instance, input, checker, job) : check_arrays(input, checker, job))
+        return failed;
+    return input.flags & FERRY_BATCH_CHECK_OVERLAP ? check_overlap(instance, input, job) : failure{};
+}
+
+} // namespace ferry

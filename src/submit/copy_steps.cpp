@@ -1,0 +1,223 @@
+#include "submit/copy_steps.h"
+
+#include "device/stream_order.h"
+#include "exec/driver_parts.h"
+#include "submit/staging_setup.h"
+
+namespace ferry {
+
+failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
+    if (ends.source.kind == memory_kind::array)
+        if (failure failed = look_up_array(cu, copy.source, ends.source.array))
+            return on_side(failed, FERRY_SIDE_SOURCE);
+    if (ends.destination.kind == memory_kind::array)
+        if (failure failed = look_up_array(cu, copy.destination, ends.destination.array))
+            return on_side(failed, FERRY_SIDE_DESTINATION);
+    return {};
+}
+
+failure look_up_pool_ends(ferry_instance &instance, int context_device, shape &shape) noexcept {
+    const auto look_up = [&](shape_end &end, const shape_end &other) noexcept -> failure {
+        if (end.kind != memory_kind::host_pool || !is_elsewhere(other, context_device)) return {};
+        CUcontext there = nullptr;
+        if (failure failed = instance.contexts.get(other.device, there)) return failed;
+        context_scope scope(instance.cu);
+        if (failure failed = scope.enter(there)) return failed;
+        if (!is_within_reach(instance.cu, end.span.first)) end.kind = memory_kind::pageable;
+        return {};
+    };
+    if (failure failed = look_up(shape.source, shape.destination)) return failed;
+    return look_up(shape.destination, shape.source);
+}
+
+namespace {
+
+// An end on the device of the copy's context keeps that context, and host memory has the other end's.
+failure find_contexts(ferry_instance &instance, const shape &shape, int context_device,
+                      end_contexts &contexts) noexcept {
+    const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> failure {
+        return is_elsewhere(end, context_device) ? instance.contexts.get(end.device, found) : failure{};
+    };
+    if (failure failed = find(shape.source, contexts.source)) return failed;
+    if (failure failed = find(shape.destination, contexts.destination)) return failed;
+    if (is_host(shape.source.kind)) contexts.source = contexts.destination;
+    if (is_host(shape.destination.kind)) contexts.destination = contexts.source;
+    return {};
+}
+
+} // namespace
+
+failure enter_for_graph(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_site &site,
+                        context_scope &scope) noexcept {
+    if (is_read_in_the_call(shape)) return refuse(FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    if (!leaves_device(shape, facts.context_device)) return {};
+    end_contexts others;
+    if (!belongs_to_current_context(site.stream))
+        if (failure failed = find_contexts(instance, shape, -1, others)) return failed;
+    const auto is_served = [&](const shape_end &end, const shape_end &other, int device) noexcept {
+        if (end.kind == memory_kind::device)
+            return is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
+        if (end.kind != memory_kind::pageable || !is_elsewhere(other, device)) return true;
+        memory_kind here = end.kind; // see look_up_pool_ends
+        return !look_up_kind(instance.cu, end.span.first, here) && here != memory_kind::host_pool;
+    };
+    for (const CUcontext context : {site.context, others.source, others.destination}) {
+        if (!context) continue;
+        bool serves_both = false;
+        {
+            context_scope trial(instance.cu);
+            int device = -1;
+            if (failure failed = trial.enter(context)) return failed;
+            if (failure failed = instance.contexts.device_of_current(context, device)) return failed;
+            serves_both = is_served(shape.source, shape.destination, device) &&
+                          is_served(shape.destination, shape.source, device);
+        }
+        if (serves_both) return scope.enter(context);
+    }
+    return {.status = FERRY_ERROR_CAPTURE};
+}
+
+failure check_capture(ferry_instance &instance, const planned_part &call, const copy_site &site) noexcept {
+    context_scope trial(instance.cu);
+    return call.facts.is_captured && call.plan.route == route_kind::driver
+               ? enter_for_graph(instance, call.shape, call.facts, site, trial)
+               : failure{};
+}
+
+failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
+                      kernel_views &views) noexcept {
+    const bool is_staged = is_pageable(shape);
+    const auto look_up = [&](const shape_end &end, kernel_view &view, obstacle &reach) noexcept -> failure {
+        failure failed;
+        if (end.kind == memory_kind::pageable)
+            view.why_not = obstacle::pageable;
+        else if (!end.array)
+            failed = look_up_for_kernels(instance.cu, end, &end == &shape.source ? access::read : access::write,
+                                         context, facts.context_device, view);
+        else if (&end == &shape.source || is_staged)
+            view = look_up_for_kernels(instance.surfaces, end.array, context);
+        else
+            view.why_not = obstacle::array;
+        reach = view.why_not;
+        return failed;
+    };
+    if (failure failed = look_up(shape.source, views.source, facts.source_reach)) return failed;
+    if (failure failed = look_up(shape.destination, views.destination, facts.destination_reach)) return failed;
+    facts.staged_reach = is_host(shape.source.kind) ? facts.destination_reach : facts.source_reach;
+    return {};
+}
+
+void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept {
+    facts.profile = instance.profiles.of(facts.context_device);
+    facts.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
+    const bool is_read = !shape.source.array || instance.surfaces.may_serve(shape.source.array, context);
+    facts.source_reach = is_read ? obstacle::none : obstacle::array;
+    facts.destination_reach = shape.destination.array ? obstacle::array : obstacle::none;
+    const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
+    const bool is_staged = !end.array || instance.surfaces.may_serve(end.array, context);
+    facts.staging = instance.stages ? obstacle::none : obstacle::no_staging;
+    facts.staged_reach = is_staged ? obstacle::none : obstacle::array;
+    facts.staging_threads = instance.staging_threads;
+}
+
+failure look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
+    if (facts.form == copy_form::synchronous) return {};
+    if (failure failed = ask_capture(instance.cu, stream, facts.is_captured)) return failed;
+    if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
+        facts.is_stream_idle = is_idle(instance.cu, stream, copies_in_flight::are_any());
+    return {};
+}
+
+namespace {
+
+// What staged copies need and would not otherwise find out.
+void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
+    const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
+    // Memory that there is not is the driver's to refuse: a thread that met it would end the process.
+    if (is_pageable(shape) && !host_range_is_readable(host.span.first, host.span.last))
+        facts.staging = obstacle::no_staging;
+    if (facts.form == copy_form::asynchronous && !is_ready_to_stage(instance, facts.context_device))
+        facts.staging = obstacle::no_staging;
+}
+
+} // namespace
+
+failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts, kernel_views &views,
+               copy_plan &plan) noexcept {
+    begin_choice(instance, shape, context, facts);
+    plan = plan_copy(shape, facts);
+    if (plan.route > route_kind::driver) { // as far as is known: now all is asked
+        const bool may_be_staged = plan.route == route_kind::staged;
+        if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
+        if (failure failed = look_up_views(instance, shape, context, facts, views)) return failed;
+        if (may_be_staged) prepare_to_stage(instance, shape, facts);
+        plan = plan_copy(shape, facts);
+    }
+    return plan.refused == obstacle::none ? failure{} : refuse_route(plan.refused);
+}
+
+bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
+    const host_ranges &ranges = instance.pinned.ranges();
+    const auto has_registrations = [&](const shape_end &end) noexcept {
+        return !end.array && end.kind == memory_kind::pageable &&
+               ranges.next_registration(end.span.first) <= end.span.last;
+    };
+    return crosses_border(shape, ranges) || has_registrations(shape.source) || has_registrations(shape.destination);
+}
+
+namespace {
+
+failure run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
+                      const copy_site &site) noexcept {
+    context_scope graph_scope(instance.cu);
+    if (facts.is_captured)
+        if (failure failed = enter_for_graph(instance, shape, facts, site, graph_scope)) return failed;
+    end_contexts contexts = {site.context, site.context};
+    if (plan.names_contexts)
+        if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
+    if (plan.wait_before)
+        if (failure failed = pass_earlier_work(instance.cu, site.stream, copies_in_flight::are_any())) return failed;
+    return run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
+}
+
+} // namespace
+
+failure run_planned(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
+                    const kernel_views &views, const copy_site &site, staged_watch *watch) noexcept {
+    if (plan.route == route_kind::kernel)
+        return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
+    if (plan.route == route_kind::staged) {
+        if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
+        const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
+        const staged_site staged = {site.context, facts.context_device, facts.is_captured};
+        const failure failed =
+            run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, watch);
+        const bool is_without_means =
+            failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY);
+        if (!is_without_means || watch || facts.wishes.forced == route_kind::staged) return failed;
+        // All of it again, what has been staged too.
+        return run_planned(instance, shape, facts, plan_for_driver(shape, facts), views, site);
+    }
+    const failure result = run_by_driver(instance, shape, facts, plan, site);
+    // The driver refuses a copy whose host memory is registered in pieces.
+    if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))
+        return run_in_parts(instance, shape, facts, site);
+    return result;
+}
+
+failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
+                     const copy_site &site) noexcept {
+    plan_facts known = facts;
+    if (failure failed = look_at_stream(instance, whole, site.stream, known)) return failed;
+    if (known.is_captured) {
+        const auto check = [&](const planned_part &part) noexcept { return check_capture(instance, part, site); };
+        if (failure failed = for_each_planned_part(instance, whole, known, site, check)) return failed;
+    }
+    return for_each_planned_part(instance, whole, known, site, [&](const planned_part &part) noexcept {
+        const failure failed = run_planned(instance, part.shape, part.facts, part.plan, part.views, site);
+        known.is_stream_idle |= part.plan.wait_before; // parts are not ordered among themselves
+        return failed;
+    });
+}
+
+} // namespace ferry

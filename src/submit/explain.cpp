@@ -1,0 +1,97 @@
+// What a copy would do, by the same way.
+#include <algorithm>
+#include <cstdio>
+
+#include "exec/driver_parts.h"
+#include "submit/copy.h"
+#include "submit/copy_pipeline.h"
+
+namespace ferry {
+
+namespace {
+
+// An array whose device was not stated is the context's; managed and host memory are no device's.
+std::int32_t device_of(const shape_end &end, memory_kind kind, int context_device) noexcept {
+    if (kind == memory_kind::array) return end.device < 0 ? context_device : end.device;
+    return kind == memory_kind::device ? end.device : -1;
+}
+
+// Every obstacle has its number in ferry.h, but for those of batches.
+static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
+              static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
+              static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
+              static_cast<int>(obstacle::other_device) == FERRY_OBSTACLE_OTHER_DEVICE);
+
+// `shape` with what there is behind its addresses.
+failure forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared,
+                 ferry_explanation &found) noexcept {
+    plan_facts all = prepared.facts;
+    kernel_views seen;
+    begin_choice(instance, shape, prepared.choice.wanted, all);
+    if (failure failed = look_up_views(instance, shape, prepared.choice.wanted, all, seen)) return failed;
+    if (is_pageable(prepared.shape)) all.staging = prepared.facts.staging; // which the choice has tried
+    const copy_forecast expected = predict_copy(shape, all);
+    found.driver_ns = expected.driver.predicted_ns;
+    found.kernel_ns = expected.kernel.predicted_ns;
+    found.kernel_obstacle = static_cast<std::int32_t>(expected.kernel.why_not);
+    found.staged_ns = expected.staged.predicted_ns;
+    found.staged_obstacle = static_cast<std::int32_t>(expected.staged.why_not);
+    return {};
+}
+
+} // namespace
+
+failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
+                     ferry_explanation &found) noexcept {
+    static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
+                  static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
+                  static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
+    found = {};
+    found.context_device = found.source_device = found.destination_device = -1;
+    return prepare_copy(instance, copy, form, stream, [&](const prepared_copy &prepared) noexcept -> failure {
+        const auto &[shape, facts, plan, choice, views] = prepared;
+        memory_kind source = shape.source.kind, destination = shape.destination.kind;
+        if (failure failed = look_up_kind(instance.cu, shape.source.span.first, source)) return failed;
+        if (failure failed = look_up_kind(instance.cu, shape.destination.span.first, destination)) return failed;
+        const bool is_synchronous = form == copy_form::synchronous;
+        const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {
+            const bool by_driver = plan.route == route_kind::driver;
+            const blocking waits = by_driver        ? blocking_of(source, destination, form)
+                                   : is_synchronous ? blocking::until_done
+                                                    : blocking::no;
+            const bool is_staged = plan.route == route_kind::staged;
+            found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
+            found.synchronises |= plan.synchronise_after || plan.wait_before;
+            found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
+            found.multiprocessors = std::max<std::uint32_t>(found.multiprocessors, plan.blocks);
+            if (is_staged) found.threads = instance.staging_threads + (is_synchronous ? 1u : 0u);
+            ++found.calls;
+        };
+        ferry::shape known = shape;
+        if (known.source.kind == memory_kind::host) known.source.kind = source;
+        if (known.destination.kind == memory_kind::host) known.destination.kind = destination;
+        if (failure failed = forecast(instance, known, prepared, found)) return failed;
+        const copy_site site = prepared.site(stream);
+        const auto add = [&](const planned_part &call) noexcept -> failure {
+            if (&call.shape == &prepared.shape)
+                add_call(source, destination, call.plan);
+            else
+                add_call(call.shape.source.kind, call.shape.destination.kind, call.plan);
+            return check_capture(instance, call, site);
+        };
+        if (failure failed = for_each_planned_call(instance, prepared.as_part(), site, add)) return failed;
+        std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
+                      found.route > FERRY_ROUTE_DRIVER ? "cuLaunchKernel" : driver_call_name(plan, form));
+        found.context_device = facts.context_device;
+        found.source_memory = public_kind(source);
+        found.source_device = device_of(shape.source, source, facts.context_device);
+        found.destination_memory = public_kind(destination);
+        found.destination_device = device_of(shape.destination, destination, facts.context_device);
+        found.width = shape.width;
+        found.height = shape.height;
+        found.depth = shape.depth;
+        return {};
+    });
+}
+
+} // namespace ferry

@@ -1,0 +1,125 @@
+#include "submit/fill.h"
+
+#include "driver/result.h"
+#include "exec/driver_copy.h"
+#include "exec/driver_fill.h"
+#include "exec/driver_parts.h"
+#include "exec/kernel_copy.h"
+#include "exec/kernel_fill.h"
+#include "plan/fill_plan.h"
+#include "submit/staging_setup.h"
+
+namespace ferry {
+
+namespace {
+
+struct prepared_fill {
+    fill_shape shape;
+    fill_plan plan;
+    kernel_view view; // of the kernel route
+};
+
+constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
+
+// Where there is a choice, or no call of the driver's.
+[[gnu::noinline]] failure choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
+                                 prepared_fill &prepared) noexcept {
+    fill_facts facts = {.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded,
+                        .reach = obstacle::none,
+                        .wishes = wishes_of(flags)};
+    if (failure failed = instance.contexts.device_of_current(context, facts.context_device)) return failed;
+    facts.profile = instance.profiles.of(facts.context_device);
+    auto &[shape, plan, view] = prepared;
+    plan = plan_fill(shape, facts);
+    if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
+        if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
+        if (failure failed =
+                look_up_for_kernels(instance.cu, shape.destination, access::write, context, facts.context_device, view))
+            return failed;
+        facts.reach = view.why_not;
+        plan = plan_fill(shape, facts);
+    }
+    return plan.refused == obstacle::none ? failure{} : refusal_of(shape, facts, plan);
+}
+
+failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext context, CUstream stream) noexcept {
+    failure result = run_driver_fill(instance.cu, shape, stream);
+    if (result.status != refused_by_driver) return result;
+    if (shape.destination.kind == memory_kind::pinned)
+        result = run_fill_in_parts(instance.cu, instance.pinned.ranges(), shape, result, stream);
+    const int device = shape.destination.device;
+    if (result.status == refused_by_driver && device >= 0 &&
+        !is_within_reach(instance.cu, shape.destination.span.first)) {
+        int context_device = -1;
+        if (failure failed = instance.contexts.device_of_current(context, context_device)) return failed;
+        if (context_device != device) return refuse_device(shape.destination, context_device);
+    }
+    return result;
+}
+
+// In the context, which is current.
+failure run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags, copy_form form, CUcontext context,
+            CUstream stream) noexcept {
+    const auto &[shape, plan, view] = prepared;
+    if (!needs_no_choice(shape, wishes_of(flags)))
+        if (failure failed = choose(instance, flags, context, prepared)) return failed;
+    const failure failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
+                                                                              view.address, plan.blocks, stream)
+                                                            : run_by_driver(instance, shape, context, stream);
+    if (failed || form == copy_form::asynchronous) return failed;
+    return wait_for_legacy_stream(instance.cu);
+}
+
+// What was refused in the context, which is current: memory of another process is filled in the one alone that opened it,
+// and no kernel finds memory of another one. The work before it is complete first, as it is of this context.
+[[gnu::cold, gnu::noinline]] failure run_in_owner(ferry_instance &instance, prepared_fill &prepared,
+                                                  std::uint32_t flags, copy_form form, CUcontext context,
+                                                  failure refused) noexcept {
+    const bool by_driver = refused.status == refused_by_driver;
+    if (!by_driver && refused.status != FERRY_ERROR_UNSUPPORTED && refused.status != FERRY_ERROR_ROUTE) return refused;
+    const shape_end &end = prepared.shape.destination;
+    address_facts facts;
+    int context_device = -1;
+    if (end.kind != memory_kind::device ||
+        look_up_address(instance.cu, end.span.first, ask::everything_and_access, facts) ||
+        instance.contexts.device_of_current(context, context_device))
+        return refused;
+    const bool is_at_home = !facts.owner || facts.owner == context || facts.device != context_device;
+    if (is_at_home || end.span.last - facts.range_start >= facts.range_size) return refused; // for another reason
+    if (form == copy_form::asynchronous)
+        return by_driver ? refuse(FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS) : refused;
+    if (failure failed = wait_for_legacy_stream(instance.cu)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(facts.owner)) return failed;
+    prepared.plan = {};
+    return run(instance, prepared, flags, form, facts.owner, nullptr);
+}
+
+} // namespace
+
+failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+    prepared_fill prepared;
+    fill_shape &shape = prepared.shape;
+    if (failure failed = lay_out_fill(desc, instance.limits, shape)) return failed;
+    if (shape.width == 0) return {};
+    resolved_place resolved;
+    if (failure failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
+                                       {.ranges = &instance.pinned.ranges(),
+                                        .full_checks = instance.full_checks,
+                                        .need_host_kind = true,
+                                        .needs_registered = true,
+                                        .stream = stream},
+                                       resolved))
+        return on_side(failed, FERRY_SIDE_DESTINATION);
+    if (failure failed = settle_fill(resolved, instance.limits, shape)) return failed;
+    context_choice choice;
+    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, shape.destination.device, choice))
+        return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
+    const failure result = run(instance, prepared, flags, form, choice.wanted, stream);
+    return result ? run_in_owner(instance, prepared, flags, form, choice.wanted, result) : result;
+}
+
+} // namespace ferry

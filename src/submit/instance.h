@@ -1,0 +1,97 @@
+// What an opened library holds.
+#pragma once
+
+#include "base/fork_mark.h"
+#include "base/host.h"
+#include "copy/shape.h"
+#include "device/contexts.h"
+#include "device/kernels.h"
+#include "driver/library.h"
+#include "memory/deferred_frees.h"
+#include "memory/ipc.h"
+#include "memory/pinned.h"
+#include "memory/pinned_pool.h"
+#include "memory/pools.h"
+#include "memory/surfaces.h"
+#include "peer/peer_access.h"
+#include "plan/profiles.h"
+#include "staging/engine.h"
+#include "submit/batch_request.h"
+#include "submit/ticket.h"
+
+struct ferry_instance {
+    ferry::allocator allocator;
+    ferry::log_sink log;
+    ferry::driver_library library; // closed, where the entry points come from elsewhere
+    ferry::resolver entry_points;
+    ferry::driver_table cu;
+    bool found[ferry::driver_symbol_count] = {}; // beside driver_symbols
+    bool holds_software_driver = false;
+    bool full_checks = false;
+    std::uint32_t copy_flags = 0; // of copies that have none
+    ferry_report report = {};
+    ferry::copy_limits limits;
+    ferry::device_facts devices[ferry::device_contexts::most_devices];
+    ferry::device_contexts contexts{cu, devices};
+    ferry::array_surfaces surfaces{cu, contexts, allocator}; // ends after the kernels that read them
+    ferry::deferred_frees deferred{cu, contexts, surfaces, allocator};
+    std::uint64_t deferred_bytes = 0; // kept on each device; 0: a share of its memory
+    ferry::kernel_set kernels{cu};
+    ferry::peer_access peers{cu, devices, contexts};
+    ferry::device_profiles profiles{allocator};
+    ferry::pinned_memory pinned{cu, allocator};
+    ferry::memory_pools pools{cu, devices, contexts, allocator};
+    ferry::sharing sharing{cu, devices, contexts, pools, allocator};
+    // That kernels read their pieces from.
+    ferry::pinned_pool tables{cu,
+                              contexts,
+                              pinned,
+                              allocator,
+                              {.owner = ferry::host_owner::pool},
+                              0,
+                              0,
+                              ferry::pinned_pool::use::of_instance};
+    ferry::batch_jobs jobs{allocator};
+    bool stages = false;                     // copies of pageable memory, where kernels serve
+    std::uint16_t staging_threads = 0;       // that a copy may keep busy
+    ferry::processor_set staging_processors; // that they may run on
+    ferry::staged_engine staging{cu, contexts, kernels, pinned, devices, allocator};
+    std::atomic<bool> is_staging_ready[ferry::device_contexts::most_devices] = {};
+    ferry::ticket_pool tickets{allocator};
+    ferry::fork_mark fork_mark;
+};
+
+namespace ferry {
+
+constexpr failure null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
+// What the driver says in the child of a fork, for calls that may not reach it or that it does not tell.
+constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
+
+inline failure check_device(const ferry_instance &instance, std::int32_t device) noexcept {
+    const int count = instance.limits.device_count;
+    if (device >= 0 && device < count) return {};
+    return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(count),
+                  static_cast<std::uint64_t>(device));
+}
+
+// The context ferry uses for `device`, made current for the scope.
+inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope,
+                            CUcontext &context) noexcept {
+    if (failure failed = check_device(instance, device)) return failed;
+    if (failure failed = instance.contexts.get(device, context)) return failed;
+    return scope.enter(context);
+}
+
+inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope) noexcept {
+    CUcontext context = nullptr;
+    return enter_device(instance, device, scope, context);
+}
+
+// For what any context will do: the stream's, or for the default streams the current one, else device 0's.
+inline failure enter_any(ferry_instance &instance, CUstream stream, context_scope &scope) noexcept {
+    context_choice choice;
+    if (failure failed = choose_context(instance.cu, instance.contexts, stream, -1, -1, choice)) return failed;
+    return scope.enter(choice.wanted, choice.current);
+}
+
+} // namespace ferry

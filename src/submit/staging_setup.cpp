@@ -1,0 +1,99 @@
+#include "submit/staging_setup.h"
+
+#include <algorithm>
+
+#include "driver/result.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint64_t largest_slot = staged_options{}.slot_size, default_ring = largest_slot * staged_options{}.slots;
+constexpr std::uint32_t slots_of_small_rings = 8; // beyond which larger slots gain more than more of them
+
+// Of the bytes of a ring.
+void cut_ring(std::uint64_t bytes, staged_options &options) noexcept {
+    const std::uint64_t share = bytes / slots_of_small_rings / smallest_slot * smallest_slot;
+    options.slot_size = std::clamp(share, smallest_slot, largest_slot);
+    options.slots = static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / options.slot_size, 1));
+}
+
+// The processors that its threads may run on: the program's list, those of a node, or all of the process's.
+processor_set choose_processors(const ferry_options &options) noexcept {
+    if (options.staging_numa == FERRY_NUMA_NODE) return processors_of_node(options.staging_numa_node);
+    if (options.staging_cpu_count == 0) return processors_of_process();
+    processor_set chosen;
+    for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
+        chosen.add(static_cast<unsigned>(options.staging_cpus[i]));
+    return chosen;
+}
+
+} // namespace
+
+void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
+    staged_options given;
+    cut_ring(options.staging_bytes ? options.staging_bytes : default_ring, given);
+    instance.staging_processors = choose_processors(options);
+    given.threads = options.staging_threads;
+    given.traits.processors = &instance.staging_processors;
+    given.traits.niceness = options.staging_priority;
+    given.submit = options.submit;
+    given.submit_user = options.submit_user;
+    instance.staging.set_up(given);
+    instance.staging_threads = static_cast<std::uint16_t>(instance.staging.wanted_threads());
+    instance.report.staging_threads = instance.staging_threads;
+    instance.report.program_threads = options.submit != nullptr;
+    instance.report.staging_bytes = given.slots * given.slot_size;
+    instance.stages =
+        options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
+}
+
+namespace {
+
+failure make_ready(ferry_instance &instance, int device) noexcept {
+    std::atomic<bool> &is_ready = instance.is_staging_ready[device];
+    if (is_ready.load(std::memory_order_acquire)) return {};
+    if (failure failed = instance.staging.prepare(device)) return failed;
+    is_ready.store(true, std::memory_order_release);
+    return {};
+}
+
+} // namespace
+
+bool is_ready_to_stage(ferry_instance &instance, int device) noexcept { return !make_ready(instance, device); }
+
+failure prepare_staging(ferry_instance &instance, int device) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    if (failure failed = check_device(instance, device)) return failed;
+    if (!instance.stages) return {.status = FERRY_ERROR_UNSUPPORTED};
+    context_choice choice;
+    if (failure failed = choose_context_on(instance.cu, instance.contexts, nullptr, device, choice)) return failed;
+    context_scope scope(instance.cu);
+    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (failure failed = instance.kernels.load_into(choice.wanted)) return failed;
+    return make_ready(instance, device);
+}
+
+failure trim_staging(ferry_instance &instance) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    for (std::atomic<bool> &is_ready : instance.is_staging_ready)
+        is_ready.store(false, std::memory_order_release);
+    return instance.staging.trim();
+}
+
+failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    const staged_board::load load = instance.staging.on_the_way();
+    info.threads = instance.staging.thread_count();
+    info.busy_threads = load.busy;
+    info.copies_in_flight = load.copies;
+    info.ring_bytes = instance.staging.ring_bytes();
+    info.bytes_in_flight = load.bytes;
+    return {};
+}
+
+void note_failure(ferry_instance &instance, const failure &failed) noexcept {
+    if (tells_of_death(failed.status)) instance.staging.lose_dead();
+}
+
+} // namespace ferry

@@ -1,0 +1,148 @@
+#include "submit/ticket.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "device/capture_mode.h"
+#include "driver/result.h"
+#include "submit/copy_pipeline.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
+
+// The event is made before the copy is enqueued, as that cannot be taken back.
+failure make_event(ferry_ticket &ticket) noexcept {
+    const driver_table &cu = ticket.instance.cu;
+    if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventQuery || !cu.cuEventSynchronize || !cu.cuEventDestroy)
+        return {.status = FERRY_ERROR_UNSUPPORTED};
+    return to_failure(cu.cuEventCreate(&ticket.passed, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+}
+
+// Whether the stream has passed the copy: success, not_ready, or what went wrong.
+std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
+    const driver_table &cu = ticket.instance.cu;
+    const relaxed_capture_mode relaxed(cu);
+    if (!relaxed.entered()) return relaxed.why().status;
+    const std::int32_t status = to_status(cu.cuEventQuery(ticket.passed));
+    if (status != not_ready) note_failure(ticket.instance, {.status = status});
+    return status;
+}
+
+// A staged copy that is done, or of which bytes have arrived since the last query. Of others the driver is asked: it tells
+// where the context has died.
+bool is_going_on(ferry_ticket &ticket, std::uint64_t landed) noexcept {
+    return ticket.is_watched && (ticket.watch.is_done() || landed != ticket.landed_at_query.exchange(landed));
+}
+
+failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
+    ferry_instance &instance = ticket.instance;
+    const auto &[shape, facts, plan, choice, views] = prepared;
+    if (failure failed = refuse_captured(instance.cu, stream)) return failed;
+    const copy_site site = prepared.site(stream);
+    const auto note_route = [&](const planned_part &call) noexcept -> failure {
+        ticket.route = std::max(ticket.route, static_cast<std::int32_t>(call.plan.route));
+        return {};
+    };
+    if (failure failed = for_each_planned_call(instance, prepared.as_part(), site, note_route)) return failed;
+    ticket.total = shape.width * shape.height * shape.depth;
+    ticket.is_watched = plan.route == route_kind::staged && !is_in_parts(instance, shape);
+    if (failure failed = make_event(ticket)) return failed;
+    staged_watch *const watch = ticket.is_watched ? &ticket.watch : nullptr;
+    if (failure failed = run_planned(instance, shape, facts, plan, views, site, watch)) return failed;
+    return to_failure(instance.cu.cuEventRecord(ticket.passed, stream));
+}
+
+void destroy_event(ferry_ticket &ticket) noexcept {
+    if (ticket.passed)
+        static_cast<void>(ticket.instance.cu.cuEventDestroy(ticket.passed)); // it may be gone with its context
+    ticket.passed = nullptr;
+}
+
+} // namespace
+
+ticket_pool::~ticket_pool() {
+    while (ferry_ticket *const left = resting_.pop()) {
+        std::destroy_at(left);
+        memory_.deallocate(left, sizeof(ferry_ticket));
+    }
+}
+
+ferry_ticket *ticket_pool::take(ferry_instance &instance) noexcept {
+    void *place = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        ferry_ticket *rested = resting_.first();
+        while (rested && !rested->watch.is_done())
+            rested = rested->next;
+        if (rested) {
+            resting_.remove(*rested);
+            std::destroy_at(rested);
+        }
+        place = rested;
+    }
+    if (!place) place = memory_.allocate(sizeof(ferry_ticket), alignof(ferry_ticket));
+    return place ? new (place) ferry_ticket(instance) : nullptr;
+}
+
+void ticket_pool::give_back(ferry_ticket &ticket) noexcept {
+    const std::lock_guard lock(mutex_);
+    resting_.push_back(ticket);
+}
+
+failure run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
+                             ferry_ticket *&ticket) noexcept {
+    ferry_ticket *const made = instance.tickets.take(instance);
+    if (!made) return no_memory;
+    const failure failed =
+        prepare_copy(instance, copy, copy_form::asynchronous, stream,
+                     [&](const prepared_copy &prepared) noexcept { return run(*made, prepared, stream); });
+    if (failed) {
+        note_failure(instance, failed);
+        destroy_event(*made);
+        instance.tickets.give_back(*made);
+        return failed;
+    }
+    ticket = made;
+    return {};
+}
+
+failure query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
+    if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    info.route = ticket.route;
+    info.total = ticket.total;
+    std::int32_t status = FERRY_SUCCESS;
+    const std::uint64_t landed = ticket.watch.landed.load(std::memory_order_relaxed);
+    if (ticket.passed && !is_going_on(ticket, landed)) status = ask_event(ticket);
+    // Asking may have told the threads that the context is dead, and then the watch is done.
+    const bool is_over = ticket.is_watched ? ticket.watch.is_done() : status != not_ready;
+    info.done = is_over;
+    if (is_over) info.status = ticket.is_watched ? ticket.watch.status.load(std::memory_order_relaxed) : status;
+    if (ticket.is_watched)
+        info.landed = is_over ? ticket.watch.landed.load(std::memory_order_relaxed) : landed;
+    else
+        info.landed = is_over && !status ? ticket.total : 0;
+    return {};
+}
+
+failure wait_for_ticket(ferry_ticket &ticket) noexcept {
+    ferry_instance &instance = ticket.instance;
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    if (!ticket.passed) return {};
+    if (ticket.is_watched) return instance.staging.help(ticket.watch);
+    const failure failed = to_failure(instance.cu.cuEventSynchronize(ticket.passed));
+    note_failure(instance, failed);
+    return failed;
+}
+
+failure release_ticket(ferry_ticket &ticket) noexcept {
+    if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    destroy_event(ticket);
+    ticket.instance.tickets.give_back(ticket);
+    return {};
+}
+
+} // namespace ferry
