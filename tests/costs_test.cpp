@@ -84,14 +84,37 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
                         EXPECT_EQ(made, 0);
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
                         EXPECT_EQ(driver.calls("cuCtxPushCurrent"), 0) << "the right context is current already";
-                        // Of what may be pageable it is asked whether it is, and then where the other end lies.
-                        EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"),
-                                  how == statement::any || instance == full.get() ? 4 : 2);
+                        // Each end is asked about once; full checks ask about the end of pageable memory too.
+                        EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"), instance == full.get() ? 4 : 2);
                         EXPECT_LE(driver.calls("cuStreamSynchronize"), told.synchronises);
                     }
         }
     driver.heal();
     EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, rows_that_kernels_copy_and_explanations_ask_once_about_each_end) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    const grid shape = {.width = 16, .height = 64, .row_pitch = 64};
+    test_place host(place_kind::pinned, shape), device(place_kind::device, shape);
+    for (const bool to_device : {true, false})
+        for (const statement how : {statement::stated, statement::any}) {
+            const ferry_place here = host.describe(how), there = device.describe(how);
+            ferry_copy_desc copy = to_device ? describe_copy(here, there, 16, 64) : describe_copy(there, here, 16, 64);
+            copy.flags = FERRY_COPY_BY_KERNEL;
+            ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr)); // which loads the kernels
+            driver.reset_counts();
+            ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr));
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
+            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 2);
+            ferry_explanation told = {};
+            told.struct_size = sizeof told;
+            driver.reset_counts();
+            ASSERT_OK(ferry_explain(instance.get(), &copy, &told, nullptr));
+            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 2);
+        }
 }
 
 TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) {

@@ -417,8 +417,8 @@ TEST(staged_plan, threads_fill_the_slots_of_one_block_each_and_empty_those_of_tw
         facts.staging_threads = row.threads;
         facts.wishes.most_blocks = row.most;
         facts.wishes.forced = route_kind::staged;
-        EXPECT_EQ(choose_route(pageable_line(ends::h2d, 64 * MiB), facts).blocks, row.to_device);
-        EXPECT_EQ(choose_route(pageable_line(ends::d2h, 64 * MiB), facts).blocks, row.to_host);
+        EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64 * MiB), facts).blocks, row.to_device);
+        EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 64 * MiB), facts).blocks, row.to_host);
         facts.wishes.forced = route_kind::none;
         EXPECT_EQ(predict_copy(pageable_line(ends::h2d, 64 * MiB), facts).staged.blocks, row.to_device);
     }

@@ -19,7 +19,7 @@ template <class Function, class... Arguments>
 int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, Arguments... arguments) noexcept {
     context_choice choice;
     context_scope scope(instance->cu);
-    failure failed = choose_context(instance->cu, instance->contexts, stream, -1, -1, choice);
+    failure failed = choose_context(instance->cu, instance->contexts, stream, -1, choice);
     if (!failed) failed = scope.enter(choice.wanted, choice.current);
     return noted(*instance, failed ? failed.status : call_optional(entry, arguments...));
 }

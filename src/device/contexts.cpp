@@ -131,7 +131,7 @@ bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long 
 
 failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
                           context_choice &choice) noexcept {
-    if (failure failed = choose_context(cu, contexts, stream, device, -1, choice)) return failed;
+    if (failure failed = choose_context(cu, contexts, stream, device, choice)) return failed;
     if (!belongs_to_current_context(stream) || device < 0 || choice.wanted != choice.current) return {};
     int current_device = -1;
     if (failure failed = contexts.device_of_current(choice.current, current_device)) return failed;

@@ -108,16 +108,28 @@ struct context_choice {
     CUcontext current = nullptr;
 };
 
-// The stream's context; for the streams above the current one, else that of the first device that is not -1, else
-// device 0's.
-inline failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int first_device,
-                              int second_device, context_choice &choice) noexcept {
+// The stream's context. For the streams above it is the current one; without one, `find_device(device)` finds the device
+// whose context is taken: device 0's where it leaves -1.
+template <class FindDevice>
+[[gnu::always_inline]] inline failure choose_context_by(const driver_table &cu, device_contexts &contexts,
+                                                        CUstream stream, const FindDevice &find_device,
+                                                        context_choice &choice) noexcept {
     if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_failure(result);
     if (!belongs_to_current_context(stream)) return to_failure(cu.cuStreamGetCtx(stream, &choice.wanted));
     choice.wanted = choice.current;
     if (choice.wanted) return {};
-    const int device = first_device >= 0 ? first_device : second_device >= 0 ? second_device : 0;
-    return contexts.get(device, choice.wanted);
+    int device = -1;
+    if (failure failed = find_device(device)) return failed;
+    return contexts.get(device >= 0 ? device : 0, choice.wanted);
+}
+
+inline failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
+                              context_choice &choice) noexcept {
+    const auto find_device = [&](int &found) noexcept -> failure {
+        found = device;
+        return {};
+    };
+    return choose_context_by(cu, contexts, stream, find_device, choice);
 }
 
 // For work that reaches the memory of its context's device alone: the default streams are those of the current context

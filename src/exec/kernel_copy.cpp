@@ -17,13 +17,19 @@ obstacle find_obstacle(const address_facts &facts, const address_span &span, acc
 
 } // namespace
 
-failure look_up_for_kernels(const driver_table &cu, const shape_end &end, access wanted, CUcontext context,
+kernel_view view_of(const address_facts &facts, const address_span &span, access wanted, CUcontext context,
+                    int context_device) noexcept {
+    kernel_view view;
+    view.why_not = find_obstacle(facts, span, wanted, is_reached_by_kernels(facts, context, context_device));
+    view.address = facts.device_address;
+    return view;
+}
+
+failure look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
                             int context_device, kernel_view &view) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(cu, end.span.first, ask::everything_and_access, facts)) return failed;
-    view = {};
-    view.why_not = find_obstacle(facts, end.span, wanted, is_reached_by_kernels(facts, context, context_device));
-    view.address = facts.device_address;
+    if (failure failed = look_up_address(cu, span.first, ask::everything_and_access, facts)) return failed;
+    view = view_of(facts, span, wanted, context, context_device);
     return {};
 }
 

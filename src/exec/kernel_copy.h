@@ -15,9 +15,13 @@ struct kernel_view {
     kernels::array_form form{};
 };
 
-// Of linear memory: asks the driver. `context` is the current one, of `context_device`.
+// Of linear memory, by what the driver answered, asked for everything and access. `context` is the current one, of
+// `context_device`.
 enum class access { read, write };
-failure look_up_for_kernels(const driver_table &cu, const shape_end &end, access wanted, CUcontext context,
+kernel_view view_of(const address_facts &facts, const address_span &span, access wanted, CUcontext context,
+                    int context_device) noexcept;
+// The same, and asks the driver.
+failure look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
                             int context_device, kernel_view &view) noexcept;
 
 // Of an array that is a source: why_not is none only where it has a surface, which may be made now.

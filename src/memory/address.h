@@ -52,7 +52,7 @@ struct address_facts {
 };
 
 // By the number of attributes, each of which costs some nanoseconds.
-enum class ask : unsigned { kind_only = 3, kind_and_reach = 5, everything = 7, everything_and_access = 9 };
+enum class ask : unsigned { nothing = 0, kind_only = 3, kind_and_reach = 5, everything = 7, everything_and_access = 9 };
 
 // Unknown addresses are pageable. Needs no current context, but without one host memory may be told no device address.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;

@@ -242,7 +242,7 @@ void *pinned_pool::hand_out(block &one) noexcept {
 
 failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept {
     context_choice choice;
-    if (failure failed = choose_context(cu_, contexts_, stream, -1, -1, choice)) return failed;
+    if (failure failed = choose_context(cu_, contexts_, stream, -1, choice)) return failed;
     use = {stream, {{choice.wanted, 0}, name_of(stream), 0}};
     if (belongs_to_current_context(stream))
         if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;

@@ -58,18 +58,23 @@ failure check_statement(const ferry_place &place, memory_kind kind, int device) 
 
 failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                    const resolve_options &options, resolved_place &resolved) noexcept {
-    address_facts facts;
+    address_facts &facts = resolved.facts.emplace();
     const bool all = options.full_checks;
-    const ask how_much = all ? ask::everything : options.need_reach ? ask::kind_and_reach : ask::kind_only;
-    if (failure failed = look_up_address(cu, span.first, how_much, facts)) return failed;
+    resolved.asked = options.ask_everything ? ask::everything_and_access
+                     : all                  ? ask::everything
+                     : options.need_reach   ? ask::kind_and_reach
+                                            : ask::kind_only;
+    if (failure failed = look_up_address(cu, span.first, resolved.asked, facts)) return failed;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
-    if (is_stated && facts.kind == memory_kind::pageable && is_being_captured(cu, options.stream)) {
-        facts.kind = memory_kind::device;
-        facts.device = place.device;
-    }
-    if (failure failed = check_statement(place, facts.kind, facts.device)) return failed;
     resolved.kind = options.need_reach ? kind_to_context(facts) : facts.kind;
     resolved.device = facts.device;
+    if (is_stated && facts.kind == memory_kind::pageable && is_being_captured(cu, options.stream)) {
+        resolved.kind = memory_kind::device;
+        resolved.device = place.device;
+        if (all) facts.kind = memory_kind::device; // it has no range to check
+    }
+    const memory_kind told = resolved.kind == memory_kind::device ? memory_kind::device : facts.kind;
+    if (failure failed = check_statement(place, told, resolved.device)) return failed;
     resolved.range_start = facts.range_start;
     resolved.range_size = all ? facts.range_size : 0;
     if (!all) return {};

@@ -1,6 +1,8 @@
 // From a place as the caller describes it to a place whose memory is known.
 #pragma once
 
+#include <optional>
+
 #include "memory/address.h"
 #include "memory/host_ranges.h"
 
@@ -22,6 +24,9 @@ struct resolved_place {
     std::uint64_t range_start; // read only if there is a size
     std::uint64_t range_size;  // 0: not known
     array_facts array;         // of an array; its extent is read only if there is an element size
+    // What the driver answered of linear memory, and how much it was asked: nothing where the caller's word was enough.
+    ask asked = ask::nothing;
+    std::optional<address_facts> facts = {};
 };
 
 struct resolve_options {
@@ -29,6 +34,7 @@ struct resolve_options {
     bool full_checks = false;
     bool need_host_kind = false;   // tell pageable host memory from pinned
     bool need_reach = false;       // and what is pageable to the current context alone, see kind_to_context
+    bool ask_everything = false;   // what kernels need to know too, where the driver is asked at all
     bool needs_registered = false; // all of it, if it begins in registered memory
     // What its capture has allocated is unknown to the driver: there the caller's word counts.
     CUstream stream = nullptr;

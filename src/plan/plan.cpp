@@ -133,13 +133,6 @@ copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept
     return plan;
 }
 
-copy_plan refuse_plan(obstacle why) noexcept {
-    copy_plan plan;
-    plan.route = route_kind::none;
-    plan.refused = why;
-    return plan;
-}
-
 // For a kernel that nothing was predicted of.
 std::uint16_t cautious_blocks(const plan_facts &facts) noexcept {
     constexpr std::uint16_t few = 8;
@@ -161,17 +154,33 @@ bool is_faster_on_an_idle_stream(const shape &shape) noexcept {
 
 namespace {
 
+// Predicts once, if at all.
+class lazy_prediction {
+public:
+    lazy_prediction(const shape &shape, const plan_facts &facts) noexcept : shape_(shape), facts_(facts) {}
+    const prediction &operator*() noexcept {
+        if (!is_made_) made_ = predict(shape_, facts_);
+        is_made_ = true;
+        return made_;
+    }
+
+private:
+    const shape &shape_;
+    const plan_facts &facts_;
+    prediction made_;
+    bool is_made_ = false;
+};
+
 // Of pageable memory, which threads and a kernel can take. On a stream the driver would have the caller wait.
-bool is_staged(const shape &shape, const plan_facts &facts) noexcept {
+bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &predicted) noexcept {
     if (facts.wishes.is_urgent) return true;
     if (facts.form == copy_form::asynchronous) return !(facts.is_stream_idle && is_faster_on_an_idle_stream(shape));
-    if (!facts.profile) return false;
-    const prediction predicted = predict(shape, facts);
-    return predicted.staged_ns * kernel_margin < predicted.driver_ns;
+    return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }
 
 // The same of rows of pinned memory, which the driver and kernels take too.
-bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_serve) noexcept {
+bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_serve,
+                     lazy_prediction &predicted) noexcept {
     if (!facts.profile || is_found(prediction_obstacle(shape, facts))) return false;
     // Out of rows that lie apart on the device, or of odd widths, the ring's kernel is slower than is predicted: 64 Ki rows
     // of 3 B took 117 us to the driver's 88, of 4 B at a pitch of 8 on both sides 201 us; so are the threads at rows far
@@ -181,40 +190,60 @@ bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_s
     if (shape.destination.row_pitch > cache_line) return false;
     const bool has_gaps = device.row_pitch != shape.width || (shape.depth > 1 && device.slice_height != shape.height);
     if (has_gaps || shape.width % 4 != 0) return false;
-    const prediction predicted = predict(shape, facts);
-    const double others = kernels_serve ? std::min(predicted.driver_ns, predicted.kernel_ns) : predicted.driver_ns;
-    return predicted.staged_ns * kernel_margin < others;
+    const prediction &of = *predicted;
+    return of.staged_ns * kernel_margin < (kernels_serve ? std::min(of.driver_ns, of.kernel_ns) : of.driver_ns);
+}
+
+// The caller asks for kernels, whatever is predicted.
+bool is_kernel_wanted(const copy_wishes &wishes) noexcept {
+    return wishes.forced == route_kind::kernel || wishes.is_urgent;
 }
 
 } // namespace
 
-copy_plan choose_route(const shape &shape, const plan_facts &facts) noexcept {
+ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept {
     const copy_wishes &wishes = facts.wishes;
-    if (wishes.forced == route_kind::driver) return plan_for_driver(shape, facts);
-    const bool is_forced = wishes.forced != route_kind::none;
-    if (wishes.forced > route_kind::staged) return refuse_plan(obstacle::no_route);
-    const obstacle why_not_staged = staged_obstacle(shape, facts);
-    if (wishes.forced == route_kind::staged)
-        return is_found(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts);
-    if (!is_forced && !is_found(why_not_staged)) {
+    ranked_routes ranked;
+    if (wishes.forced > route_kind::staged) return ranked.add(refuse_plan(obstacle::no_route));
+    const bool is_driver_forced = wishes.forced == route_kind::driver,
+               is_staging_forced = wishes.forced == route_kind::staged;
+    const obstacle why_not_staged = is_driver_forced ? obstacle::forbidden : staged_obstacle(shape, facts);
+    const obstacle why_not_kernel =
+        is_driver_forced || is_staging_forced ? obstacle::forbidden : kernel_obstacle(shape, facts);
+    lazy_prediction predicted(shape, facts);
+    if (is_staging_forced)
+        return ranked.add(is_found(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
+    if (wishes.forced == route_kind::kernel && is_found(why_not_kernel)) return ranked.add(refuse_plan(why_not_kernel));
+    if (wishes.forced == route_kind::none && !is_found(why_not_staged)) {
         const bool is_taken =
             is_pageable(shape)
-                ? is_staged(shape, facts)
-                : !wishes.is_urgent && are_rows_staged(shape, facts, !is_found(kernel_obstacle(shape, facts)));
-        if (is_taken) return plan_for_staging(shape, facts);
+                ? is_staged(shape, facts, predicted)
+                : !wishes.is_urgent && are_rows_staged(shape, facts, !is_found(why_not_kernel), predicted);
+        if (is_taken) ranked.add(plan_for_staging(shape, facts));
     }
-    const obstacle why_not = kernel_obstacle(shape, facts);
-    if (is_found(why_not)) return is_forced ? refuse_plan(why_not) : plan_for_driver(shape, facts);
+    if (!is_found(why_not_kernel)) {
+        const bool is_wanted = is_kernel_wanted(wishes);
+        const bool is_predicted = facts.profile && !needs_no_choice(shape, {}) &&
+                                  !is_found(prediction_obstacle(shape, facts)) &&
+                                  (*predicted).kernel_ns * kernel_margin < (*predicted).driver_ns;
+        if (is_wanted || is_predicted)
+            ranked.add(plan_for_kernel(facts, facts.profile ? (*predicted).blocks : cautious_blocks(facts)));
+    }
+    return wishes.forced == route_kind::kernel ? ranked : ranked.add(plan_for_driver(shape, facts));
+}
 
-    const bool is_wanted = is_forced || wishes.is_urgent;
-    if (!facts.profile)
-        return is_wanted ? plan_for_kernel(facts, cautious_blocks(facts)) : plan_for_driver(shape, facts);
-    if (!is_wanted && (needs_no_choice(shape, {}) || is_found(prediction_obstacle(shape, facts))))
-        return plan_for_driver(shape, facts);
-    const prediction predicted = predict(shape, facts);
-    return is_wanted || predicted.kernel_ns * kernel_margin < predicted.driver_ns
-               ? plan_for_kernel(facts, predicted.blocks)
-               : plan_for_driver(shape, facts);
+obstacle veto(const shape &shape, const plan_facts &facts, route_kind route) noexcept {
+    if (route == route_kind::staged) return staged_obstacle(shape, facts);
+    if (route != route_kind::kernel) return obstacle::none;
+    const obstacle why = kernel_obstacle(shape, facts);
+    return is_found(why) || is_kernel_wanted(facts.wishes) ? why : prediction_obstacle(shape, facts);
+}
+
+copy_plan refuse_plan(obstacle why) noexcept {
+    copy_plan plan;
+    plan.route = route_kind::none;
+    plan.refused = why;
+    return plan;
 }
 
 copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept {
@@ -231,7 +260,7 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
         if (!is_found(forecast.kernel.why_not)) {
             forecast.kernel.why_not =
                 facts.wishes.forced == route_kind::kernel || facts.wishes.is_urgent ? obstacle::none : unknown;
-            forecast.kernel.blocks = choose_route(shape, facts).blocks;
+            forecast.kernel.blocks = plan_copy(shape, facts).blocks;
         }
         return forecast;
     }

@@ -56,7 +56,6 @@ struct plan_facts {
     obstacle staging = obstacle::no_staging;     // of the instance
     obstacle staged_reach = obstacle::not_asked; // of its kernels, at the end that is no host's
     std::uint16_t staging_threads = 0;
-    bool is_part = false; // other parts of the copy may be before it
     copy_wishes wishes = {};
     const device_profile *profile = nullptr; // of the context's device
 };
@@ -123,10 +122,26 @@ inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexc
 // A small line of pageable memory: on an idle stream nothing is faster than the driver's own call.
 bool is_faster_on_an_idle_stream(const shape &shape) noexcept;
 
-[[gnu::noinline]] copy_plan choose_route(const shape &shape, const plan_facts &facts) noexcept;
+// The plans of the routes that may serve, the one that the cost model prefers first. The driver's is the last, and always
+// there unless the caller forces another route; then the only plan may be one that is refused.
+struct ranked_routes {
+    copy_plan plans[3];
+    int count = 0;
 
+    ranked_routes &add(const copy_plan &plan) noexcept {
+        plans[count++] = plan;
+        return *this;
+    }
+};
+[[gnu::noinline]] ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept;
+
+// Why a route that was ranked cannot serve after all, now that everything has been asked.
+obstacle veto(const shape &shape, const plan_facts &facts, route_kind route) noexcept;
+copy_plan refuse_plan(obstacle why) noexcept;
+
+// Where all facts are known.
 inline copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {
-    return needs_no_choice(shape, facts.wishes) ? plan_for_driver(shape, facts) : choose_route(shape, facts);
+    return needs_no_choice(shape, facts.wishes) ? plan_for_driver(shape, facts) : rank_routes(shape, facts).plans[0];
 }
 
 // One route beside the others, for those who ask why.

@@ -127,7 +127,8 @@ failure batch_checker::add_own(std::uint32_t flags, batch_box &box) noexcept {
     box.wishes = facts.wishes = wishes_of(flags);
     if (failure failed = look_at_stream(instance_, box.shape, stream_, facts)) return failed;
     kernel_views views;
-    if (failure failed = choose(instance_, box.shape, job_.context.wanted, facts, views, box.plan)) return failed;
+    resolved_ends ends; // nothing is known of them to kernels
+    if (failure failed = choose(instance_, box.shape, ends, job_.context.wanted, facts, views, box.plan)) return failed;
     box.to = static_cast<std::uint32_t>(job_.own_views.size());
     last_of_array_ = nullptr;
     return job_.own_views.append(views) && keep_box() ? failure{} : no_memory;

@@ -109,7 +109,7 @@ private:
     // With the views that were looked up when it was planned.
     failure run_own(const batch_box &box) noexcept {
         const plan_facts facts = this->facts();
-        return run_planned(instance_, box.shape, facts, box.plan, job_.own_views[box.to], site());
+        return run_planned(instance_, {box.shape, facts, box.plan, job_.own_views[box.to]}, site());
     }
 
     // What goes by a driver call of its own.
@@ -149,7 +149,7 @@ private:
         copy_plan plan;
         kernel_views views;
         if (failure failed = plan_call(shape, wishes, facts, views, plan)) return failed;
-        const failure failed = run_planned(instance_, shape, facts, plan, views, site());
+        const failure failed = run_planned(instance_, {shape, facts, plan, views}, site());
         // Later work is of this batch, whose copies are not ordered among themselves.
         is_behind_earlier_work_ |= facts.is_stream_idle || (!failed && plan.wait_before);
         return failed;
@@ -174,7 +174,8 @@ private:
             return failed;
         facts.wishes = wishes;
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
-        const failure failed = choose(instance_, shape, site_.context, facts, views, plan);
+        resolved_ends ends;
+        const failure failed = choose(instance_, shape, ends, site_.context, facts, views, plan);
         facts.form = form_;
         // The call is the form's own: on a stream it waits before it reads.
         if (plan.route == route_kind::driver) plan = plan_for_driver(shape, facts);

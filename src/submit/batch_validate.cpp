@@ -1,5 +1,6 @@
 // The first part of a batch: all its copies are checked.
 #include "submit/batch_checker.h"
+#include "submit/copy_steps.h"
 
 namespace ferry {
 
@@ -71,28 +72,19 @@ std::uint64_t estimate_bytes(const batch_input &input) noexcept {
     return __builtin_mul_overflow(sum, step, &sum) ? UINT64_MAX : sum;
 }
 
-// For the default streams in a thread without a context: the devices of the first copy that has one.
-failure find_first_devices(ferry_instance &instance, const batch_input &input, int (&devices)[2]) noexcept {
+// For the default streams in a thread without a context: the device of the first copy that has one.
+failure find_first_device(const ferry_instance &instance, const batch_input &input, int &device) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         if ((input.copies ? input.copies[i].width : input.sizes[i]) == 0) continue;
         for (const bool at_source : {false, true}) {
-            int &device = devices[at_source];
             ferry_place place = {};
             if (input.copies)
                 place = at_source ? input.copies[i].source : input.copies[i].destination;
             else
                 place.address = at_source ? input.sources[i] : input.destinations[i];
-            device = -1;
-            const bool is_stated = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
-            if (is_stated && place.device >= 0 && place.device < instance.limits.device_count)
-                device = place.device;
-            else if (place.kind == FERRY_KIND_ANY || place.kind == FERRY_KIND_DEVICE) {
-                address_facts facts;
-                if (failure failed = look_up_address(instance.cu, place.address, ask::kind_only, facts)) return failed;
-                device = facts.device;
-            }
+            if (failure failed = find_device_of(instance, place, device)) return failed;
+            if (device >= 0) return {};
         }
-        if (devices[0] >= 0 || devices[1] >= 0) return {};
     }
     return {};
 }
@@ -102,14 +94,8 @@ failure find_first_devices(ferry_instance &instance, const batch_input &input, i
 failure enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_job &job,
                         context_scope &scope) noexcept {
     job.bad_index = 0;
-    int devices[2] = {-1, -1};
-    if (belongs_to_current_context(stream)) {
-        CUcontext current = nullptr;
-        if (CUresult result = instance.cu.cuCtxGetCurrent(&current)) return to_failure(result);
-        if (!current)
-            if (failure failed = find_first_devices(instance, input, devices)) return failed;
-    }
-    if (failure failed = choose_context(instance.cu, instance.contexts, stream, devices[0], devices[1], job.context))
+    const auto find_device = [&](int &device) noexcept { return find_first_device(instance, input, device); };
+    if (failure failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, job.context))
         return failed;
     if (failure failed = scope.enter(job.context.wanted, job.context.current)) return failed;
     return instance.contexts.device_of_current(job.context.wanted, job.context_device);

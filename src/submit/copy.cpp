@@ -7,11 +7,10 @@ namespace ferry {
 // In one piece: what a submission costs beside the driver's call is mostly calls and cold code.
 [[gnu::flatten]] failure run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                                   CUstream stream) noexcept {
-    const auto run = [&](const prepared_copy &prepared) noexcept -> failure {
-        const auto &[shape, facts, plan, choice, views] = prepared;
-        return run_planned(instance, shape, facts, plan, views, prepared.site(stream));
+    const auto run = [&](const prepared_copy &prepared) noexcept {
+        return run_planned(instance, prepared.planned(), prepared.site(stream));
     };
-    const failure result = prepare_copy(instance, copy, form, stream, run);
+    const failure result = prepare_copy(instance, copy, form, stream, purpose::run, run);
     if (result) note_failure(instance, result);
     return result;
 }

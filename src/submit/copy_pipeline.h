@@ -1,5 +1,5 @@
-// The way of one copy, run or explained, to the call that makes it: lay out, resolve, check, choose the context, plan. In
-// a header, as it is to become one piece with what comes after it.
+// The pipeline of one copy, whether it is run, run with a ticket or explained: validate the fields, choose the context, look
+// up both ends in it, check bounds and overlap, plan. In a header, so that it becomes one piece with what comes after it.
 #pragma once
 
 #include "submit/copy_steps.h"
@@ -7,75 +7,79 @@
 
 namespace ferry {
 
-[[gnu::always_inline]] inline failure resolve_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
+// One copy, ready to be submitted.
+struct prepared_copy {
+    ferry::shape shape;
+    resolved_ends ends;
+    plan_facts facts;
+    copy_plan plan;
+    context_choice choice;
+    kernel_views views; // where the plan's route has a kernel
+
+    copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
+    planned_copy planned() const noexcept { return {shape, facts, plan, views}; }
+};
+
+// A stream tells its context. The default streams have the current one; a thread without one takes that of the
+// destination's device, else of the source's.
+[[gnu::always_inline]] inline failure choose_context_for(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                         CUstream stream, context_choice &choice) noexcept {
+    const auto find_device = [&](int &device) noexcept -> failure {
+        if (failure failed = find_device_of(instance, copy.destination, device)) return failed;
+        return device >= 0 ? failure{} : find_device_of(instance, copy.source, device);
+    };
+    return choose_context_by(instance.cu, instance.contexts, stream, find_device, choice);
+}
+
+// The kind of host memory decides how the driver's call must be ordered and waited for, and whether the copy is staged.
+// Only the destination of an asynchronous copy from device memory may stay unknown, where nothing is staged. A plain line
+// is asked about no more than that; where kernels may serve, the one query of an end tells all that they need.
+[[gnu::always_inline]] inline failure look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
                                                    const shape &shape, copy_form form, std::uint32_t flags,
-                                                   CUstream stream, resolved_ends &ends) noexcept {
-    // What host memory is decides how the driver's call has to be ordered and waited for, and whether it is staged; but
-    // not of the target of an asynchronous copy of device memory that is not staged.
+                                                   CUstream stream, bool ask_everything, resolved_ends &ends) noexcept {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) || !is_source_on_device;
-    const auto resolve = [&](const ferry_place &place, const shape_end &end, bool need_kind,
+    const auto look_up = [&](const ferry_place &place, const shape_end &end, bool need_kind,
                              resolved_place &resolved) noexcept {
         return resolve_place(instance.cu, place, end.span,
                              {.ranges = &instance.pinned.ranges(),
                               .full_checks = instance.full_checks,
                               .need_host_kind = need_kind,
                               .need_reach = need_kind,
+                              .ask_everything = ask_everything,
                               .stream = stream},
                              resolved);
     };
-    if (failure failed = resolve(copy.source, shape.source, true, ends.source))
+    if (failure failed = look_up(copy.source, shape.source, true, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
-    if (failure failed = resolve(copy.destination, shape.destination, need_destination, ends.destination))
+    if (failure failed = look_up(copy.destination, shape.destination, need_destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    return {};
+    return shape.source.array || shape.destination.array ? look_up_arrays(instance.cu, copy, ends) : failure{};
 }
 
-struct prepared_copy {
-    ferry::shape shape;
-    plan_facts facts;
-    copy_plan plan;
-    context_choice choice;
-    kernel_views views; // of the kernel route
+enum class purpose { run, explain };
 
-    copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
-    planned_part as_part() const noexcept { return {shape, facts, plan, views}; }
-};
-
-// What is pageable depends on the context (kind_to_context), and was asked before the copy's own was entered.
-[[gnu::cold, gnu::noinline]] inline failure look_up_host_kinds(const ferry_instance &instance, const shape &shape,
-                                                               resolved_ends &ends) noexcept {
-    const auto look_up = [&](const shape_end &end, resolved_place &place) noexcept -> failure {
-        const bool was_asked = place.kind == memory_kind::pageable || is_pinned(place.kind);
-        return was_asked ? look_up_kind(instance.cu, end.span.first, place.kind) : failure{};
-    };
-    if (failure failed = look_up(shape.source, ends.source)) return failed;
-    return look_up(shape.destination, ends.destination);
-}
-
-// Everything before the driver's call; then `then(prepared)`, with the copy's context current.
-template <class Then>
+// Then `submit(prepared)`, with the copy's context current.
+template <class Submit>
 [[gnu::always_inline]] inline failure prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                   copy_form form, CUstream stream, Then then) noexcept {
+                                                   copy_form form, CUstream stream, purpose why,
+                                                   Submit submit) noexcept {
     prepared_copy prepared;
     shape &shape = prepared.shape;
     if (failure failed = lay_out(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
 
-    const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
-    resolved_ends resolved;
-    if (failure failed = resolve_ends(instance, copy, shape, form, flags, stream, resolved)) return failed;
     context_choice &choice = prepared.choice;
-    if (failure failed = choose_context(instance.cu, instance.contexts, stream, resolved.destination.device,
-                                        resolved.source.device, choice))
-        return failed;
+    if (failure failed = choose_context_for(instance, copy, stream, choice)) return failed;
     context_scope scope(instance.cu);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (shape.source.array || shape.destination.array)
-        if (failure failed = look_up_arrays(instance.cu, copy, resolved)) return failed;
-    if (choice.wanted != choice.current)
-        if (failure failed = look_up_host_kinds(instance, shape, resolved)) return failed;
-    if (failure failed = settle(resolved, instance.limits, shape)) return failed;
+
+    const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
+    const bool may_take_kernels = !shape.is_line() || flags;
+    if (failure failed = look_up_ends(instance, copy, shape, form, flags, stream,
+                                      may_take_kernels || why == purpose::explain, prepared.ends))
+        return failed;
+    if (failure failed = settle(prepared.ends, instance.limits, shape)) return failed;
 
     prepared.facts = {.form = form};
     if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
@@ -87,10 +91,11 @@ template <class Then>
             if (failure failed = look_up_pool_ends(instance, prepared.facts.context_device, shape)) return failed;
         if (failure failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
         prepared.facts.wishes = wishes_of(flags);
-        if (failure failed = choose(instance, shape, choice.wanted, prepared.facts, prepared.views, prepared.plan))
+        if (failure failed =
+                choose(instance, shape, prepared.ends, choice.wanted, prepared.facts, prepared.views, prepared.plan))
             return failed;
     }
-    return then(prepared);
+    return submit(prepared);
 }
 
 } // namespace ferry

@@ -6,6 +6,20 @@
 
 namespace ferry {
 
+failure find_device_of(const ferry_instance &instance, const ferry_place &place, int &device) noexcept {
+    device = -1;
+    const bool is_stated = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
+    if (is_stated && place.device >= 0) {
+        device = place.device;
+        return {};
+    }
+    if (place.kind != FERRY_KIND_ANY && place.kind != FERRY_KIND_DEVICE) return {};
+    address_facts facts;
+    if (failure failed = look_up_address(instance.cu, place.address, ask::kind_only, facts)) return failed;
+    device = facts.device;
+    return {};
+}
+
 failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
     if (ends.source.kind == memory_kind::array)
         if (failure failed = look_up_array(cu, copy.source, ends.source.array))
@@ -77,32 +91,36 @@ failure enter_for_graph(ferry_instance &instance, const shape &shape, const plan
     return {.status = FERRY_ERROR_CAPTURE};
 }
 
-failure check_capture(ferry_instance &instance, const planned_part &call, const copy_site &site) noexcept {
+failure check_capture(ferry_instance &instance, const planned_copy &call, const copy_site &site) noexcept {
     context_scope trial(instance.cu);
     return call.facts.is_captured && call.plan.route == route_kind::driver
                ? enter_for_graph(instance, call.shape, call.facts, site, trial)
                : failure{};
 }
 
-failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
-                      kernel_views &views) noexcept {
+failure look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
+                      plan_facts &facts, kernel_views &views) noexcept {
     const bool is_staged = is_pageable(shape);
-    const auto look_up = [&](const shape_end &end, kernel_view &view, obstacle &reach) noexcept -> failure {
-        failure failed;
-        if (end.kind == memory_kind::pageable)
+    const auto look_up = [&](const shape_end &end, resolved_place &place, access wanted, kernel_view &view,
+                             obstacle &reach) noexcept -> failure {
+        if (end.kind == memory_kind::pageable) {
             view.why_not = obstacle::pageable;
-        else if (!end.array)
-            failed = look_up_for_kernels(instance.cu, end, &end == &shape.source ? access::read : access::write,
-                                         context, facts.context_device, view);
-        else if (&end == &shape.source || is_staged)
+        } else if (!end.array) {
+            if (failure failed = know_everything(instance.cu, end, place)) return failed;
+            view = view_of(*place.facts, end.span, wanted, context, facts.context_device);
+        } else if (wanted == access::read || is_staged) {
             view = look_up_for_kernels(instance.surfaces, end.array, context);
-        else
+        } else {
             view.why_not = obstacle::array;
+        }
         reach = view.why_not;
-        return failed;
+        return {};
     };
-    if (failure failed = look_up(shape.source, views.source, facts.source_reach)) return failed;
-    if (failure failed = look_up(shape.destination, views.destination, facts.destination_reach)) return failed;
+    if (failure failed = look_up(shape.source, ends.source, access::read, views.source, facts.source_reach))
+        return failed;
+    if (failure failed =
+            look_up(shape.destination, ends.destination, access::write, views.destination, facts.destination_reach))
+        return failed;
     facts.staged_reach = is_host(shape.source.kind) ? facts.destination_reach : facts.source_reach;
     return {};
 }
@@ -142,16 +160,22 @@ void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &
 
 } // namespace
 
-failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts, kernel_views &views,
-               copy_plan &plan) noexcept {
+failure choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context, plan_facts &facts,
+               kernel_views &views, copy_plan &plan) noexcept {
     begin_choice(instance, shape, context, facts);
-    plan = plan_copy(shape, facts);
-    if (plan.route > route_kind::driver) { // as far as is known: now all is asked
-        const bool may_be_staged = plan.route == route_kind::staged;
+    const ranked_routes ranked = rank_routes(shape, facts);
+    plan = ranked.plans[0];
+    if (plan.route > route_kind::driver) { // as far as is known without asking
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
-        if (failure failed = look_up_views(instance, shape, context, facts, views)) return failed;
-        if (may_be_staged) prepare_to_stage(instance, shape, facts);
-        plan = plan_copy(shape, facts);
+        if (failure failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
+        if (plan.route == route_kind::staged) prepare_to_stage(instance, shape, facts);
+        obstacle why_not = obstacle::none;
+        for (int i = 0; i < ranked.count; ++i) {
+            plan = ranked.plans[i];
+            why_not = veto(shape, facts, plan.route);
+            if (why_not == obstacle::none) break;
+            plan = refuse_plan(why_not);
+        }
     }
     return plan.refused == obstacle::none ? failure{} : refuse_route(plan.refused);
 }
@@ -182,8 +206,9 @@ failure run_by_driver(ferry_instance &instance, const shape &shape, const plan_f
 
 } // namespace
 
-failure run_planned(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
-                    const kernel_views &views, const copy_site &site, staged_watch *watch) noexcept {
+failure run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
+                    staged_watch *watch) noexcept {
+    const auto &[shape, facts, plan, views] = copy;
     if (plan.route == route_kind::kernel)
         return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
     if (plan.route == route_kind::staged) {
@@ -196,7 +221,7 @@ failure run_planned(ferry_instance &instance, const shape &shape, const plan_fac
             failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY);
         if (!is_without_means || watch || facts.wishes.forced == route_kind::staged) return failed;
         // All of it again, what has been staged too.
-        return run_planned(instance, shape, facts, plan_for_driver(shape, facts), views, site);
+        return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     const failure result = run_by_driver(instance, shape, facts, plan, site);
     // The driver refuses a copy whose host memory is registered in pieces.
@@ -210,11 +235,11 @@ failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_fa
     plan_facts known = facts;
     if (failure failed = look_at_stream(instance, whole, site.stream, known)) return failed;
     if (known.is_captured) {
-        const auto check = [&](const planned_part &part) noexcept { return check_capture(instance, part, site); };
-        if (failure failed = for_each_planned_part(instance, whole, known, site, check)) return failed;
+        const auto check = [&](const planned_copy &part) noexcept { return check_capture(instance, part, site); };
+        if (failure failed = for_each_planned_copy(instance, whole, known, site, check)) return failed;
     }
-    return for_each_planned_part(instance, whole, known, site, [&](const planned_part &part) noexcept {
-        const failure failed = run_planned(instance, part.shape, part.facts, part.plan, part.views, site);
+    return for_each_planned_copy(instance, whole, known, site, [&](const planned_copy &part) noexcept {
+        const failure failed = run_planned(instance, part, site);
         known.is_stream_idle |= part.plan.wait_before; // parts are not ordered among themselves
         return failed;
     });

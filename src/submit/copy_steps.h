@@ -11,6 +11,10 @@
 
 namespace ferry {
 
+// The device that a place is on, for a thread without a current context: as stated, else the driver is asked. -1: none.
+[[gnu::cold, gnu::noinline]] failure find_device_of(const ferry_instance &instance, const ferry_place &place,
+                                                    int &device) noexcept;
+
 // Of the ends that are arrays.
 [[gnu::noinline]] failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy,
                                          resolved_ends &ends) noexcept;
@@ -35,10 +39,17 @@ struct copy_site {
                                                      const plan_facts &facts, const copy_site &site,
                                                      context_scope &scope) noexcept;
 
-// Which ends kernels reach, and where; of pageable memory, which end staged copies do. The copy's context, `context`, must be
-// current.
-failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
-                      kernel_views &views) noexcept;
+// Which ends kernels reach, and where; of pageable memory, which end staged copies do. Asks about an end only what `ends` does
+// not hold yet, and keeps it there. The copy's context, `context`, must be current.
+failure look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
+                      plan_facts &facts, kernel_views &views) noexcept;
+
+// Asks what is not known of a linear end.
+inline failure know_everything(const driver_table &cu, const shape_end &end, resolved_place &place) noexcept {
+    if (place.asked == ask::everything_and_access) return {};
+    place.asked = ask::everything_and_access;
+    return look_up_address(cu, end.span.first, place.asked, place.facts.emplace());
+}
 
 // Whether the copy becomes part of a graph, and whether the work before it is complete, where that makes a difference:
 // the first facts of a plan. Not needed for a plain line on the context's own device.
@@ -49,29 +60,28 @@ failure look_up_views(ferry_instance &instance, const shape &shape, CUcontext co
 void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 
 // Where there is a choice, once the stream was looked at.
-[[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts,
-                                 kernel_views &views, copy_plan &plan) noexcept;
+[[gnu::noinline]] failure choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
+                                 plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept;
 
-// A planned copy, by its route.
-failure run_planned(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
-                    const kernel_views &views, const copy_site &site, staged_watch *watch = nullptr) noexcept;
-
-// Whether its host memory is registered in part, or in pieces, so that it has to be cut to be staged or for the driver to
-// take it.
-bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept;
-
-// One planned copy.
-struct planned_part {
+struct planned_copy {
     const ferry::shape &shape;
     const plan_facts &facts;
     const copy_plan &plan;
     const kernel_views &views;
 };
 
+// By the plan's route.
+failure run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
+                    staged_watch *watch = nullptr) noexcept;
+
+// Whether its host memory is registered in part, or in pieces, so that it has to be cut to be staged or for the driver to
+// take it.
+bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept;
+
 // Each part as it would be planned by itself, until `then(part)` fails. What is registered is never staged. The stream was
 // looked at, also for what needs no choice as a whole.
 template <class Then>
-failure for_each_planned_part(ferry_instance &instance, const shape &whole, const plan_facts &facts,
+failure for_each_planned_copy(ferry_instance &instance, const shape &whole, const plan_facts &facts,
                               const copy_site &site, const Then &then) noexcept {
     const host_ranges &ranges = instance.pinned.ranges();
     const auto end_of_stretch = [&](std::uint64_t address) noexcept {
@@ -84,21 +94,21 @@ failure for_each_planned_part(ferry_instance &instance, const shape &whole, cons
             if (is_host(end->kind))
                 if (failure failed = look_up_kind(instance.cu, end->span.first, end->kind)) return failed;
         plan_facts of_part = facts;
-        of_part.is_part = true;
+        resolved_ends ends;
         kernel_views views;
         copy_plan plan;
         if (!is_pageable(part) && of_part.wishes.forced == route_kind::staged) of_part.wishes.forced = route_kind::none;
         if (needs_no_choice(part, of_part.wishes))
             plan = plan_for_driver(part, of_part);
-        else if (failure failed = choose(instance, part, site.context, of_part, views, plan))
+        else if (failure failed = choose(instance, part, ends, site.context, of_part, views, plan))
             return failed;
-        return then(planned_part{part, of_part, plan, views});
+        return then(planned_copy{part, of_part, plan, views});
     });
 }
 
 // The whole, or each of the parts that it is run in.
 template <class Then>
-failure for_each_planned_call(ferry_instance &instance, const planned_part &whole, const copy_site &site,
+failure for_each_planned_call(ferry_instance &instance, const planned_copy &whole, const copy_site &site,
                               const Then &then) noexcept {
     const bool in_parts = whole.plan.route == route_kind::driver
                               ? crosses_border(whole.shape, instance.pinned.ranges())
@@ -106,11 +116,11 @@ failure for_each_planned_call(ferry_instance &instance, const planned_part &whol
     if (!in_parts) return then(whole);
     plan_facts facts = whole.facts;
     if (failure failed = look_at_stream(instance, whole.shape, site.stream, facts)) return failed;
-    return for_each_planned_part(instance, whole.shape, facts, site, then);
+    return for_each_planned_copy(instance, whole.shape, facts, site, then);
 }
 
 // Whether a graph takes the call; nothing is enqueued.
-[[gnu::cold, gnu::noinline]] failure check_capture(ferry_instance &instance, const planned_part &call,
+[[gnu::cold, gnu::noinline]] failure check_capture(ferry_instance &instance, const planned_copy &call,
                                                    const copy_site &site) noexcept;
 
 // One after the other, by its own route. Should one fail, those before it stay enqueued.

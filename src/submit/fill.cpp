@@ -33,8 +33,8 @@ constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
     plan = plan_fill(shape, facts);
     if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
-        if (failure failed =
-                look_up_for_kernels(instance.cu, shape.destination, access::write, context, facts.context_device, view))
+        if (failure failed = look_up_for_kernels(instance.cu, shape.destination.span, access::write, context,
+                                                 facts.context_device, view))
             return failed;
         facts.reach = view.why_not;
         plan = plan_fill(shape, facts);

@@ -90,7 +90,7 @@ inline failure enter_device(ferry_instance &instance, std::int32_t device, conte
 // For what any context will do: the stream's, or for the default streams the current one, else device 0's.
 inline failure enter_any(ferry_instance &instance, CUstream stream, context_scope &scope) noexcept {
     context_choice choice;
-    if (failure failed = choose_context(instance.cu, instance.contexts, stream, -1, -1, choice)) return failed;
+    if (failure failed = choose_context(instance.cu, instance.contexts, stream, -1, choice)) return failed;
     return scope.enter(choice.wanted, choice.current);
 }
 

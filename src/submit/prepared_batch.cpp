@@ -105,7 +105,7 @@ failure enter_stream(ferry_prepared &prepared, CUstream stream, context_scope &s
     ferry_instance &instance = prepared.instance;
     const int wanted = prepared.job->context_device;
     context_choice choice;
-    if (failure failed = choose_context(instance.cu, instance.contexts, stream, wanted, -1, choice)) return failed;
+    if (failure failed = choose_context(instance.cu, instance.contexts, stream, wanted, choice)) return failed;
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     int device = -1;
     if (failure failed = instance.contexts.device_of_current(choice.wanted, device)) return failed;

@@ -40,19 +40,19 @@ bool is_going_on(ferry_ticket &ticket, std::uint64_t landed) noexcept {
 
 failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
     ferry_instance &instance = ticket.instance;
-    const auto &[shape, facts, plan, choice, views] = prepared;
     if (failure failed = refuse_captured(instance.cu, stream)) return failed;
     const copy_site site = prepared.site(stream);
-    const auto note_route = [&](const planned_part &call) noexcept -> failure {
+    const auto note_route = [&](const planned_copy &call) noexcept -> failure {
         ticket.route = std::max(ticket.route, static_cast<std::int32_t>(call.plan.route));
         return {};
     };
-    if (failure failed = for_each_planned_call(instance, prepared.as_part(), site, note_route)) return failed;
+    if (failure failed = for_each_planned_call(instance, prepared.planned(), site, note_route)) return failed;
+    const shape &shape = prepared.shape;
     ticket.total = shape.width * shape.height * shape.depth;
-    ticket.is_watched = plan.route == route_kind::staged && !is_in_parts(instance, shape);
+    ticket.is_watched = prepared.plan.route == route_kind::staged && !is_in_parts(instance, shape);
     if (failure failed = make_event(ticket)) return failed;
     staged_watch *const watch = ticket.is_watched ? &ticket.watch : nullptr;
-    if (failure failed = run_planned(instance, shape, facts, plan, views, site, watch)) return failed;
+    if (failure failed = run_planned(instance, prepared.planned(), site, watch)) return failed;
     return to_failure(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 
@@ -98,7 +98,7 @@ failure run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &co
     ferry_ticket *const made = instance.tickets.take(instance);
     if (!made) return no_memory;
     const failure failed =
-        prepare_copy(instance, copy, copy_form::asynchronous, stream,
+        prepare_copy(instance, copy, copy_form::asynchronous, stream, purpose::run,
                      [&](const prepared_copy &prepared) noexcept { return run(*made, prepared, stream); });
     if (failed) {
         note_failure(instance, failed);
