@@ -42,8 +42,8 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
                                                      : memory_kind::device;
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;
     facts.pool = pool;
-    // For memory of a host pool the driver reports the start as an offset into the pool, as if the pool began at 0 (seen
-    // on CUDA 13.0, H200). The start of the allocation is then unknown.
+    // For memory of a host pool the driver reports the start as an offset into the pool, as if the pool began at 0
+    // (seen on CUDA 13.0, H200). The start of the allocation is then unknown.
     if (address - range_start < range_size) {
         facts.range_start = range_start;
         facts.range_size = range_size;

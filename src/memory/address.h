@@ -55,8 +55,8 @@ struct address_facts {
 // The value is the number of attributes to query. Each attribute costs some nanoseconds.
 enum class ask : unsigned { kind_only = 3, kind_and_reach = 5, everything = 7, everything_and_access = 9 };
 
-// Reports an address that the driver does not know as pageable. Needs no current context, but without one the driver may
-// report no device address for host memory.
+// Reports an address that the driver does not know as pageable. Needs no current context, but without one the driver
+// may report no device address for host memory.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
 
 // As look_up_address, but reports the whole registration as the range, even if the driver got it in several pieces.
@@ -79,16 +79,16 @@ failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind 
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
 
 // Returns whether kernels of the current context can access the memory at its device address. The current context is
-// `context` on `context_device`, and `facts` come from ask::everything_and_access. Device memory of another context on the
-// same device is not mapped in this context.
+// `context` on `context_device`, and `facts` come from ask::everything_and_access. Device memory of another context on
+// the same device is not mapped in this context.
 constexpr bool is_reached_by_kernels(const address_facts &facts, CUcontext context, int context_device) noexcept {
     if (facts.kind != memory_kind::device) return facts.is_mapped;
     return facts.is_mapped && (facts.device != context_device || !facts.owner || facts.owner == context);
 }
 
 // Returns whether a driver copy that names no contexts can use device memory at `address` in the current context. Pool
-// memory needs access to the pool; all other memory works from every context. The driver does not know memory yet that a
-// capture has allocated, but the memory's own device will reach it.
+// memory needs access to the pool; all other memory works from every context. The driver does not know memory yet that
+// a capture has allocated, but the memory's own device will reach it.
 bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept;
 
 // Returns whether the process may read the first and the last byte of a host range. True where the system cannot tell.

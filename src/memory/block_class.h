@@ -1,5 +1,5 @@
-// The block sizes that a pool rounds up to: steps of 256 bytes up to 2 KiB, then eight steps per power of two. A request
-// for a multiple of 4 KiB gets a class that is a multiple of 4 KiB, and so are all classes of 32 KiB and more.
+// The block sizes that a pool rounds up to: steps of 256 bytes up to 2 KiB, then eight steps per power of two. Every
+// class of 32 KiB or more is a multiple of 4 KiB, and so is the class of any request for a multiple of 4 KiB.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@ inline constexpr int any_node = -1;
 
 std::uint64_t page_size() noexcept;
 
-// Maps `size` bytes: readable, writable, zeroed, and not inherited by the child of a fork. Returns null if the system has
-// none. The node is a preference. Touches no page.
+// Maps `size` bytes: readable, writable, zeroed, and not inherited by the child of a fork. Returns null if the system
+// has none. The node is a preference. Touches no page.
 void *map_pages(std::uint64_t size, int node) noexcept;
 void unmap_pages(void *pages, std::uint64_t size) noexcept;
 
@@ -22,8 +22,8 @@ void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept;
 // never been written. Keeps the contents. One request is several times as fast as faulting page by page.
 void fault_in(void *memory, std::uint64_t size) noexcept;
 
-// Returns whether touching `size` bytes is safe. A system or container that runs out of memory does not refuse the pages,
-// but kills a process. True where the system does not report its free memory.
+// Returns whether touching `size` bytes is safe. A system or container that runs out of memory does not refuse the
+// pages, but kills a process. True where the system does not report its free memory.
 bool is_memory_left(std::uint64_t size) noexcept;
 
 // Returns the node of the page at `address`; any_node where the system does not report it.

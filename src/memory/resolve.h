@@ -47,8 +47,8 @@ failure check_statement(const ferry_place &place, memory_kind kind, int device) 
 [[gnu::noinline]] failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                                      const resolve_options &options, resolved_place &resolved) noexcept;
 
-// Resolves a place. Its kind must be valid and its device in range, which lay_out of copy/shape.h checks. `span` is read
-// for linear places only.
+// Resolves a place. Its kind must be valid and its device in range, which lay_out of copy/shape.h checks. `span` is
+// read for linear places only.
 inline failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
                              const resolve_options &options, resolved_place &resolved) noexcept {
     resolved.range_size = 0;
