@@ -62,9 +62,9 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
 // As look_up_address, but reports the whole registration as the range, even if the driver got it in several pieces.
 failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
                             address_facts &facts) noexcept;
-// Returns the kind as which the driver copies the memory in the context that was current at the lookup. A device with
-// access to a host pool copies the pool's memory as its own. For other devices the memory has no device address and is
-// copied as pageable memory.
+// Returns how the driver's copies treat the memory in the context that was current at the lookup. A device with access
+// to a host pool copies the pool's memory as its own. For other devices the memory has no device address and is copied
+// as pageable memory.
 constexpr memory_kind kind_to_context(const address_facts &facts) noexcept {
     if (facts.kind != memory_kind::pinned) return facts.kind;
     return !facts.device_address ? memory_kind::pageable : facts.pool ? memory_kind::host_pool : memory_kind::pinned;

@@ -29,8 +29,8 @@ failure lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call) noexc
     return {};
 }
 
-// The driver validates the format, because newer drivers have more formats. It returns the same status for a format as
-// for a size that it refuses.
+// The driver validates formats, because newer drivers have more of them. It returns the same status for a bad format
+// and a bad size.
 failure explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, std::int32_t status) noexcept {
     const bool has_elements = elements_of(call).size != 0 || find_format(planar_formats, call.Format);
     if (status == to_status(CUDA_ERROR_INVALID_VALUE) && !has_elements) status = FERRY_ERROR_ARRAY_FORMAT;
@@ -81,7 +81,7 @@ failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &d
                                CUmipmappedArray &mipmapped) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call;
     if (failure failed = lower(desc, call)) return failed;
-    constexpr std::uint32_t more_than_any = 32; // the driver makes no more than possible, but makes one for 0
+    constexpr std::uint32_t more_than_any = 32; // the driver makes no more than possible; 0 would make one
     return explain_refusal(
         call, call_optional(cu.cuMipmappedArrayCreate, &mipmapped, &call, levels ? levels : more_than_any));
 }

@@ -92,8 +92,8 @@ failure deferred_frees::record(const kept &given, const context_name &on, CUstre
         const std::int32_t status = call_optional(cu_.cuEventRecord, passed, stream);
         if (status == FERRY_SUCCESS) return {};
         const lock held(mutex_);
-        // A reused event may have ended with its context, whose handle another context may have now. A new event has
-        // not.
+        // A reused event may have ended with its context, and another context may have the context's handle now. For a
+        // new event the error is real.
         if (status != invalid_handle || is_new) {
             keep_spare(*made);
             return {.status = status};

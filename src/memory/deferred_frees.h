@@ -2,8 +2,7 @@
 // and holds a driver lock meanwhile. Once the stream has passed, a kept array is reused in place of a new array of the
 // same description. The rest is destroyed when the caller may wait.
 //
-// No driver call runs under the mutex: a destroy may wait for work that needs a thread which is about to give something
-// up.
+// No driver call runs under the mutex: a destroy may wait for work that needs a thread which is in give_up.
 #pragma once
 
 #include <mutex>

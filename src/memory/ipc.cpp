@@ -32,8 +32,7 @@ failure export_failure(std::int32_t status, std::int32_t field) noexcept {
     return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : failure{.status = status};
 }
 
-// Translates the driver's status for an object that is gone. The first status was seen for memory, the others for
-// events.
+// Translates the driver's status for an object that is gone: the first was seen for memory, the others for events.
 failure import_failure(std::int32_t status) noexcept {
     const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
                             status == to_status(CUDA_ERROR_MAP_FAILED) ||
@@ -41,8 +40,7 @@ failure import_failure(std::int32_t status) noexcept {
     return is_refusal ? bad_handle(FERRY_ERROR_HANDLE) : failure{.status = status};
 }
 
-// Fails in the child of a fork, which has no driver. Comes before any lock: the child may have inherited a locked
-// mutex.
+// Fails in the child of a fork, which has no driver and may have inherited a locked mutex. Call this before locking.
 failure check_process(const driver_table &cu) noexcept {
     CUcontext current = nullptr;
     return to_failure(cu.cuCtxGetCurrent(&current));
@@ -346,8 +344,8 @@ failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
         opened_in = known->context;
         opened = known->address;
     }
-    // Releases the lock: the driver waits for running work, which may wait for something that another thread imports.
-    // An import in the meantime opens the memory again, and the driver counts these openings.
+    // Calls the driver without the lock: the driver waits for running work, which may wait for an import by another
+    // thread. An import in the meantime opens the memory again, and the driver counts these openings.
     context_scope scope(cu_);
     std::int32_t status = scope.enter(opened_in).status;
     if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);

@@ -119,7 +119,7 @@ private:
     memory_pools &pools_;
     const process_identity own_ = own_process();
 
-    std::atomic<bool> has_imported_ = false; // whether memory or a pool of another process ever was
+    std::atomic<bool> has_imported_ = false; // ever, memory or a pool of another process
     std::mutex memory_mutex_;                // guards the next three
     growing<exported_pool> exported_pools_;
     growing<imported_pool> imported_pools_;

@@ -13,7 +13,7 @@ constexpr int range_uses = 5;
 
 struct known_range {
     std::uint64_t first = 0;
-    std::uint64_t size = 0;  // 0: the one range that stands for memory the driver does not know
+    std::uint64_t size = 0;  // 0: the single range for all memory the driver does not know
     std::uint64_t alias = 0; // added to an address for kernels of the context (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
     bool is_reached = false; // kernels of the context can access the range
@@ -34,8 +34,8 @@ public:
 
     static constexpr std::uint32_t unknown = 0; // index of the range for memory the driver does not know
 
-    // Clears the cache for a call in `context`, which is current from now on, with about `bytes` at either end. May
-    // fail with FERRY_ERROR_OUT_OF_MEMORY.
+    // Clears the cache for a call that copies about `bytes` in `context`, which is current from now on. May fail with
+    // FERRY_ERROR_OUT_OF_MEMORY.
     failure begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
                   std::uint64_t bytes) noexcept;
 
@@ -77,8 +77,9 @@ private:
     static constexpr int slot_bits = 12;
     static constexpr int least_stretch_bits = 12; // distinguishes allocations of one page
     static constexpr int most_stretch_bits = 63;
-    static constexpr std::uint64_t stretches_of_range = 32; // at most, in the smallest range; at least half of it
-    static constexpr std::uint64_t most_stretches = 256;    // that all copied bytes fill
+    // The smallest range fills at most this many stretches, and at least half as many if least_stretch_bits_ permits.
+    static constexpr std::uint64_t stretches_of_range = 32;
+    static constexpr std::uint64_t most_stretches = 256; // filled by all bytes that a call copies
 
     const driver_table *cu_ = nullptr;
     CUcontext context_ = nullptr;

@@ -18,7 +18,7 @@ constexpr std::uint64_t least_slab = 64 << 10, largest_shared_slab = 2 << 20;
 // An allocation queries at most this many streams before the pool grows. Growing costs as much as a thousand queries.
 constexpr unsigned most_turns = 8;
 // While a device has other work, the query of a completed event takes a microsecond, that of an incomplete one a tenth
-// (H200, CUDA 13.0). So one query should serve many blocks. At most this many blocks are considered.
+// (H200, CUDA 13.0). So one query should serve many blocks. It considers at most this many.
 constexpr std::size_t most_looked_at = 64;
 
 constexpr failure out_of_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
@@ -379,8 +379,8 @@ failure pinned_pool::record(block &leaving, const stream_use &use, lock &held) n
             enqueue(leaving, *behind);
             return {};
         }
-        // A reused event may have ended with its context, whose handle another context may have now. A new event has
-        // not.
+        // A reused event may have ended with its context, and another context may have the context's handle now. For a
+        // new event the error is real.
         if (status != invalid_handle || is_new) {
             if (!is_own) keep_spare(*behind);
             return {.status = status};

@@ -190,7 +190,7 @@ private:
     class_state classes_[block_class_count];
     growing<slab_place> slabs_;
     growing<context_events> events_;
-    chain<stream_queue> spare_queues_; // spare queues and queues in use together number as many as the waits
+    chain<stream_queue> spare_queues_; // there are as many queues, spare and in use, as waits
     std::size_t unlisted_slabs_ = 0;   // being allocated or released
     std::size_t allocated_count_ = 0;
     std::uint64_t next_number_ = 0;

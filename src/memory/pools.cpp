@@ -184,7 +184,8 @@ failure memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
     return ask_a_byte(pool, where);
 }
 
-// Allocates a byte, because the driver reports where memory lies. It does not distinguish the nodes of the host.
+// Allocates a byte, because the driver reports where memory lies, but not where a pool lies. The driver does not
+// distinguish the nodes of the host.
 failure memory_pools::ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept {
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync || !cu_.cuMemFreeAsync)
         return {.status = FERRY_ERROR_UNSUPPORTED};

@@ -29,7 +29,7 @@ struct resolve_options {
     bool full_checks = false;
     bool need_host_kind = false;   // distinguish pageable from pinned host memory
     bool need_reach = false;       // also detect memory that is pageable only to this context, see kind_to_context
-    bool needs_registered = false; // memory that begins in a registration must be registered to its end
+    bool needs_registered = false; // a span that begins in registered memory must be registered throughout
     // The driver does not know memory that a capture of this stream has allocated. There the caller's statement counts.
     CUstream stream = nullptr;
 };

@@ -46,8 +46,7 @@ public:
     // Finds the surface of an array, and makes it if need be; false if the array has none. The context must be current.
     bool find(CUarray array, CUcontext context, array_surface &found) noexcept;
 
-    // Destroy any array, recorded or not. The surface is destroyed after the array, when no running work uses it any
-    // more.
+    // Destroy any array, recorded or not. The surface is destroyed after the array, when no running work reads it.
     failure destroy(CUarray array) noexcept;
     failure destroy(CUmipmappedArray mipmapped) noexcept;
     // Forgets what was made in a context, because it ends with the context.
