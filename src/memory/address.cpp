@@ -25,9 +25,9 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
         CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
     void *values[] = {&memory_type, &is_managed, &ordinal, &device_address, &pool,
                       &range_start, &range_size, &owner,   &access};
-    // The plural form succeeds for addresses the driver does not know, and leaves the memory type 0.
+    // Unlike cuPointerGetAttribute, this call succeeds for addresses the driver does not know. It leaves the type 0.
     CUresult result = cu.cuPointerGetAttributes(static_cast<unsigned>(how_much), attributes, values, address);
-    // The device pointer is one of the current context, and without one a driver may not answer.
+    // The device pointer belongs to the current context. Without a context a driver may refuse to report it.
     if (result == CUDA_ERROR_INVALID_CONTEXT && how_much > ask::kind_only) {
         constexpr unsigned kind_only = static_cast<unsigned>(ask::kind_only), of_range = 3;
         result = cu.cuPointerGetAttributes(kind_only, attributes, values, address);
@@ -42,13 +42,13 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
                                                      : memory_kind::device;
     facts.device = facts.kind == memory_kind::device ? ordinal : -1;
     facts.pool = pool;
-    // Of a host pool's memory the start is told from the pool's own beginning, as if that lay at 0 (seen on CUDA 13.0,
-    // H200): where the allocation begins is not known then.
+    // For memory of a host pool the driver reports the start as an offset into the pool, as if the pool began at 0
+    // (seen on CUDA 13.0, H200). The start of the allocation is then unknown.
     if (address - range_start < range_size) {
         facts.range_start = range_start;
         facts.range_size = range_size;
     }
-    // What a kernel of the current context would use; device memory has one address everywhere.
+    // The address that kernels of the current context use. Device memory has the same address in every context.
     facts.device_address = facts.kind == memory_kind::device ? address : device_address;
     facts.is_mapped = device_address != 0;
     facts.is_writable = access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
@@ -94,8 +94,9 @@ bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_o
 #if defined(__linux__)
 namespace {
 
-// The system compares the word there with another and returns at once; where a plain read would end the process it
-// answers EFAULT. Of the calls that read memory so it is the cheapest, above all after a pause.
+// FUTEX_WAIT with a timeout of zero compares the word at the address with another and returns at once. It fails with
+// EFAULT where a plain read would crash the process. It is the cheapest system call that reads memory this way, above
+// all after a pause.
 bool is_readable(std::uint64_t address) noexcept {
     const timespec no_time = {};
     const std::uint64_t word = address & ~std::uint64_t{3};

@@ -1,4 +1,4 @@
-// What is this address? Asks the driver what lies there.
+// Classifies addresses by asking the driver what kind of memory lies there.
 #pragma once
 
 #include "base/status.h"
@@ -8,10 +8,10 @@
 namespace ferry {
 
 enum class memory_kind : std::uint8_t {
-    host,     // host memory; whether it is pinned was not asked
+    host,     // host memory; the driver was not asked whether it is pinned
     pageable, // unknown to the driver
     pinned,
-    host_pool, // of a pool in host memory, which the context's device reaches
+    host_pool, // memory of a host pool that the context's device can access
     device,
     managed,
     array,
@@ -22,7 +22,7 @@ constexpr bool is_pinned(memory_kind kind) noexcept {
     return kind == memory_kind::pinned || kind == memory_kind::host_pool;
 }
 
-// FERRY_MEMORY_*.
+// Returns the FERRY_MEMORY_* constant of a kind.
 constexpr std::int32_t public_kind(memory_kind kind) noexcept {
     switch (kind) {
     case memory_kind::pinned:
@@ -39,55 +39,59 @@ constexpr std::int32_t public_kind(memory_kind kind) noexcept {
     }
 }
 
+// Fields that were not asked for, or that the driver does not report, keep the values here.
 struct address_facts {
     memory_kind kind = memory_kind::pageable;
     int device = -1;               // of device memory
-    std::uint64_t range_start = 0; // of the allocation or registration; 0 where not asked or not told
+    std::uint64_t range_start = 0; // of the allocation or registration
     std::uint64_t range_size = 0;
-    std::uint64_t device_address = 0; // to the current context; likewise
-    CUmemoryPool pool = nullptr;      // that it is of; likewise
-    bool is_mapped = false;           // to kernels of the current context, as far as the device address tells; likewise
-    bool is_writable = false;         // by them, where it is mapped; only where access was asked for
-    CUcontext owner = nullptr;        // none of memory of pools; likewise
+    std::uint64_t device_address = 0; // in the current context
+    CUmemoryPool pool = nullptr;      // from which the memory was allocated
+    bool is_mapped = false;           // has a device address for kernels of the current context
+    bool is_writable = false;         // by kernels of the current context, if mapped
+    CUcontext owner = nullptr;        // pool memory has none
 };
 
-// By the number of attributes, each of which costs some nanoseconds.
+// The value is the number of attributes to query. Each attribute costs some nanoseconds.
 enum class ask : unsigned { nothing = 0, kind_only = 3, kind_and_reach = 5, everything = 7, everything_and_access = 9 };
 
-// Unknown addresses are pageable. Needs no current context, but without one host memory may be told no device address.
+// Reports an address that the driver does not know as pageable. Needs no current context, but without one the driver
+// may report no device address for host memory.
 failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
 
-// With the whole of a registration for its range, however many pieces it was given to the driver in.
+// As look_up_address, but reports the whole registration as the range, even if the driver got it in several pieces.
 failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
                             address_facts &facts) noexcept;
-// Memory of a pool in host memory: to the devices that have access to the pool the driver copies it as their own memory,
-// to the others as pageable memory. It has no device address then, to the context that was current when this was asked.
+// Returns how the driver's copies treat the memory in the context that was current at the lookup. A device with access
+// to a host pool copies the pool's memory as its own. For other devices the memory has no device address and is copied
+// as pageable memory.
 constexpr memory_kind kind_to_context(const address_facts &facts) noexcept {
     if (facts.kind != memory_kind::pinned) return facts.kind;
     return !facts.device_address ? memory_kind::pageable : facts.pool ? memory_kind::host_pool : memory_kind::pinned;
 }
 
-// What the driver says of memory that was taken at the caller's word: pageable or pinned, device or managed. Arrays stay
-// arrays. The copy's context must be current.
+// Replaces a kind that the caller stated with the kind that the driver reports: pageable or pinned, device or managed.
+// Arrays keep their kind. The copy's context must be current.
 failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept;
 
-// Whether the current context reaches device memory at `address`: its own, managed or pinned memory, a peer's with access.
+// Returns whether the current context can access `address`: its own device memory, managed or pinned memory, or memory
+// of a peer with access.
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
 
-// Whether kernels of the current context, which is `context` on `context_device`, reach what `facts` tell of, everything
-// and access; they find it at its device address. Device memory of another context on the same device is not mapped in
-// this one.
+// Returns whether kernels of the current context can access the memory at its device address. The current context is
+// `context` on `context_device`, and `facts` come from ask::everything_and_access. Device memory of another context on
+// the same device is not mapped in this context.
 constexpr bool is_reached_by_kernels(const address_facts &facts, CUcontext context, int context_device) noexcept {
     if (facts.kind != memory_kind::device) return facts.is_mapped;
     return facts.is_mapped && (facts.device != context_device || !facts.owner || facts.owner == context);
 }
 
-// Whether copies that name no contexts find device memory at `address`, in the current context: memory of pools needs
-// access to the pool, all other is found from everywhere. What a capture has allocated is not known yet; it will be
-// reached from its own device.
+// Returns whether a driver copy that names no contexts can use device memory at `address` in the current context. Pool
+// memory needs access to the pool; all other memory works from every context. The driver does not know memory yet that
+// a capture has allocated, but the memory's own device will reach it.
 bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept;
 
-// Whether the process itself may read the first and the last byte of a host range. True where the system does not tell.
+// Returns whether the process may read the first and the last byte of a host range. True where the system cannot tell.
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;
 
 } // namespace ferry

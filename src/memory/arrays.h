@@ -1,4 +1,4 @@
-// CUDA arrays: made from and described in ferry's terms.
+// Creates CUDA arrays from ferry's descriptions, and describes existing arrays.
 #pragma once
 
 #include "base/status.h"
@@ -9,11 +9,11 @@ namespace ferry {
 // The array's context must be current.
 failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept;
 
-// 0 levels: as many as there can be. The array's context must be current.
+// 0 levels: as many as possible. The array's context must be current.
 failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
                                CUmipmappedArray &mipmapped) noexcept;
 
-// The bytes of its texels on all levels; 0 levels: as many as there can be. 0 for a format that is not known.
+// Returns the bytes of the texels on all levels, or 0 for an unknown format. 0 levels: as many as possible.
 std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept;
 
 // Any context, or none, may be current.

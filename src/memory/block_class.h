@@ -1,19 +1,19 @@
-// The sizes that a pool rounds up to: steps of 256 bytes to 2 KiB, from there on eight to each power of two. A class
-// that is asked for as a multiple of 4 KiB, or is 32 KiB and more, is a multiple of 4 KiB.
+// The block sizes that a pool rounds up to: steps of 256 bytes up to 2 KiB, then eight steps per power of two. Every
+// class of 32 KiB or more is a multiple of 4 KiB, and so is the class of any request for a multiple of 4 KiB.
 #pragma once
 
 #include <cstdint>
 
 namespace ferry {
 
-constexpr std::uint64_t largest_block = std::uint64_t{1} << 47; // what a process can address
+constexpr std::uint64_t largest_block = std::uint64_t{1} << 47; // the address space of a process
 constexpr int block_class_count = 8 * 37;
 
-// Of 1 to largest_block bytes.
+// `size` is 1 to largest_block bytes.
 constexpr int block_class_of(std::uint64_t size) noexcept {
     const std::uint64_t last = size - 1;
     if (last < 2048) return static_cast<int>(last >> 8);
-    const int power = 63 - __builtin_clzll(last); // of two, 11 and more
+    const int power = 63 - __builtin_clzll(last); // exponent, at least 11
     return (power - 10) * 8 + static_cast<int>(last >> (power - 3) & 7);
 }
 

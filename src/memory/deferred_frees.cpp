@@ -11,7 +11,7 @@ namespace ferry {
 
 namespace {
 
-// A creation asks after no more events than this before a new array is made.
+// A creation queries at most this many events before it makes a new array.
 constexpr unsigned most_asked = 8;
 constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
@@ -57,7 +57,7 @@ void deferred_frees::keep_spare(kept &done) noexcept { done.passed ? spare_.push
 
 void deferred_frees::drop(kept &gone) noexcept { memory_.deallocate(&gone, sizeof(kept)); }
 
-// Events that have ended with their context are not touched again: something else may have their handles.
+// Drops events that have ended with their context, without a driver call: other objects may have their handles.
 void deferred_frees::drop_spares(const context_name &context) noexcept {
     while (kept *const one = take_spare(context))
         drop(*one);
@@ -92,7 +92,8 @@ failure deferred_frees::record(const kept &given, const context_name &on, CUstre
         const std::int32_t status = call_optional(cu_.cuEventRecord, passed, stream);
         if (status == FERRY_SUCCESS) return {};
         const lock held(mutex_);
-        // A kept event may have ended with its context, whose handle is another's now; a new one is beyond doubt.
+        // A reused event may have ended with its context, and another context may have the context's handle now. For a
+        // new event the error is real.
         if (status != invalid_handle || is_new) {
             keep_spare(*made);
             return {.status = status};
@@ -108,7 +109,7 @@ failure deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
     context_scope scope(cu_);
     if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (failure failed = refuse_capture(cu_, stream)) return failed;
-    const relaxed_capture_mode relaxed(cu_); // to make an event would break a capture on another thread
+    const relaxed_capture_mode relaxed(cu_); // making an event would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     kept named = given;
     named.made_in = name_context(cu_, given.as.context);
@@ -142,13 +143,13 @@ failure deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int dev
     return give_up(given, stream);
 }
 
-// ---- Given out again
+// ---- Reuse
 
 bool deferred_frees::ask(kept &about, lock &held) noexcept {
     const CUevent passed = about.passed;
     about.is_asked = true;
     held.unlock();
-    bool is_passed = true; // what ran in a context that is gone is over
+    bool is_passed = true; // the work of a context that is gone has ended
     if (passed && lives(about.recorded_in)) {
         const std::int32_t status = call_optional(cu_.cuEventQuery, passed);
         is_passed = status == FERRY_SUCCESS || (status == invalid_handle && !about.recorded_in.number);
@@ -162,7 +163,7 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
     lock held(mutex_);
     if (given_up_.is_empty()) return false;
     held.unlock();
-    const relaxed_capture_mode relaxed(cu_); // questions would break a capture on another thread
+    const relaxed_capture_mode relaxed(cu_); // queries would break a capture on another thread
     if (!relaxed.entered()) return false;
     const context_name here = name_context(cu_, as.context);
     held.lock();
@@ -243,7 +244,7 @@ failure deferred_frees::trim(int device, std::uint64_t keep, std::uint64_t *free
         is_more |= bytes_of(one) > keep;
     if (!is_more) return {};
     held.unlock();
-    const relaxed_capture_mode relaxed(cu_); // for questions and destroys
+    const relaxed_capture_mode relaxed(cu_); // for queries and destroys
     if (!relaxed.entered()) return relaxed.why();
     chain<kept> passed;
     held.lock();
@@ -293,7 +294,7 @@ void deferred_frees::close() noexcept {
     const relaxed_capture_mode relaxed(cu_);
     while (kept *const one = given_up_.pop()) {
         if (one->passed && lives(one->recorded_in)) call_optional(cu_.cuEventSynchronize, one->passed);
-        static_cast<void>(destroy(*one)); // of a context that has died nothing can be destroyed
+        static_cast<void>(destroy(*one)); // nothing can be destroyed in a dead context
         keep_spare(*one);
     }
     while (kept *const one = spare_.pop()) {

@@ -1,9 +1,8 @@
-// Arrays and device memory that a program has given up in the order of a stream. Destroying them waits for running work
-// and holds a lock of the driver's meanwhile, so they are kept: arrays are given out again, once their stream has passed,
-// in place of new ones of the same description; the rest is destroyed when somebody may wait.
+// Keeps arrays and device memory that a program has given up in stream order. Destroying them waits for running work
+// and holds a driver lock meanwhile. Once the stream has passed, a kept array is reused in place of a new array of the
+// same description. The rest is destroyed when the caller may wait.
 //
-// The mutex is never held over a call of the driver: a destroy may wait for work that needs a thread which is about to
-// give something up.
+// No driver call runs under the mutex: a destroy may wait for work that needs a thread which is in give_up.
 #pragma once
 
 #include <mutex>
@@ -23,18 +22,18 @@ public:
     deferred_frees(const deferred_frees &) = delete;
     deferred_frees &operator=(const deferred_frees &) = delete;
 
-    // Gives up what ferry made and the program has no more. Waits for nothing; FERRY_ERROR_CAPTURE on a stream that is
-    // being captured. FERRY_ERROR_INVALID_ARGUMENT for an array that is not noted, or was given up already.
+    // Gives up an array that ferry made, without waiting. Returns FERRY_ERROR_CAPTURE on a stream that is being
+    // captured, FERRY_ERROR_INVALID_ARGUMENT for an array that is not recorded or was given up already.
     failure give_up(CUarray array, CUstream stream) noexcept { return give_up_array(kind::array, array, stream); }
     failure give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept {
         return give_up_array(kind::mipmapped_array, mipmapped, stream);
     }
-    // Memory of the context that owns it; FERRY_ERROR_ADDRESS if it was given up already.
+    // Gives up device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it was given up already.
     failure give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
     bool holds(const void *array) noexcept { return holds(name_of(array)); }
     bool holds(std::uint64_t name) noexcept;
 
-    // An array or mipmapped array of this description whose stream has passed; false where there is none.
+    // Takes a kept array or mipmapped array of this description whose stream has passed; false if there is none.
     template <class Array> bool take(const made_array &as, Array &array) noexcept {
         std::uint64_t name = 0;
         if (!take_name(as, name)) return false;
@@ -42,28 +41,29 @@ public:
         return true;
     }
 
-    // Destroys what streams have passed, the oldest first, until `keep` bytes are left. Device -1: of each device. Waits
-    // for running work. `freed`, if not null: how many.
+    // Destroys what streams have passed, oldest first, until `keep` bytes are left. Device -1: on each device. Waits
+    // for running work. Adds the number of destroyed objects to `freed` if it is not null.
     failure trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept;
     void count(int device, ferry_deferred_info &info) noexcept;
 
-    // What lives in a context ends with it.
+    // Forgets what lives in a context, because it ends with the context.
     void forget(CUcontext context) noexcept;
-    // Before the destructor, while there is a driver: waits until streams have passed, and destroys.
+    // Waits until streams have passed, and destroys everything. Must be called before the destructor, while there is a
+    // driver.
     void close() noexcept;
 
 private:
     enum class kind : std::uint8_t { array, mipmapped_array, memory };
     struct kept {
         kind what = kind::array;
-        bool is_asked = false; // by a thread that does not hold the mutex: stays where it is
-        bool is_lost = false;  // with its context, while it was asked
+        bool is_asked = false; // by a thread without the mutex: must stay where it is
+        bool is_lost = false;  // its context ended while it was asked
         int device = -1;
         std::uint64_t name = 0; // handle or address
         std::uint64_t size = 0; // bytes
         made_array as = {};
         context_name made_in = {};
-        CUevent passed = nullptr; // recorded where the program gave it up; null: lost with its context
+        CUevent passed = nullptr; // recorded where the program gave the object up; null: ended with its context
         context_name recorded_in = {};
         kept *previous = nullptr, *next = nullptr;
     };
@@ -80,10 +80,10 @@ private:
     void drop_spares(const context_name &context) noexcept;
     bool take_name(const made_array &as, std::uint64_t &name) noexcept;
     bool lives(const context_name &context) noexcept;
-    // Whether the stream has passed it. Unlocks meanwhile.
+    // Returns whether the stream has passed the event. Releases the lock meanwhile.
     bool ask(kept &about, lock &held) noexcept;
     std::uint64_t bytes_of(int device) const noexcept;
-    // Without the mutex.
+    // Called without the mutex.
     failure destroy(const kept &gone) noexcept;
     void collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept;
 
@@ -92,8 +92,8 @@ private:
     array_surfaces &arrays_;
     const allocator &memory_;
     std::mutex mutex_;
-    chain<kept> given_up_; // in that order
-    chain<kept> spare_;    // with events that can be recorded again
+    chain<kept> given_up_; // in the order in which the program gave them up
+    chain<kept> spare_;    // records with an event that can be recorded again
 };
 
 } // namespace ferry

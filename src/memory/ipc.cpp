@@ -18,21 +18,21 @@ constexpr bool is_memory(std::int32_t kind) noexcept {
 constexpr bool is_pool(std::int32_t kind) noexcept { return kind == FERRY_IPC_POOL; }
 constexpr bool is_event(std::int32_t kind) noexcept { return kind == FERRY_IPC_EVENT; }
 
-// Calls what a capture in global mode on any thread would forbid, and what this driver may lack.
+// Calls an entry point that a global-mode capture on any thread would forbid, and that this driver may lack.
 template <class Function, class... Arguments>
 std::int32_t call_relaxed(const driver_table &cu, Function *entry, Arguments... arguments) noexcept {
     const relaxed_capture_mode relaxed(cu);
     return relaxed.entered() ? call_optional(entry, arguments...) : relaxed.why().status;
 }
 
-// The driver's answer where it has been given what it cannot export.
+// Translates the driver's status for an object that it cannot export.
 failure export_failure(std::int32_t status, std::int32_t field) noexcept {
     const bool is_refusal =
         status == to_status(CUDA_ERROR_INVALID_VALUE) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
     return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : failure{.status = status};
 }
 
-// And where what it should open is gone: of memory the first was seen, of events the others.
+// Translates the driver's status for an object that is gone: the first was seen for memory, the others for events.
 failure import_failure(std::int32_t status) noexcept {
     const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
                             status == to_status(CUDA_ERROR_MAP_FAILED) ||
@@ -40,13 +40,13 @@ failure import_failure(std::int32_t status) noexcept {
     return is_refusal ? bad_handle(FERRY_ERROR_HANDLE) : failure{.status = status};
 }
 
-// The child of a fork has no driver, and may have been born with a mutex locked: here is where it learns.
+// Fails in the child of a fork, which has no driver and may have inherited a locked mutex. Call this before locking.
 failure check_process(const driver_table &cu) noexcept {
     CUcontext current = nullptr;
     return to_failure(cu.cuCtxGetCurrent(&current));
 }
 
-// What look_up_address does not ask: the driver's number for an allocation, which it gives no other.
+// Looks up the driver's number for an allocation, which no other allocation gets. look_up_address does not query it.
 failure look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_t &buffer_id) noexcept {
     unsigned long long found = 0;
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
@@ -73,8 +73,8 @@ int sharing::find_device(const handle_contents &contents) const noexcept {
     return -1;
 }
 
-// What every import begins with: whose handle it is, and whether it can mean anything here. `device` is -1 for a handle
-// of no device.
+// The first step of every import: decodes the handle and checks whether this process can use it. `device` is -1 for a
+// handle without a device.
 failure sharing::check_handle(const ferry_ipc_handle &handle, bool is_wanted(std::int32_t), handle_contents &contents,
                               int &device) const noexcept {
     if (failure failed = decode(handle, contents)) return failed;
@@ -93,7 +93,7 @@ void sharing::begin_handle(std::int32_t kind, int device, handle_contents &conte
     if (device >= 0) std::memcpy(contents.device_uuid, devices_[device].info.uuid, sizeof contents.device_uuid);
 }
 
-// -1: any context will do.
+// Makes a context of `device` current. -1: any context will do.
 failure sharing::enter(int device, context_scope &scope, CUcontext &context) noexcept {
     context_choice choice;
     if (CUresult result = cu_.cuCtxGetCurrent(&choice.current)) return to_failure(result);
@@ -131,7 +131,7 @@ failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_
     if ((facts.kind != memory_kind::device && !facts.pool) || facts.kind == memory_kind::managed ||
         is_imported(address))
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
-    if (!facts.range_size) // a host pool's, to which the current device has no access: where it begins is not told
+    if (!facts.range_size) // of a host pool that the current device cannot access: the start is unknown
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
     const std::uint64_t offset = address - facts.range_start, most = facts.range_size - offset;
     if (size > most)
@@ -191,7 +191,7 @@ failure sharing::import_memory(const ferry_ipc_handle &handle, std::uint64_t &ad
     return {};
 }
 
-// Of memory that was opened in `context`, imported through `pool`, or is this process's own.
+// Finds memory that was opened in `context` or imported through `pool`. Both null: memory of this process.
 sharing::imported_memory *sharing::find_import(const handle_contents &contents, CUcontext context,
                                                CUmemoryPool pool) noexcept {
     for (imported_memory &known : imported_memory_)
@@ -221,7 +221,7 @@ failure sharing::import_own(const handle_contents &contents, std::uint64_t &addr
     return {};
 }
 
-// The handle is another's word: what it calls its own must lie in what the driver has mapped.
+// The handle is not trusted: the allocation that it states must fit into the memory that the driver has mapped.
 failure sharing::check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept {
     address_facts facts;
     if (failure failed = look_up_address(cu_, opened, ask::everything, facts)) return failed;
@@ -230,7 +230,7 @@ failure sharing::check_opened(CUdeviceptr opened, const handle_contents &content
 }
 
 failure sharing::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
-    if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // the system forbids nobody to write such a handle
+    if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // anyone can forge such a handle
     context_scope scope(cu_);
     CUcontext context = nullptr;
     if (failure failed = enter(device, scope, context)) return failed;
@@ -246,7 +246,7 @@ failure sharing::open_memory(const handle_contents &contents, int device, std::u
     CUdeviceptr opened = 0;
     if (const std::int32_t status =
             call_relaxed(cu_, cu_.cuIpcOpenMemHandle, &opened, payload,
-                         unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, required
+                         unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, and required
         return import_failure(status);
     if (failure failed = check_opened(opened, contents)) {
         call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
@@ -258,7 +258,7 @@ failure sharing::open_memory(const handle_contents &contents, int device, std::u
     return {};
 }
 
-// The driver gives the same address for the same allocation each time, and takes it back at the first free.
+// The driver returns the same address for every import of an allocation, and the first free ends the mapping.
 failure sharing::import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
     context_scope scope(cu_);
     CUcontext context = nullptr;
@@ -291,7 +291,7 @@ failure sharing::import_from_pool(const handle_contents &contents, int device, s
                                 pool,
                                 1,
                                 false};
-    // The exporter has freed the one and allocated the other in its place, with the first still open here.
+    // A match means that the exporter has freed an allocation that is still open here, and reused its address.
     for (imported_memory &known : imported_memory_)
         if (known.pool == pool && known.address == opened) {
             imported.count += known.count;
@@ -305,7 +305,8 @@ failure sharing::import_from_pool(const handle_contents &contents, int device, s
 }
 
 sharing::imported_memory *sharing::find_address(std::uint64_t address) noexcept {
-    // Where freed memory was given out anew in pieces, the piece is meant that begins next before the address.
+    // Records overlap where an exporter has reused freed memory in pieces. The closest piece that begins at or before
+    // the address is the right one.
     imported_memory *nearest = nullptr;
     for (imported_memory &known : imported_memory_)
         if (lies_within(address, known.address, known.size) && !known.is_closing &&
@@ -331,7 +332,7 @@ failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
             context_scope scope(cu_);
             if (failure failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
             if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-            if (failure failed = refuse_captured(cu_, stream)) return failed; // a graph would close it again
+            if (failure failed = refuse_captured(cu_, stream)) return failed; // every launch would close it again
             if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
                 return {.status = status};
         }
@@ -343,8 +344,8 @@ failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
         opened_in = known->context;
         opened = known->address;
     }
-    // Without the lock: the driver waits for running work, which may wait for what another thread imports. An import
-    // meanwhile is an opening of its own, as the driver counts these.
+    // Calls the driver without the lock: the driver waits for running work, which may wait for an import by another
+    // thread. An import in the meantime opens the memory again, and the driver counts these openings.
     context_scope scope(cu_);
     std::int32_t status = scope.enter(opened_in).status;
     if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
@@ -370,7 +371,7 @@ bool sharing::is_imported(std::uint64_t address) noexcept {
 
 // ---- Pools
 
-// Where the pool lies.
+// Finds where a pool lies. Refuses a pool of another process.
 failure sharing::locate_shareable(CUmemoryPool pool, pool_location &where) noexcept {
     context_scope scope(cu_);
     CUcontext context = nullptr;
@@ -435,7 +436,7 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
     handle_contents contents;
     int device = -1;
     if (failure failed = check_handle(handle, is_pool, contents, device)) return failed;
-    // Where it lies is used as an index later: on a device that there is, or on some node.
+    // The location is used as an index later, so it must be an existing device or a node number.
     const bool lies_somewhere = device >= 0 ? contents.location == FERRY_LOCATION_DEVICE
                                             : contents.location == FERRY_LOCATION_HOST_NUMA && contents.index >= 0;
     if (!lies_somewhere) return bad_handle(FERRY_ERROR_HANDLE);
@@ -463,7 +464,7 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
         has_imported_ = true;
         if (failure failed = open_pool(contents, os_handle, imported.pool)) return failed;
     }
-    if (imported_pool *const known = find_pool(imported.pool)) { // exported by two instances of its process
+    if (imported_pool *const known = find_pool(imported.pool)) { // two instances of its process exported it
         ++known->count;
         imported.count = 0;
     }
@@ -472,7 +473,7 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
     return {};
 }
 
-// The record that counts.
+// Finds the record that counts the imports of a pool.
 sharing::imported_pool *sharing::find_pool(CUmemoryPool pool) noexcept {
     for (imported_pool &known : imported_pools_)
         if (known.pool == pool && known.count && !known.is_closing) return &known;
@@ -489,7 +490,7 @@ failure sharing::open_pool(const handle_contents &contents, std::int64_t os_hand
                                              static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
     if (!status) return {};
     failure failed = import_failure(status);
-    if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // of a descriptor of no pool
+    if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // no descriptor of a pool
     if (failed.status == FERRY_ERROR_HANDLE && !is_inside) failed.field = FERRY_FIELD_OS_HANDLE;
     return failed;
 }
@@ -517,7 +518,7 @@ failure sharing::close_pool(CUmemoryPool pool) noexcept {
         device = known->device;
         for_each_name([&](std::size_t i) noexcept { imported_pools_[i].is_closing = true; });
     }
-    // Without the lock, as in close_memory.
+    // Calls the driver without the lock, as in close_memory.
     if (!is_own) {
         context_scope scope(cu_);
         CUcontext context = nullptr;
@@ -530,7 +531,7 @@ failure sharing::close_pool(CUmemoryPool pool) noexcept {
         imported_pools_[i].is_closing = false;
         if (!status) imported_pools_.remove(i);
     });
-    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while memory is imported, by whichever instance
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while any instance has memory of the pool imported
         return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
     return {.status = status};
 }
@@ -546,8 +547,9 @@ bool sharing::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
     return false;
 }
 
-// The name goes first: once the driver has destroyed the pool, its handle may be another one's. Without the lock: the
-// driver may wait for work that waits for another thread's call. Should it fail, the next export gives another name.
+// Removes the name first: once the driver has destroyed the pool, another pool may get its handle. Calls the driver
+// without the lock, because the driver may wait for work that waits for another thread's call. If the driver fails, the
+// next export creates another name.
 failure sharing::destroy_pool(CUmemoryPool pool) noexcept {
     forget_pool(pool);
     return pools_.destroy(pool);

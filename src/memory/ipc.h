@@ -1,5 +1,5 @@
-// What this instance has exported to other processes and imported from them. The driver counts some imports, others
-// not, and makes a mapping anew at tens of microseconds each time: here every import is counted, and opened once.
+// Tracks what this instance has exported to other processes and imported from them. The driver counts only some
+// imports, and making a mapping takes tens of microseconds each time. This class counts every import and opens it once.
 #pragma once
 
 #include <atomic>
@@ -34,20 +34,22 @@ public:
 
     failure describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) const noexcept;
 
-    // Whether it lies in another process's memory.
+    // Returns whether an address lies in memory of another process.
     bool is_imported(std::uint64_t address) noexcept;
-    // Whether it is another process's pool, and where that lies.
+    // Returns whether a pool belongs to another process, and where the pool lies.
     bool is_imported(CUmemoryPool pool, pool_location &where) noexcept;
 
-    // In the context of `device`, which is current. Of one for other processes the device is known from its making alone.
+    // Creates an event in the context of `device`, which must be current. Records the device of an interprocess event,
+    // which cannot be queried later.
     failure create_event(int device, std::uint32_t flags, CUevent &event) noexcept;
-    // Of any event, shared or not.
+    // Destroys an event, shared or not. Refuses an event of another process.
     failure destroy_event(CUevent event) noexcept;
-    // Of this process's pools; the current context and the capture mode are as memory_pools wants them.
+    // Destroys a pool of this process. The current context and the capture mode must be as memory_pools requires.
     failure destroy_pool(CUmemoryPool pool) noexcept;
-    // A new pool may have the handle of an exported one that the program has destroyed by the driver's own call.
+    // Forgets an exported pool. A new pool may get the handle of an exported pool that the program destroyed directly
+    // through the driver.
     void forget_pool(CUmemoryPool pool) noexcept;
-    // What was opened in a context ends with it.
+    // Forgets what was opened in a context, because it ends with the context.
     void forget_context(CUcontext context) noexcept;
 
 private:
@@ -64,32 +66,32 @@ private:
         key name;
         int device; // -1: host memory
         pool_location where;
-        std::uint32_t count; // 0: another name of a pool that another record counts
+        std::uint32_t count; // 0: a second name of a pool that another record counts
         bool is_own;         // exported by this instance
         bool is_closing;
     };
     struct imported_memory {
-        process_identity exporter; // with the next two: which allocation it is
+        process_identity exporter; // identifies the allocation, together with the next two
         std::uint64_t original;
         std::uint64_t buffer_id;
-        std::uint64_t address; // here, of all of it
+        std::uint64_t address; // of the whole allocation, in this process
         std::uint64_t size;
         int device;
-        CUcontext context; // it was opened in; null: not opened by cuIpcOpenMemHandle
-        CUmemoryPool pool; // it was imported through; both null: this process's own
+        CUcontext context; // of cuIpcOpenMemHandle; null: not opened by that call
+        CUmemoryPool pool; // through which it was imported; pool and context both null: memory of this process
         std::uint32_t count;
         bool is_closing;
     };
     struct known_event {
         CUevent event;
-        CUcontext context; // null: not known
-        int device;        // -1: not known
+        CUcontext context; // null: unknown
+        int device;        // -1: unknown
         key name;
     };
     struct imported_event {
         CUevent event;
-        CUcontext context;   // null: this process's own
-        std::uint32_t count; // of other processes' each opening is another event
+        CUcontext context;   // null: an event of this process
+        std::uint32_t count; // 1 for events of other processes, because each opening is another event
     };
 
     failure check_handle(const ferry_ipc_handle &handle, bool is_wanted(std::int32_t), handle_contents &contents,
@@ -117,13 +119,13 @@ private:
     memory_pools &pools_;
     const process_identity own_ = own_process();
 
-    std::atomic<bool> has_imported_ = false; // memory or a pool of another process, ever
-    std::mutex memory_mutex_;                // of the three below
+    std::atomic<bool> has_imported_ = false; // ever, memory or a pool of another process
+    std::mutex memory_mutex_;                // guards the next three
     growing<exported_pool> exported_pools_;
     growing<imported_pool> imported_pools_;
     growing<imported_memory> imported_memory_;
 
-    std::mutex event_mutex_; // of these
+    std::mutex event_mutex_; // guards the next two
     growing<known_event> events_;
     growing<imported_event> imported_events_;
 };

@@ -1,4 +1,4 @@
-// The bytes of a handle: what travels from the process that exports to the one that imports.
+// The bytes of a handle, which travel from the exporting process to the importing process.
 #pragma once
 
 #include "base/process.h"
@@ -8,34 +8,34 @@ namespace ferry {
 
 constexpr std::uint32_t handle_version = 1;
 
-// The layout of version 1, little-endian. What a kind has no use for is zero.
+// The layout of version 1, little-endian. Fields that a kind does not use are zero.
 struct handle_contents {
     char magic[8];
     std::uint32_t version;
     std::int32_t kind;             // FERRY_IPC_*
-    process_identity exporter;     // whose numbers the next ones are
-    std::uint8_t device_uuid[16];  // all zero: of no device
-    std::uint64_t offset;          // of memory: from the beginning of its allocation
-    std::uint64_t size;            // of memory: from there on
-    std::uint64_t allocation_size; // the whole of it
+    process_identity exporter;     // the process in which the numbers below are valid
+    std::uint8_t device_uuid[16];  // all zero: no device
+    std::uint64_t offset;          // memory: from the start of the allocation
+    std::uint64_t size;            // memory: bytes from `offset` on
+    std::uint64_t allocation_size; // memory: of the whole allocation
     std::uint64_t buffer_id;       // the driver's number for the allocation, never used twice in a process
-    std::uint64_t original;        // where the exporter has it
-    std::uint8_t key[16];          // of a pool, of the one that memory is from, of an event: random
-    std::uint32_t handle_type;     // of a pool: FERRY_HANDLE_*
-    std::int32_t location;         // of a pool: FERRY_LOCATION_*
-    std::int32_t index;            // of a pool in host memory: its node
+    std::uint64_t original;        // address of the allocation in the exporter
+    std::uint8_t key[16];          // random name of a pool, of the pool of pool memory, or of an event
+    std::uint32_t handle_type;     // pool: FERRY_HANDLE_*
+    std::int32_t location;         // pool: FERRY_LOCATION_*
+    std::int32_t index;            // pool in host memory: its node
     std::uint32_t reserved0;
-    std::uint8_t payload[64]; // the driver's own handle, where it fits in
+    std::uint8_t payload[64]; // the driver's own handle, if it fits
     std::uint8_t reserved[40];
-    std::uint64_t checksum; // over all before
+    std::uint64_t checksum; // over all preceding bytes
 };
 static_assert(sizeof(handle_contents) == FERRY_IPC_HANDLE_SIZE);
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the bytes of a handle are those of the struct");
 
-// Adds what makes it a handle.
+// Writes a handle: the contents with magic bytes, version and checksum.
 void encode(handle_contents contents, ferry_ipc_handle &handle) noexcept;
 
-// Refuses what is no handle, was damaged or is of a later version.
+// Reads a handle. Refuses bytes that are not a handle, are damaged or have another version.
 failure decode(const ferry_ipc_handle &handle, handle_contents &contents) noexcept;
 
 inline failure bad_handle(std::int32_t status) noexcept { return refuse(status, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE); }

@@ -1,5 +1,5 @@
-// What the arrays of many copies are made of: the driver is asked once for each, and only for the time of one call, as
-// nothing tells when an array ends.
+// Caches the format and extent of the arrays of many copies. The driver is asked once per array. The cache lasts for
+// one call, because nothing reports when an array ends.
 #pragma once
 
 #include "base/growing.h"
@@ -16,13 +16,13 @@ class known_arrays {
 public:
     explicit known_arrays(const allocator &memory) noexcept : arrays_(memory), sorted_(memory) {}
 
-    // Forgets all, for the context that is current from now on.
+    // Clears the cache for a call in the context that is current from now on.
     void begin(const driver_table &cu) noexcept;
 
     const known_array &operator[](std::uint32_t index) const noexcept { return arrays_[index]; }
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(arrays_.size()); }
 
-    // The array of a place. As look_up_array; and FERRY_ERROR_OUT_OF_MEMORY.
+    // Finds the array of a place. Fails as look_up_array does, or with FERRY_ERROR_OUT_OF_MEMORY.
     failure find(const ferry_place &place, std::uint32_t &index) noexcept {
         if (last_ >= arrays_.size() || arrays_[last_].array != place.array)
             if (failure failed = search(place)) return failed;
@@ -40,8 +40,8 @@ private:
 
     const driver_table *cu_ = nullptr;
     growing<known_array> arrays_;
-    growing<place_of> sorted_; // by the handles
-    std::uint32_t last_ = 0;   // that was found: copies of one array often follow each other
+    growing<place_of> sorted_; // by handle
+    std::uint32_t last_ = 0;   // the last array found: copies of one array often follow each other
 };
 
 } // namespace ferry

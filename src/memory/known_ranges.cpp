@@ -37,7 +37,7 @@ void known_ranges::set_stretch(int bits) noexcept {
     std::memset(memo_, 0, sizeof memo_);
 }
 
-// As far as it is not larger than others.
+// Fills the slots of the first stretches_of_range stretches. A larger range gets further slots when they are searched.
 void known_ranges::remember_all(const known_range &range, std::uint32_t index) noexcept {
     const int bits = std::max(least_stretch_bits_, static_cast<int>(std::bit_width(range.size / stretches_of_range)));
     if (bits < stretch_bits_) set_stretch(bits);
@@ -50,7 +50,7 @@ bool known_ranges::search(std::uint64_t address, std::uint32_t &index) const noe
     std::size_t left = sorted_.size();
     if (left == 0) return false;
     const place *at = sorted_.begin();
-    while (left > 1) { // without branches that nobody can predict
+    while (left > 1) { // without branches, which would be unpredictable
         const std::size_t half = left / 2;
         at += half & -static_cast<std::size_t>(at[half].first <= address);
         left -= half;

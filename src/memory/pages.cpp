@@ -34,14 +34,14 @@ bool is_node(int node) noexcept { return node >= 0; }
 namespace {
 
 constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
-// Touching by threads, measured on 16 processors beside H200s: 16 threads for 1 GiB, 19 ms; 8 threads, 22 to 27 ms. A huge
-// page is one thread's; a thread pays from some hundreds of small pages on.
+// Measured on 16 processors beside H200s: 16 threads touch 1 GiB in 19 ms, 8 threads in 22 to 27 ms. Only one thread
+// touches a huge page. With small pages, an additional thread pays off from some hundreds of pages on.
 constexpr unsigned threads_that_help = 16;
 constexpr std::uint64_t worth_a_thread = std::uint64_t{512} << 10;
-// Below this it takes longer to read how much memory is left than to get it.
+// Below this size, reading how much memory is left takes longer than obtaining the memory.
 constexpr std::uint64_t worth_asking = std::uint64_t{16} << 20;
 
-// libc has no names for these two; a sandbox may forbid them.
+// libc has no wrappers for mbind and get_mempolicy (node_of_page); a sandbox may forbid both.
 void prefer_node(void *pages, std::uint64_t size, int node) noexcept {
     constexpr unsigned bits = 8 * sizeof(unsigned long);
     unsigned long nodes[1024 / bits] = {};
@@ -56,7 +56,7 @@ struct text {
     explicit operator bool() const noexcept { return bytes[0] != '\0'; }
 };
 
-// The beginning of a small file; empty where there is none.
+// Reads the beginning of a small file; empty if the file cannot be read.
 void read_text(const char *path, text &read) noexcept {
     ssize_t length = 0;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -67,7 +67,7 @@ void read_text(const char *path, text &read) noexcept {
     read.bytes[std::max<ssize_t>(length, 0)] = '\0';
 }
 
-// The number after `key`; false for what is no number, such as "max".
+// Finds the number after `key`; false if no number follows, as in "max".
 bool find_number(const text &in, const char *key, std::uint64_t &number) noexcept {
     const char *at = std::strstr(in.bytes, key);
     if (!at) return false;
@@ -77,7 +77,7 @@ bool find_number(const text &in, const char *key, std::uint64_t &number) noexcep
     return end != at;
 }
 
-// What the control group at `path` and those around it leave. Cached files give way.
+// Returns how much memory the control group at `path` and its parents leave. Inactive file cache counts as free.
 std::uint64_t memory_left_in_groups(char *path, text &scratch) noexcept {
     std::uint64_t left = UINT64_MAX;
     char name[512];
@@ -119,7 +119,7 @@ void *map_pages(std::uint64_t size, int node) noexcept {
         if (pages + size != first + whole) munmap(pages + size, static_cast<std::size_t>(first + whole - pages) - size);
         madvise(pages, size, MADV_HUGEPAGE);
     }
-    if (madvise(pages, size, MADV_DONTFORK) != 0) { // a child would share what the devices write to
+    if (madvise(pages, size, MADV_DONTFORK) != 0) { // a child would share pages that devices write to
         munmap(pages, size);
         return nullptr;
     }
@@ -145,7 +145,7 @@ void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
 }
 
 void fault_in(void *memory, std::uint64_t size) noexcept {
-#if defined(MADV_POPULATE_WRITE) // Linux 5.14; before, it is refused, and the pages come when they are written
+#if defined(MADV_POPULATE_WRITE) // Linux 5.14; older kernels refuse it, and writing faults the pages in
     constexpr std::uint64_t few_pages = 4;
     const std::uint64_t page = page_size(), at = reinterpret_cast<std::uintptr_t>(memory);
     const std::uint64_t begin = at / page * page, end = round_up(at + size, page);
@@ -169,7 +169,7 @@ bool is_memory_left(std::uint64_t size) noexcept {
     if (find_number(scratch, "MemAvailable:", number)) left = number << 10;
     char path[256] = "";
     read_text("/proc/self/cgroup", scratch);
-    if (const char *const found = std::strstr(scratch.bytes, "0::/")) { // the unified hierarchy's
+    if (const char *const found = std::strstr(scratch.bytes, "0::/")) { // the entry of the unified hierarchy
         const char *const begin = found + std::strlen("0::");
         const std::size_t length = std::strcspn(begin, "\n");
         if (length < sizeof path) {
@@ -178,7 +178,7 @@ bool is_memory_left(std::uint64_t size) noexcept {
         }
     }
     left = std::min(left, memory_left_in_groups(path, scratch));
-    return size <= left - left / 16; // both are estimates
+    return size <= left - left / 16; // both values are estimates
 }
 
 int node_of_page(const void *address) noexcept {

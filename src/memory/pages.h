@@ -1,5 +1,5 @@
-// Pages from the system: huge ones where it gives them, on a NUMA node of choice, touched by several threads. Elsewhere
-// than on Linux there are none, and the driver allocates.
+// Maps pages from the operating system: huge pages where the system provides them, on a preferred NUMA node, touched by
+// several threads. On systems other than Linux map_pages returns null, and the driver allocates.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@ inline constexpr int any_node = -1;
 
 std::uint64_t page_size() noexcept;
 
-// `size` bytes, readable, writable, zeroed, not inherited by the child of a fork; null where there are none. The node is
-// a preference. Nothing is touched yet.
+// Maps `size` bytes: readable, writable, zeroed, and not inherited by the child of a fork. Returns null if the system
+// has none. The node is a preference. Touches no page.
 void *map_pages(std::uint64_t size, int node) noexcept;
 void unmap_pages(void *pages, std::uint64_t size) noexcept;
 
-// Makes the system find memory for all the pages, by `threads` threads, or by as many as help for 0.
+// Touches all pages with `threads` threads, so that the system backs the pages with memory. 0: as many threads as help.
 void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept;
 
-// The same for memory of the program's that is about to be written, by this thread, where it looks as if it had never
-// been: what it holds stays. Asking at once is several times as fast as meeting the pages one by one.
+// Faults in memory of the program that is about to be written, on the calling thread, if the memory looks as if it had
+// never been written. Keeps the contents. One request is several times as fast as faulting page by page.
 void fault_in(void *memory, std::uint64_t size) noexcept;
 
-// Whether touching `size` bytes may be tried: a system, or a container, that runs out of memory over it does not refuse
-// but ends a process. True where the system does not tell.
+// Returns whether touching `size` bytes is safe. A system or container that runs out of memory does not refuse the
+// pages, but kills a process. True where the system does not report its free memory.
 bool is_memory_left(std::uint64_t size) noexcept;
 
-// Where the page of `address` lies; any_node where the system does not tell.
+// Returns the node of the page at `address`; any_node where the system does not report it.
 int node_of_page(const void *address) noexcept;
 
-// Whether the machine has a node of that number; true where the system does not tell.
+// Returns whether the machine has a node of that number. True where the system does not list its nodes.
 bool is_node(int node) noexcept;
 
 } // namespace ferry

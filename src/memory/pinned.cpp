@@ -58,13 +58,13 @@ failure pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::in
     }
 }
 
-// ---- Allocating
+// ---- Allocation
 
 failure pinned_memory::allocate(const host_request &request, host_block &block) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     if (failure failed = find_memory(request, block)) return failed;
-    // The driver knows its own allocations, but not which of them are a pool's.
+    // The driver knows its own allocations, but not which of them belong to a pool.
     if (block.origin == FERRY_HOST_FROM_DRIVER && block.owner == host_owner::caller) {
         ranges_.forget(block.address, block.size);
         return {};
@@ -74,7 +74,7 @@ failure pinned_memory::allocate(const host_request &request, host_block &block) 
     return no_memory;
 }
 
-// What the driver said to the whole size comes back, unless it is lost altogether.
+// If every attempt fails, returns the driver's error for the full size. A status of a dead context is returned at once.
 failure pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
     const failure refused = allocate_pinned(request, request.size, block);
     if (!refused || tells_of_death(refused.status)) return refused;
@@ -120,16 +120,16 @@ failure pinned_memory::map_and_register(const host_request &request, std::uint64
 bool pinned_memory::map_pageable(const host_request &request, host_block &block) noexcept {
     void *const pages = map_pages(request.size, request.node);
     if (!pages) return false;
-    touch_pages(pages, 1, 1); // so that it lies somewhere; the rest is the system's to find when it is used
+    touch_pages(pages, 1, 1); // backs the first page; the system backs the others on first use
     block = {address_of(pages), request.size, FERRY_HOST_FROM_SYSTEM, request.owner};
     return true;
 }
 
-// ---- Freeing
+// ---- Release
 
 failure pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
-    const relaxed_capture_mode relaxed(cu_); // without it the driver decides: memory that is not freed now is lost
-    host_registration registration;          // also of a pageable block: devices may be using it
+    const relaxed_capture_mode relaxed(cu_); // frees even if this fails: memory that is not freed now is lost
+    host_registration registration;          // possibly of a pageable block: devices may be using it
     if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
     if (ranges_.begin_freeing(address, owner, block)) return to_failure(release(block));
@@ -145,16 +145,17 @@ failure pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexce
     return {};
 }
 
-// The record goes before the memory: its address may be another block's at once.
+// Removes the record before it unmaps the memory, because another block may get the address at once. For memory of the
+// driver, whose free comes first, end_freeing recognises that case.
 CUresult pinned_memory::release(const host_block &block) noexcept {
     CUresult result = CUDA_SUCCESS;
     bool is_gone = true;
     if (block.origin == FERRY_HOST_FROM_DRIVER) {
         result = cu_.cuMemFreeHost(pointer(block.address));
-        is_gone = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; // it ended with its context
+        is_gone = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE; // the memory ended with its context
     } else if (block.origin == FERRY_HOST_FROM_MAPPING) {
         result = cu_.cuMemHostUnregister(pointer(block.address));
-        // The registration ended with its context, the memory did not.
+        // The registration ended with its context, but the memory did not.
         if (result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED || result == CUDA_ERROR_INVALID_VALUE)
             result = CUDA_SUCCESS;
         is_gone = result == CUDA_SUCCESS;
@@ -164,7 +165,7 @@ CUresult pinned_memory::release(const host_block &block) noexcept {
     return result;
 }
 
-// ---- Registering
+// ---- Registration
 
 failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept {
     const std::uint64_t page = page_size();
@@ -190,7 +191,7 @@ failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size,
 }
 
 failure pinned_memory::unregister_range(std::uint64_t address) noexcept {
-    const relaxed_capture_mode relaxed(cu_); // without it the driver decides
+    const relaxed_capture_mode relaxed(cu_); // unregisters even if this fails: the driver decides
     host_registration registration;
     if (ranges_.remove_registration(address, registration))
         return to_failure(unregister_pieces(registration, address + registration.size));
@@ -200,7 +201,7 @@ failure pinned_memory::unregister_range(std::uint64_t address) noexcept {
     return to_failure(cu_.cuMemHostUnregister(pointer(address)));
 }
 
-// Of the pieces up to `end`; the first error.
+// Unregisters the pieces up to `end`. Returns the first error.
 CUresult pinned_memory::unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept {
     CUresult first = CUDA_SUCCESS;
     for (std::uint64_t at = registration.address; at < end; at = registration.end_of_piece(at)) {

@@ -11,14 +11,14 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint64_t unit = 4096; // of slabs, on every system
-// A class takes as much again as it holds, within these: below 64 KiB memory costs as much to get as 64 KiB does, and
-// 2 MiB are a huge page.
+constexpr std::uint64_t unit = 4096; // granularity of slabs, on every system
+// A class grows by as much as it holds, within these limits. Allocating less than 64 KiB costs as much as 64 KiB, and
+// 2 MiB is a huge page.
 constexpr std::uint64_t least_slab = 64 << 10, largest_shared_slab = 2 << 20;
-// An allocation asks no more streams than this before the pool grows, which costs as much as a thousand questions.
+// An allocation queries at most this many streams before the pool grows. Growing costs as much as a thousand queries.
 constexpr unsigned most_turns = 8;
-// An event that has been passed takes a microsecond to say so while its device has other work; one that has not, a tenth
-// (H200, CUDA 13.0). So each answer is to serve many blocks, of which no more than this are looked at.
+// While a device has other work, the query of a completed event takes a microsecond, that of an incomplete one a tenth
+// (H200, CUDA 13.0). So one query should serve many blocks. It considers at most this many.
 constexpr std::size_t most_looked_at = 64;
 
 constexpr failure out_of_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
@@ -28,14 +28,14 @@ constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
 constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return round_up(size, unit); }
 
-// Whether work is over by what an event says of it. An event that is lost with its context has nothing to wait for; any
-// other failure tells nothing, and the block stays where it is.
+// Returns whether the status of an event means that the work is complete. An event that ended with its context has
+// nothing left to wait for. Any other failure proves nothing, and the block keeps waiting.
 bool is_over(std::int32_t status) noexcept {
     if (status == FERRY_SUCCESS || status == invalid_handle) return true;
     return status != to_status(CUDA_ERROR_NOT_READY) && tells_of_death(status);
 }
 
-// The default stream has two names; the per-thread one is another for each thread.
+// The default stream has two handles. The per-thread stream has one handle, but is a different stream on each thread.
 const void *name_of(CUstream stream) noexcept {
     static thread_local const char this_thread = 0;
     if (stream == CU_STREAM_PER_THREAD) return &this_thread;
@@ -76,7 +76,8 @@ failure pinned_pool::give_memory(const slab &gone) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(gone.base);
     if (!may_live(cu_, gone.made_in)) return pinned_.free_lost(address, host_owner::pool);
     const failure failed = pinned_.free(address, host_owner::pool);
-    return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? failure{} : failed; // it ended with its context
+    // The driver refuses an address whose memory ended with its context.
+    return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? failure{} : failed;
 }
 
 // ---- Slabs
@@ -99,7 +100,7 @@ void pinned_pool::insert(slab &made) noexcept {
         std::upper_bound(slabs_.begin(), slabs_.end(), place.base,
                          [](std::uintptr_t base, const slab_place &there) { return base < there.base; });
     [[maybe_unused]] const bool inserted = slabs_.insert(static_cast<std::size_t>(after - slabs_.begin()), place);
-    --unlisted_slabs_; // for which there was room
+    --unlisted_slabs_; // slabs_ always has room for the unlisted slabs
     class_state &of = classes_[made.block_class];
     of.available.push_front(made);
     of.held += made.size;
@@ -111,11 +112,11 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     if (to_units(block_size) > room()) {
         collect(held);
         if ((found = take_ready(block_class))) return {};
-        const std::uint64_t needed = to_units(block_size), left = room(); // which others may have changed
+        const std::uint64_t needed = to_units(block_size), left = room(); // other threads may have changed it
         if (needed > left) {
             if (needed - left > ready_bytes()) return at_limit;
             if (failure failed = give_back(needed - left, held)) return failed;
-            if (needed > room()) return at_limit; // others were faster
+            if (needed > room()) return at_limit; // other threads were faster
         }
     }
     const std::uint64_t wanted = std::max(std::clamp(of.held, least_slab, largest_shared_slab), block_size);
@@ -238,7 +239,7 @@ void *pinned_pool::hand_out(block &one) noexcept {
     return home.base + static_cast<std::uint64_t>(&one - home.blocks()) * block_class_size(home.block_class);
 }
 
-// ---- Streams and what waits for them
+// ---- Streams and waiting blocks
 
 failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept {
     context_choice choice;
@@ -248,7 +249,7 @@ failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_
         if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (failure failed = refuse_capture(cu_, stream)) return failed;
     if (!cu_.cuStreamGetId) return {};
-    const relaxed_capture_mode relaxed(cu_); // the questions break a capture of this thread's (CUDA 13.0)
+    const relaxed_capture_mode relaxed(cu_); // the queries below break a capture of this thread (CUDA 13.0)
     if (!relaxed.entered()) return relaxed.why();
     if (cu_.cuStreamGetId(stream, &use.key.number)) use.key.number = 0;
     use.key.context = name_context(cu_, choice.wanted);
@@ -317,7 +318,7 @@ void pinned_pool::keep_spare(wait &done) noexcept { find_events(done.on.context)
 
 void pinned_pool::drop(wait &dead) noexcept { memory_.deallocate(&dead, sizeof(wait)); }
 
-// Events that have ended with their context are not touched again: something else may have their handles.
+// Drops events that have ended with their context, without a driver call: other objects may have their handles.
 void pinned_pool::forget_events(const context_name &dead) noexcept {
     while (wait *const spare = find_events(dead)->spare.pop())
         drop(*spare);
@@ -359,7 +360,7 @@ failure pinned_pool::take_wait(const context_name &context, lock &held, wait *&t
     return {};
 }
 
-// A block that was allocated on a stream brings its event along.
+// A block from take_behind still has an event. If that event belongs to the stream's context, it is recorded again.
 failure pinned_pool::record(block &leaving, const stream_use &use, lock &held) noexcept {
     for (;;) {
         const bool is_own = leaving.behind && leaving.behind->on.context == use.key.context;
@@ -374,11 +375,12 @@ failure pinned_pool::record(block &leaving, const stream_use &use, lock &held) n
         if (status == FERRY_SUCCESS) {
             if (!is_own && leaving.behind) keep_spare(*leaving.behind);
             behind->on = use.key;
-            behind->began = began; // only now: an event that was not recorded proves what it did before
+            behind->began = began; // only on success: otherwise the event still stands for its earlier record
             enqueue(leaving, *behind);
             return {};
         }
-        // A kept event may have ended with its context, whose handle is another's now; a new one is beyond doubt.
+        // A reused event may have ended with its context, and another context may have the context's handle now. For a
+        // new event the error is real.
         if (status != invalid_handle || is_new) {
             if (!is_own) keep_spare(*behind);
             return {.status = status};
@@ -389,13 +391,13 @@ failure pinned_pool::record(block &leaving, const stream_use &use, lock &held) n
     }
 }
 
-// ---- Looking for a block
+// ---- Finding a block
 
 void pinned_pool::release_before(const wait &done, stream_queue &queue) noexcept {
     for (wait *next = queue.waits.first(); next;) {
         wait &one = *next;
         next = one.next;
-        if (one.number >= done.began) return; // recorded later or at the same time, as are those behind it
+        if (one.number >= done.began) return; // recorded later or concurrently, as are all after it
         if (one.is_asked) continue;
         block &passed = *one.held;
         dequeue(one);
@@ -407,7 +409,7 @@ void pinned_pool::release_before(const wait &done, stream_queue &queue) noexcept
 
 template <class Question>
 std::int32_t pinned_pool::ask_driver(wait &about, lock &held, const Question &question) noexcept {
-    about.is_asked = true; // so it stays, and its queue too
+    about.is_asked = true; // keeps the wait and its queue in place
     held.unlock();
     const context_name &context = about.on.context;
     const bool lives = contexts_.retains(context.handle) || may_live(cu_, context);
@@ -488,7 +490,7 @@ failure pinned_pool::take_behind(wait &chosen, CUstream stream, lock &held, bloc
         chosen, held, [&](CUevent event) noexcept { return call_optional(cu_.cuStreamWaitEvent, stream, event, 0u); });
     if (status) return {.status = status};
     dequeue(chosen);
-    found = chosen.held; // and is still behind it: the stream has work to wait for, and so has the host
+    found = chosen.held; // `behind` stays set: earlier work may still use the block, so a free for the host must wait
     return {};
 }
 
@@ -503,7 +505,7 @@ failure pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, voi
             if (wait *const chosen = first_unasked(*same)) take_behind(*chosen, use->stream, held, found);
         if (found) return address = hand_out(*found), failure{};
     }
-    const relaxed_capture_mode relaxed(cu_); // questions and growth would break a capture on another thread
+    const relaxed_capture_mode relaxed(cu_); // queries and growth would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     lock held(mutex_);
     block *found = nullptr;
@@ -528,7 +530,8 @@ failure pinned_pool::free(void *address) noexcept {
     block *const freed = find_allocated(address);
     if (!freed) return not_a_block;
     --allocated_count_;
-    // Its stream may not have come as far as the allocation, even if nothing was enqueued there since.
+    // The stream may not have reached the allocation yet, even if nothing was enqueued there since. Until then earlier
+    // work may use the block.
     if (freed->behind)
         enqueue(*freed, *freed->behind);
     else
@@ -586,7 +589,7 @@ failure pinned_pool::reset_stats() noexcept {
 
 failure pinned_pool::close() noexcept {
     if (allocated_count_ && use_ == use::of_program) return {.status = FERRY_ERROR_IN_USE};
-    const relaxed_capture_mode relaxed(cu_); // if it cannot be entered, there is no driver left to speak of
+    const relaxed_capture_mode relaxed(cu_); // fails only if the driver is gone
     failure first_failed;
     for (class_state &of : classes_)
         while (const stream_queue *const queue = of.queues.first()) {
@@ -596,7 +599,7 @@ failure pinned_pool::close() noexcept {
             if (!is_over(status) && !first_failed) first_failed = {.status = status};
             dequeue(passed);
             make_ready(*passed.held);
-            if (status == invalid_handle) // it ended with its context
+            if (status == invalid_handle) // the event ended with its context
                 drop(passed);
             else
                 keep_spare(passed);
@@ -612,8 +615,8 @@ failure pinned_pool::close() noexcept {
         memory_.deallocate(queue, sizeof(stream_queue));
     lock held(mutex_);
     const failure not_given = give_back(UINT64_MAX, held);
-    for (const slab_place &place : slabs_) { // which the driver has not taken back
-        // Once more, in whatever context is current: after this nobody knows of it.
+    for (const slab_place &place : slabs_) { // slabs that could not be released
+        // Tries again in whatever context is current, because afterwards there is no record of the slab.
         static_cast<void>(pinned_.free(place.base, host_owner::pool));
         memory_.deallocate(place.there, sizeof(slab) + place.there->count * sizeof(block));
     }

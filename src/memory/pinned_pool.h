@@ -1,11 +1,11 @@
-// Pinned host memory in blocks that come and go.
+// A pool of pinned host memory for blocks that are allocated and freed often.
 //
-// Blocks of one class are cut from slabs of their own. A block that is freed on a stream waits for an event that was
-// recorded there; the blocks of a class wait in one queue for each stream, in the order of their frees. Nobody is told
-// when a stream has passed: an allocation that finds no ready block asks.
+// Each slab holds blocks of one class. A block freed on a stream waits for an event recorded on that stream. Each class
+// has one queue of waiting blocks per stream, in the order of the frees. There is no notification when a stream passes
+// an event: an allocation that finds no ready block queries the events.
 //
-// The mutex is never held over a call of the driver: those may wait for room in a hardware queue, which may wait for a
-// host function of the program's, which may free a block.
+// No driver call runs under the mutex. A driver call may wait for room in a hardware queue, the queue for a host
+// function of the program, and the host function may free a block.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ namespace ferry {
 
 class pinned_pool {
 public:
-    // Whose the blocks are: a program knows which context they end with, the instance hands none out from before the
-    // contexts in use changed.
+    // Who uses the blocks. A program knows the context with which its blocks end. A pool of the instance hands out no
+    // block from a slab that was allocated before the contexts in use changed.
     enum class use { of_program, of_instance };
 
-    // Slabs are allocated as `request` says, in the context in use for `device`. A limit of 0 is none.
+    // Slabs are allocated as `request` says, in the context in use for `device`. A limit of 0 means no limit.
     pinned_pool(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned, const allocator &memory,
                 const host_request &request, int device, std::uint64_t limit, use by = use::of_program) noexcept;
 
@@ -38,37 +38,38 @@ public:
     failure get_stats(ferry_pool_stats &stats) noexcept;
     failure reset_stats() noexcept;
 
-    // Before the destructor. FERRY_ERROR_IN_USE while blocks are the program's; all else that fails is no reason to stay.
-    // What the instance has not freed is lost.
+    // Must be called before the destructor. Returns FERRY_ERROR_IN_USE while the program holds blocks; after any other
+    // failure the pool is closed all the same. Blocks that the instance has not freed end with the pool.
     failure close() noexcept;
 
 private:
     struct slab;
     struct wait;
 
-    // A stream. Once it is destroyed another may have its handle, but not its number, which older drivers do not tell: so
-    // what was freed on "the same stream" is waited for all the same, which costs next to nothing where it is the same.
+    // Identifies a stream. After a stream is destroyed, another stream may get its handle but not its number. Older
+    // drivers report no number, so an allocation waits even for a block that was freed on "the same stream". The wait
+    // costs next to nothing if the stream is the same.
     struct stream_key {
         context_name context;
         const void *stream;
-        unsigned long long number; // 0: not told
+        unsigned long long number; // 0: not reported by the driver
         bool operator==(const stream_key &) const noexcept = default;
     };
 
     enum class block_state : std::uint8_t {
-        ready,     // in its slab's list
-        allocated, // the program's
-        leaving,   // being freed on a stream; the program's, should that fail
-        waiting,   // for `behind`
+        ready,     // in the free list of its slab
+        allocated, // held by the program
+        leaving,   // being freed on a stream; allocated again if that fails
+        waiting,   // for the event of `behind`
     };
     struct block {
         slab *home;
         block *next_ready;
-        wait *behind; // the work that may still use it; of an allocated block, too, if that was allocated on a stream
+        wait *behind; // work that may still use the block; also set on a block that take_behind allocated
         block_state state;
     };
 
-    // One allocation, with its blocks behind it.
+    // One allocation. The records of its blocks follow in memory.
     struct slab {
         std::byte *base;
         std::uint64_t size;
@@ -76,9 +77,9 @@ private:
         int block_class;
         std::uint32_t count, ready_count;
         block *first_ready;
-        slab *previous, *next;         // with ready blocks, of its class
-        std::uint64_t context_changes; // before it was allocated
-        bool is_set_aside;             // from before they changed: its blocks stay ready
+        slab *previous, *next;         // in the list of slabs of its class with ready blocks
+        std::uint64_t context_changes; // device_contexts::changes() before the allocation
+        bool is_set_aside;             // the contexts have changed since: its ready blocks are not handed out
         block *blocks() noexcept { return reinterpret_cast<block *>(this + 1); }
     };
     struct slab_place { // sorted by address
@@ -88,12 +89,12 @@ private:
 
     struct wait {
         CUevent event;
-        stream_key on; // where it was recorded last; the context is the event's
+        stream_key on; // of the last record; its context owns the event
         block *held;
-        wait *previous, *next; // in a queue or among the spare ones
-        std::uint64_t began;   // when it was about to be recorded,
-        std::uint64_t number;  // and when it had been: in the order of frees
-        bool is_asked;         // by a thread that does not hold the mutex: stays where it is
+        wait *previous, *next; // in a queue or among the spare waits
+        std::uint64_t began;   // sequence number from before the last record
+        std::uint64_t number;  // sequence number from after the last record; the order of the frees
+        bool is_asked;         // by a thread without the mutex: the wait must stay where it is
     };
     struct stream_queue {
         stream_key on;
@@ -102,8 +103,8 @@ private:
     };
     struct class_state {
         chain<slab> available;
-        chain<stream_queue> queues; // none empty
-        std::uint64_t held = 0;     // bytes of its slabs
+        chain<stream_queue> queues; // none of them is empty
+        std::uint64_t held = 0;     // bytes of its slabs that are not set aside
     };
     struct context_events {
         context_name context;
@@ -111,7 +112,7 @@ private:
     };
     using lock = std::unique_lock<std::mutex>;
 
-    // Where the memory of slabs comes from.
+    // Allocate and release the memory of slabs.
     failure take_memory(std::uint64_t size, slab &made) noexcept;
     failure give_memory(const slab &gone) noexcept;
     failure enter_own_context(context_scope &scope, CUcontext &context) noexcept;
@@ -120,14 +121,14 @@ private:
         CUstream stream;
         stream_key key;
     };
-    // Makes the stream's context current where the stream needs that. Refuses a capture.
+    // Makes the right context current for a default stream. Refuses a stream that is being captured.
     failure enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept;
 
     failure allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept; // null: for the host
 
     block *find_allocated(const void *address) noexcept;
     static wait *first_unasked(const stream_queue &queue) noexcept;
-    static std::size_t count_unasked(const stream_queue &queue) noexcept; // no further than is asked
+    static std::size_t count_unasked(const stream_queue &queue) noexcept; // at most most_looked_at
     static wait *unasked_at(const stream_queue &queue, std::size_t index) noexcept;
     static stream_queue *find_queue(const class_state &of, const stream_key &on) noexcept;
     context_events *find_events(const context_name &context) noexcept;
@@ -146,25 +147,26 @@ private:
     void keep_spare(wait &done) noexcept;
     void forget_events(const context_name &dead) noexcept;
     void drop(wait &dead) noexcept;
-    // Calls `question` for the event, without the mutex; not where it has ended with its context, of which drivers crash
-    // (CUDA 13.0): it is an invalid handle then.
+    // Calls `question` with the event, without the mutex. An event that has ended with its context crashes drivers
+    // (CUDA 13.0): for such an event the call is skipped and the status is that of an invalid handle.
     template <class Question> std::int32_t ask_driver(wait &about, lock &held, const Question &question) noexcept;
-    // A spare wait with an event of `context`, else a new one.
+    // Takes a spare wait with an event of `context`, else makes a new one.
     failure take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept;
     failure make_event(CUcontext context, CUevent &event) noexcept;
     failure record(block &leaving, const stream_use &use, lock &held) noexcept;
 
-    // Asks the next stream, as they take turns, for a block that is done: the last one first, for one that is done tells
-    // of those before it, then halfway to the one that has waited longest. What else is found done becomes ready. Null if
-    // nothing is: then one turn is used up, or all if there is nobody to ask.
+    // Queries events of one stream, the streams taking turns, and returns a block whose work is complete. Begins with
+    // the latest of up to most_looked_at events, because a completed event proves the earlier ones. After each miss it
+    // halves the distance to the oldest event. Other blocks found complete become ready. Returns null if no block is
+    // complete. Then one turn is used up, or all turns if there is no event to query.
     block *ask(class_state &of, unsigned &turns, lock &held) noexcept;
     void release_before(const wait &done, stream_queue &queue) noexcept;
     static unsigned count_queues(const class_state &of) noexcept;
-    // Asks until all that is done is ready.
+    // Makes all completed blocks ready.
     void collect(lock &held) noexcept;
-    // A block without any wait: one that is done, else out of a new slab.
+    // Finds a block that needs no wait: a completed one, else one of a new slab.
     failure ask_or_grow(int block_class, lock &held, block *&found) noexcept;
-    // A waiting block, once `stream` has been made to wait for it.
+    // Makes `stream` wait for `chosen` and takes the block of `chosen`.
     failure take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept;
     static wait *oldest(const class_state &of) noexcept;
 
@@ -172,7 +174,7 @@ private:
     void insert(slab &made) noexcept;
     std::uint64_t room() const noexcept;
     std::uint64_t ready_bytes() const noexcept;
-    // Gives slabs back in which every block is ready, until they are `bytes` or none is left.
+    // Releases slabs in which every block is ready, until `bytes` are released or no such slab is left.
     failure give_back(std::uint64_t bytes, lock &held) noexcept;
 
     const driver_table &cu_;
@@ -188,11 +190,11 @@ private:
     class_state classes_[block_class_count];
     growing<slab_place> slabs_;
     growing<context_events> events_;
-    chain<stream_queue> spare_queues_; // with those in use as many as there are waits
-    std::size_t unlisted_slabs_ = 0;   // on their way in or out
+    chain<stream_queue> spare_queues_; // there are as many queues, spare and in use, as waits
+    std::size_t unlisted_slabs_ = 0;   // being allocated or released
     std::size_t allocated_count_ = 0;
     std::uint64_t next_number_ = 0;
-    std::uint64_t growing_ = 0; // bytes on their way in
+    std::uint64_t growing_ = 0; // bytes being allocated
     std::uint64_t reserved_ = 0, reserved_high_ = 0, used_ = 0, used_high_ = 0;
 };
 

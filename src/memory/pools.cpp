@@ -32,7 +32,7 @@ CUmemLocation lower(const pool_location &where, const device_facts *devices) noe
     }
 }
 
-// A location without pools, and a node that there is not.
+// Translates the driver's status for a location without pools and for a node that does not exist.
 failure location_failure(std::int32_t status, const pool_location &where) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED))
         return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION};
@@ -71,7 +71,7 @@ failure memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) no
     const pool_record made = {pool, where, desc.handle_types, desc.max_size, true, 0};
     {
         const lock_guard lock(mutex_);
-        pool_record *const old = find(pool); // of one that the program has destroyed by the driver's own call
+        pool_record *const old = find(pool); // of a pool that the program destroyed directly through the driver
         if (old) *old = made;
         if (old || records_.append(made)) return {};
     }
@@ -90,7 +90,7 @@ bool memory_pools::is_any_default(CUmemoryPool pool) const noexcept {
     return !get_default({FERRY_LOCATION_HOST, 0}, standard) && standard == pool;
 }
 
-// The streams that have yet to pass a free may be of any device, and of the current context.
+// A stream that has yet to pass a free may belong to any device, or to the current context.
 failure memory_pools::synchronise_all() noexcept {
     if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
     const auto synchronise = [&](CUcontext context) noexcept -> failure {
@@ -103,7 +103,7 @@ failure memory_pools::synchronise_all() noexcept {
         CUcontext in_use = nullptr, primary = nullptr;
         if (contexts_.is_in_use(device, in_use))
             if (failure failed = synchronise(in_use)) return failed;
-        // The program may use the primary one without ferry; it is not made for this.
+        // The program may use the primary context without ferry. An inactive primary context is not created for this.
         unsigned flags = 0;
         int is_active = 0;
         if (call_optional(cu_.cuDevicePrimaryCtxGetState, handle, &flags, &is_active) || !is_active) continue;
@@ -117,8 +117,8 @@ failure memory_pools::synchronise_all() noexcept {
 
 failure memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
-    // What is used says little: it still counts what cuMemFree has freed (CUDA 13.0). Of a pool without live memory the
-    // driver takes all back, but what other processes share.
+    // used_current says little: it still counts memory that cuMemFree has freed (CUDA 13.0). Trimming a pool without
+    // live memory releases everything but memory shared with other processes.
     ferry_pool_stats stats = {};
     const auto trim = [&]() noexcept -> failure {
         if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
@@ -128,13 +128,13 @@ failure memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (failure failed = trim()) return failed;
     if (!stats.reserved_current) return {};
     const bool may_be_in_use = stats.used_current != 0;
-    if (failure failed = synchronise_all()) return failed; // streams may have frees to pass
+    if (failure failed = synchronise_all()) return failed; // streams may have yet to pass a free
     if (!may_be_in_use) return {};
     if (failure failed = trim()) return failed;
     return stats.used_current && stats.reserved_current ? failure{.status = FERRY_ERROR_IN_USE} : failure{};
 }
 
-// The record goes first: once the driver has destroyed the pool, its handle may be another one's.
+// Removes the record first: once the driver has destroyed the pool, another pool may get its handle.
 failure memory_pools::destroy(CUmemoryPool pool) noexcept {
     pool_record known;
     {
@@ -144,7 +144,7 @@ failure memory_pools::destroy(CUmemoryPool pool) noexcept {
             records_.remove(static_cast<std::size_t>(record - records_.begin()));
         }
     }
-    // Where a host location's current pool is destroyed, the driver goes on naming it (CUDA 13.0).
+    // After the current pool of a host location is destroyed, the driver still reports it as current (CUDA 13.0).
     const pool_location of = known.where;
     CUmemoryPool current = nullptr, standard = nullptr;
     if (known.pool && of.location != FERRY_LOCATION_DEVICE && !get_current(of, current) && current == pool &&
@@ -153,7 +153,7 @@ failure memory_pools::destroy(CUmemoryPool pool) noexcept {
     const std::int32_t status = call_optional(cu_.cuMemPoolDestroy, pool);
     if (status && known.pool) {
         const lock_guard lock(mutex_);
-        (void)records_.append(known); // without it the pool is one that ferry did not make
+        (void)records_.append(known); // without a record, the pool counts as not created by ferry
     }
     return {.status = status == to_status(CUDA_ERROR_INVALID_VALUE) ? FERRY_ERROR_INVALID_ARGUMENT : status};
 }
@@ -184,7 +184,8 @@ failure memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
     return ask_a_byte(pool, where);
 }
 
-// The driver tells where memory lies, so some is taken. It does not tell nodes of the host from one another.
+// Allocates a byte, because the driver reports where memory lies, but not where a pool lies. The driver does not
+// distinguish the nodes of the host.
 failure memory_pools::ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept {
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync || !cu_.cuMemFreeAsync)
         return {.status = FERRY_ERROR_UNSUPPORTED};
@@ -208,7 +209,7 @@ failure memory_pools::is_default(CUmemoryPool pool, const pool_location &where, 
     CUmemoryPool standard = nullptr;
     const failure failed = get_default(where, standard);
     is = !failed && standard == pool;
-    // A driver that cannot be asked for the default pool of a place other than devices has given none out.
+    // A driver without a query for the default pool of a host location has no such pools.
     return failed.status == FERRY_ERROR_UNSUPPORTED ? failure{} : failed;
 }
 
@@ -271,11 +272,11 @@ bool memory_pools::access_is_proven(CUmemoryPool pool, int device) noexcept {
     return find(pool, record) && record.proven_access & bit(device);
 }
 
-// ---- What a pool does with its memory, and how much it has
+// ---- Attributes and statistics
 
 namespace {
 
-// What the driver calls a truth value is an int, what it calls a number has 64 bits; the fields are alike.
+// The driver's flags are ints, its numbers have 64 bits. The fields of the public structs have the same types.
 struct pool_field {
     CUmemPool_attribute attribute;
     std::size_t offset, size;
@@ -336,7 +337,7 @@ failure get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_sta
 
 failure reset_pool_stats(const driver_table &cu, CUmemoryPool pool) noexcept {
     for (const CUmemPool_attribute mark : {CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, CU_MEMPOOL_ATTR_USED_MEM_HIGH}) {
-        std::uint64_t to_current = 0; // the one value that is taken
+        std::uint64_t to_current = 0; // the only value that the driver accepts
         if (const std::int32_t status =
                 call_optional(cu.cuMemPoolSetAttribute, pool, mark, static_cast<void *>(&to_current)))
             return {.status = status};

@@ -13,9 +13,9 @@ namespace {
 constexpr failure wrong_kind = {FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND};
 constexpr failure wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS};
 
-// Host memory may be registered in several ranges, one after the other, with pageable memory between them: the instance
-// knows its registrations. The driver knows nothing of pageable memory, but it knows where memory of its own begins, and
-// the system knows what the process may read: a freed or mistyped address is told from host memory by that.
+// Checks that a copy may touch the whole span. The span may cross several registrations with pageable memory between
+// them; the instance knows its registrations. The driver knows nothing about pageable memory, but reports where its own
+// memory begins. The system reports what the process may read, which catches freed or mistyped addresses.
 failure check_host_span(const driver_table &cu, const address_span &span, const host_ranges &ranges,
                         bool may_be_pageable) noexcept {
     const auto refuse_end = [&](std::uint64_t limit) noexcept {

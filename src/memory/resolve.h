@@ -1,4 +1,4 @@
-// From a place as the caller describes it to a place whose memory is known.
+// Resolves a place of a copy descriptor to the kind of memory that lies there.
 #pragma once
 
 #include <optional>
@@ -9,52 +9,52 @@
 namespace ferry {
 
 struct array_facts {
-    std::uint32_t element_size; // 0: a format without elements, whose extent is not known in bytes; or no array
+    std::uint32_t element_size; // 0: no array, or a format without elements, whose extent in bytes is unknown
     std::uint64_t width;        // bytes
     std::uint64_t height;       // rows
     std::uint64_t depth;        // slices or layers
-    bool is_layered;            // layers or faces, of which a copy sees slices; filled for every array
-    bool has_rows;              // not so 1D arrays and layers of them; likewise
+    bool is_layered;            // has layers or faces, which a copy sees as slices; filled for every array
+    bool has_rows;              // false for 1D arrays and for layered 1D arrays; filled for every array
 };
 
 // Filled by resolve_place and look_up_array.
 struct resolved_place {
     memory_kind kind;
-    int device;                // -1: host memory, or not known
-    std::uint64_t range_start; // read only if there is a size
-    std::uint64_t range_size;  // 0: not known
-    array_facts array;         // of an array; its extent is read only if there is an element size
-    // What the driver answered of linear memory, and how much it was asked: nothing where the caller's word was enough.
+    int device;                // -1: host memory, or unknown
+    std::uint64_t range_start; // valid if range_size is not 0
+    std::uint64_t range_size;  // 0: unknown
+    array_facts array;         // for arrays; the extent is valid if element_size is not 0
+    // The driver's answer for linear memory, and how much it was asked: nothing where the caller's statement was enough.
     ask asked = ask::nothing;
     std::optional<address_facts> facts = {};
 };
 
 struct resolve_options {
-    const host_ranges *ranges; // that a copy may cross
+    const host_ranges *ranges; // registrations, whose borders a copy may cross
     bool full_checks = false;
-    bool need_host_kind = false;   // tell pageable host memory from pinned
-    bool need_reach = false;       // and what is pageable to the current context alone, see kind_to_context
-    bool ask_everything = false;   // what kernels need to know too, where the driver is asked at all
-    bool needs_registered = false; // all of it, if it begins in registered memory
-    // What its capture has allocated is unknown to the driver: there the caller's word counts.
+    bool need_host_kind = false;   // distinguish pageable from pinned host memory
+    bool need_reach = false;       // also detect memory that is pageable only to this context, see kind_to_context
+    bool ask_everything = false;   // if the driver is asked at all, also ask what kernels need to know
+    bool needs_registered = false; // a span that begins in registered memory must be registered throughout
+    // The driver does not know memory that a capture of this stream has allocated. There the caller's statement counts.
     CUstream stream = nullptr;
 };
 
-// The bytes that a copy touches at a linear place: the addresses of the first and the last one.
+// The addresses of the first and the last byte that a copy touches at a linear place.
 struct address_span {
     std::uint64_t first;
     std::uint64_t last;
 };
 
-// Whether what the driver told of a linear place fits what the caller stated.
+// Checks the caller's statement about a linear place against the driver's report.
 failure check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
 
-// Asks the driver; part of resolve_place.
+// The part of resolve_place that asks the driver.
 [[gnu::noinline]] failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                                      const resolve_options &options, resolved_place &resolved) noexcept;
 
-// The kind must be a known one and the device in range, as lay_out of copy/shape.h checks. `span` is that of a
-// linear place.
+// Resolves a place. Its kind must be valid and its device in range, which lay_out of copy/shape.h checks. `span` is
+// read for linear places only.
 inline failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
                              const resolve_options &options, resolved_place &resolved) noexcept {
     resolved.range_size = 0;
@@ -68,7 +68,7 @@ inline failure resolve_place(const driver_table &cu, const ferry_place &place, c
     return {};
 }
 
-// What an array place is made of. Unlike addresses, arrays can be asked about only within a context.
+// Looks up the format and extent of an array. Unlike addresses, arrays can be queried only while a context is current.
 [[gnu::noinline]] failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept;
 
 } // namespace ferry

@@ -13,7 +13,7 @@ namespace {
 
 using lock_guard = std::lock_guard<std::mutex>;
 
-// Made for surfaces, of texels that kernels can read as bytes.
+// Returns whether an array was made for surfaces and has texels that kernels can read as bytes.
 bool can_have_surface(const ferry_array_desc &desc) noexcept {
     const array_format *const format = find_format(array_formats, static_cast<CUarray_format>(desc.format));
     return desc.flags & FERRY_ARRAY_SURFACE && format && format->side == 1 && !format->is_video;
@@ -29,7 +29,7 @@ array_surface none_yet(const ferry_array_desc &desc) noexcept {
 } // namespace
 
 array_surfaces::~array_surfaces() {
-    // At process exit the driver may be gone already. Then there is nothing left to destroy.
+    // At process exit the driver may be gone already. Nothing is left to destroy then.
     CUcontext current = nullptr;
     if (records_.size() == 0 || cu_.cuCtxGetCurrent(&current)) return;
     for (const record &left : records_)
@@ -53,7 +53,8 @@ void array_surfaces::add(const record &added) noexcept {
     record old = {};
     {
         const lock_guard lock(mutex_);
-        if (record *const same = look_up(added.key())) { // that the program has destroyed by the driver's own call
+        // An old record is of an array that the program destroyed directly through the driver.
+        if (record *const same = look_up(added.key())) {
             old = *same;
             *same = added;
         } else if (!records_.insert(lower_bound(added.key()), added)) {
@@ -74,7 +75,7 @@ void array_surfaces::note(CUmipmappedArray mipmapped, const made_array &as) noex
 bool array_surfaces::describe(const void *whole, made_array &found) const noexcept {
     const lock_guard lock(mutex_);
     const record *const known = const_cast<array_surfaces *>(this)->look_up(whole);
-    if (!known || (known->array && known->whole)) return false; // a level belongs to its whole
+    if (!known || (known->array && known->whole)) return false; // a level belongs to its mipmapped array
     found = known->as;
     return true;
 }
@@ -125,7 +126,7 @@ bool array_surfaces::find(CUarray array, CUcontext context, array_surface &found
             return true;
         }
     }
-    cu_.cuSurfObjectDestroy(made); // another thread was first
+    cu_.cuSurfObjectDestroy(made); // another thread has made the surface first
     return look_up_made();
 }
 
@@ -148,12 +149,12 @@ template <class Destroy> failure array_surfaces::destroy_with(parts gone, const 
     for (std::size_t at = 0; at < gone.count; ++at)
         if (failed)
             add(gone.records[at]);
-        else if (!end_in_its_context(gone.records[at])) // which lives, as the array did
+        else if (!end_in_its_context(gone.records[at])) // the context lives, as the array did
             add({nullptr, nullptr, gone.records[at].as, false, gone.records[at].made});
     return failed;
 }
 
-// Not while the driver is asked: it waits for the device.
+// The mutex is not held during the driver call, which waits for the device.
 failure array_surfaces::destroy(CUarray array) noexcept {
     return destroy_with(take([&](const record &one) noexcept { return one.array == array; }),
                         [&]() noexcept { return to_failure(cu_.cuArrayDestroy(array)); });

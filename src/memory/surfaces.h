@@ -1,6 +1,6 @@
-// The arrays that ferry made, and the surfaces through which kernels read those made for it: each is made when a kernel
-// first needs it, and gone with its array. An array of the program's own has none: the driver may give its handle to
-// another when it is gone, and nobody would tell.
+// Records the arrays that ferry made, and the surfaces through which kernels access arrays with FERRY_ARRAY_SURFACE. A
+// surface is made when a kernel first needs it, and destroyed with its array. An array that the program made without
+// ferry has no surface: once that array is destroyed, the driver may reuse its handle, and nothing reports that.
 #pragma once
 
 #include <mutex>
@@ -10,7 +10,7 @@
 
 namespace ferry {
 
-// What an array was made as: of two that are equal one can take the other's place.
+// How an array was made. Arrays that were made equally are interchangeable.
 struct made_array {
     CUcontext context;
     int device;
@@ -32,31 +32,31 @@ public:
     array_surfaces(const array_surfaces &) = delete;
     array_surfaces &operator=(const array_surfaces &) = delete;
 
-    // New arrays. Where there is no memory for the record an array is not noted: then kernels do not read it, and it is
-    // not given out again.
+    // Record a new array. Without memory for the record, kernels do not access the array, and it is not reused after it
+    // is given up.
     void note(CUarray array, const made_array &as) noexcept;
     void note(CUmipmappedArray mipmapped, const made_array &as) noexcept;
     void note_level(CUmipmappedArray mipmapped, CUarray level) noexcept;
 
-    // A whole array or mipmapped array; false for one that is not noted.
+    // Finds how a whole array or mipmapped array was made; false if it is not recorded.
     bool describe(const void *whole, made_array &found) const noexcept;
 
-    // Whether an array may have a surface in this context.
+    // Returns whether an array may have a surface in this context.
     bool may_serve(CUarray array, CUcontext context) const noexcept;
-    // The array's surface, made if need be; false where it has none. The context must be current.
+    // Finds the surface of an array, and makes it if need be; false if the array has none. The context must be current.
     bool find(CUarray array, CUcontext context, array_surface &found) noexcept;
 
-    // Of any array. A surface outlives its array, until nothing runs that reads it.
+    // Destroy any array, recorded or not. The surface is destroyed after the array, when no running work reads it.
     failure destroy(CUarray array) noexcept;
     failure destroy(CUmipmappedArray mipmapped) noexcept;
-    // What was made in a context ends with it.
+    // Forgets what was made in a context, because it ends with the context.
     void forget(CUcontext context) noexcept;
 
 private:
     struct record {
-        CUarray array;          // null: the whole of a mipmapped array
-        CUmipmappedArray whole; // of a level; both null: the array is gone, and its surface could not be destroyed yet
-        made_array as;          // of a level: its whole
+        CUarray array;          // null: this is a whole mipmapped array
+        CUmipmappedArray whole; // of a level; both null: the array is gone, but its surface is not destroyed yet
+        made_array as;          // for a level: that of its mipmapped array
         bool may_have_surface;
         array_surface made;
 
@@ -74,13 +74,13 @@ private:
     record *look_up(const void *key) noexcept;
     template <class Is> parts take(const Is &is) noexcept;
     template <class Destroy> failure destroy_with(parts gone, const Destroy &destroy) noexcept;
-    void end(const record &gone) noexcept;                              // if its context is known to live
-    [[nodiscard]] bool end_in_its_context(const record &gone) noexcept; // false where that cannot be entered
+    void end(const record &gone) noexcept;                              // only if its context is known to live
+    [[nodiscard]] bool end_in_its_context(const record &gone) noexcept; // false if the context cannot be entered
 
     const driver_table &cu_;
     device_contexts &contexts_;
     mutable std::mutex mutex_;
-    growing<record> records_; // by their keys
+    growing<record> records_; // sorted by key
 };
 
 } // namespace ferry
