@@ -19,7 +19,7 @@ bool is_known(const process_identity &process) noexcept;
 bool is_same(const process_identity &one, const process_identity &other) noexcept;
 bool is_same_machine(const process_identity &one, const process_identity &other) noexcept;
 
-// Whether `other` has ended. False for a process of another pid namespace, as nothing is known about it.
+// Whether `other` has ended. False where that is not known, as for a process of another pid namespace.
 bool is_gone(const process_identity &other, const process_identity &own) noexcept;
 
 // Fills `bytes` with random bytes from the system, which no other process has. False where the system provides none.

@@ -37,9 +37,10 @@ unsigned processors_of_caller() noexcept;
 // The processors of a NUMA node. Empty where the system does not report them.
 processor_set processors_of_node(int node) noexcept;
 
-// Runs part(user, 0) to part(user, count - 1) in parallel and returns when all are done. The calling thread runs the
-// first part, and any part for which no thread can be started. `count` is at most most_threads. The threads inherit the
-// caller's affinity and scheduling, because a page lies on the NUMA node of the thread that touches it first.
+// Runs part(user, 0) to part(user, count - 1), each on a thread of its own, and returns when all are done. The calling
+// thread runs the first part, and any part for which no thread can be started. `count` is at most most_threads. The
+// threads inherit the caller's affinity and scheduling, because a page lies on the NUMA node of the thread that touches
+// it first.
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept;
 
 template <class Job> void run_on_threads(unsigned count, Job &job) noexcept {
