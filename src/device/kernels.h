@@ -42,7 +42,7 @@ public:
         state_.store(state::failed, std::memory_order_release);
     }
     bool is_loaded() const noexcept { return state_.load(std::memory_order_acquire) == state::loaded; }
-    // Whether the kernels are loaded or still may be. False after a failure, and where an entry point is missing.
+    // Whether the kernels are loaded or still may be. False after a final failure, and where an entry point is missing.
     bool may_serve() const noexcept {
         return state_.load(std::memory_order_acquire) != state::failed && !missing_entry_point();
     }
