@@ -120,7 +120,7 @@ inline bool is_pageable(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pageable || shape.destination.kind == memory_kind::pageable;
 }
 
-// Whether the copy is a line that the driver need not stage and has no wishes. Copy engines are fastest for such lines,
+// Whether the copy is a line without wishes that the driver need not stage. Copy engines are fastest for such lines,
 // whatever their size.
 inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexcept {
     return shape.is_line() && !wishes.any() && !is_pageable(shape);

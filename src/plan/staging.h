@@ -40,9 +40,9 @@ struct staged_chunk {
 constexpr std::uint64_t least_chunk = std::uint64_t{64} << 10; // bytes
 constexpr std::uint64_t overlapping_chunks = 128;
 
-// The number of blocks of the staging kernel. It leaves most of the time to threads, and 8 blocks fill a host's link. A
-// thread that fills the slots of several blocks loses time moving between them. Threads that empty slots find more full
-// ones if there are more blocks than threads.
+// The number of blocks of the staging kernel, which leaves most of the time to the threads. 8 blocks fill a host's
+// link. A thread that fills the slots of several blocks loses time moving between them. Threads that empty slots find
+// more full ones if there are more blocks than threads.
 // H200, 4 threads, to the device: 36 GB/s with 4 blocks, 26 GB/s with 8; to the host: 50 and 52 GB/s. With 8 threads
 // and 8 blocks: 51 and 52 GB/s of 55.
 constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device) noexcept {
