@@ -134,7 +134,7 @@ struct byte_span {
 // Appends the rows of both ends of a laid-out copy. False where memory runs out.
 [[nodiscard]] bool append_spans(const shape &shape, std::uint64_t index, growing<byte_span> &spans) noexcept;
 
-// Two copies of which one's destination shares bytes with an end of the other.
+// Two copies that share bytes, which at least one of them writes.
 struct shared_bytes {
     bool found = false;
     std::uint64_t index = 0, other = 0; // the later and the earlier one

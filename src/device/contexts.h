@@ -1,5 +1,5 @@
-// The context that ferry uses for each device, which is the one the program adopted, else the primary one. Also the
-// scope that makes a context current and restores the previous one.
+// Keeps the context that ferry uses for each device: the one the program adopted, else the primary one. context_scope
+// makes a context current and restores the previous one.
 #pragma once
 
 #include <atomic>
@@ -94,7 +94,7 @@ private:
 failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
 
 // Whether the context with that number has ended: the driver no longer knows the handle, or another context has it. A
-// status that reports any other death is no answer, and objects made in the context must still be freed.
+// status that reports a context lost to another error is no answer: objects made there must still be freed.
 bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept;
 
 // NULL, the legacy and the per-thread stream belong to the current context.
@@ -108,8 +108,8 @@ struct context_choice {
     CUcontext current = nullptr;
 };
 
-// Chooses the stream's context. For the streams above it is the current one, else that of the first device that is not
-// -1, else device 0's.
+// Chooses the stream's context. For the default streams above, chooses the current context, else that of the first
+// device that is not -1, else device 0's.
 inline failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int first_device,
                               int second_device, context_choice &choice) noexcept {
     if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_failure(result);

@@ -28,7 +28,7 @@ struct fill_plan {
 
 fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept;
 
-// The error for memory on another device than the stream's, which that one does not reach.
+// The error for memory on a device other than the stream's, to which the stream's device has no access.
 failure refuse_device(const shape_end &end, int context_device) noexcept;
 
 // The error that the caller gets for a plan that is refused.

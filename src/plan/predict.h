@@ -14,14 +14,14 @@ struct row_profile {
     std::uint64_t width = 1, count = 1; // bytes of a row, number of rows
     std::uint64_t source_pitch = 0;     // from row to row, where that side has gaps
     std::uint64_t destination_pitch = 0;
-    gaps side = gaps::both; // unless it is a line
+    gaps side = gaps::both; // the ends with gaps, unless it is a line
     bool is_line = false;
     bool has_array = false;
     bool has_parts = false;             // some words lie only partly in their row
     unsigned access = 1;                // bytes of the words that kernels copy
     double words = 1;                   // bytes of all words touched, for each byte of the row
-    std::uint64_t engine_alignment = 1; // a power of two that divides the width and the pitches
-    std::uint64_t host_alignment = 1;   // the same, and the address in host memory; at most a sector
+    std::uint64_t engine_alignment = 1; // the largest power of two that divides width and pitches
+    std::uint64_t host_alignment = 1;   // the same, including the address in host memory; at most a sector
 
     double bytes() const noexcept { return static_cast<double>(width) * static_cast<double>(count); }
 };
