@@ -1,5 +1,5 @@
-// A list through records that live elsewhere and have two links for it, `previous` and `next`: adding and taking out
-// costs no memory and cannot fail.
+// An intrusive doubly linked list. Records live elsewhere and hold the two links `previous` and `next`, so adding and
+// removing needs no memory and cannot fail.
 #pragma once
 
 namespace ferry {

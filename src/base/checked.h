@@ -1,4 +1,4 @@
-// Unsigned arithmetic that says whether it left 64 bits.
+// Unsigned 64-bit arithmetic that returns false on overflow.
 #pragma once
 
 #include <cstdint>

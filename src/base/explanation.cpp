@@ -51,12 +51,12 @@ std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, st
             length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",
                                                              length ? ", " : "; ", static_cast<double>(one.ns) * 1e-3,
                                                              is_one ? "" : one.by));
-    // Of pageable memory the question is why it is not staged.
+    // For pageable memory, name the reason why the copy is not staged.
     const bool is_pageable = told.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
     const std::int32_t obstacle = told.route != FERRY_ROUTE_DRIVER ? FERRY_OBSTACLE_NONE
                                   : is_pageable                    ? told.staged_obstacle
                                                                    : told.kernel_obstacle;
-    // Who waits for a source to be read does not wait after the call.
+    // A copy that blocks only until its source has been read synchronises before the call, not after it.
     const bool waits_before = told.synchronises && told.blocks == FERRY_BLOCKS_UNTIL_STAGED;
     const bool says_why = obstacle != FERRY_OBSTACLE_NONE;
     const int length = told.route == FERRY_ROUTE_NONE

@@ -1,4 +1,4 @@
-// What a copy would do, as one readable line.
+// Formats what a copy would do as one readable line.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-// The line of ferry_explanation_format; driver_call must end with zero.
+// Writes the line of ferry_explanation_format. `told.driver_call` must be null-terminated.
 std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept;
 
 } // namespace ferry

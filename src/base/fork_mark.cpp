@@ -19,7 +19,7 @@ std::size_t mark_size() noexcept { return static_cast<std::size_t>(sysconf(_SC_P
 fork_mark::fork_mark() noexcept {
     void *const page = mmap(nullptr, mark_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return;
-    if (madvise(page, mark_size(), MADV_WIPEONFORK) != 0) { // before Linux 4.14
+    if (madvise(page, mark_size(), MADV_WIPEONFORK) != 0) { // fails before Linux 4.14
         munmap(page, mark_size());
         return;
     }

@@ -1,4 +1,4 @@
-// Tells the child of a fork from its parent, in a nanosecond: a page that the system clears in the child.
+// Reports in about a nanosecond whether this process is a forked child: the system clears the mark's page in the child.
 #pragma once
 
 namespace ferry {
@@ -10,7 +10,7 @@ public:
     fork_mark(const fork_mark &) = delete;
     fork_mark &operator=(const fork_mark &) = delete;
 
-    // False where the system has no such pages.
+    // Always false where the system cannot clear pages on fork.
     bool is_in_child() const noexcept { return page_ && *page_ == 0; }
 
 private:

@@ -1,5 +1,5 @@
-// An array that grows, in memory of the host program's allocator: for the library's own records, which are few. It
-// throws nothing, and says when there is no memory.
+// A growable array in memory of the host program's allocator, for the library's own small tables. Throws nothing and
+// reports when memory runs out.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ public:
     Record &operator[](std::size_t at) noexcept { return records_[at]; }
     const Record &operator[](std::size_t at) const noexcept { return records_[at]; }
 
-    // Room for `count` records: inserting up to there cannot fail.
+    // Makes room for `count` records. Inserts up to that size cannot fail.
     [[nodiscard]] bool reserve(std::size_t count) noexcept {
         if (count <= capacity_) return true;
         const std::size_t grown = count > 2 * capacity_ ? count : 2 * capacity_;
@@ -50,16 +50,16 @@ public:
         return true;
     }
     [[nodiscard]] bool append(const Record &record) noexcept { return insert(size_, record); }
-    // There must be room, see reserve.
+    // The caller has reserved the room.
     void append_reserved(const Record &record) noexcept { records_[size_++] = record; }
-    // What new ones hold is not defined.
+    // New records are not initialised.
     [[nodiscard]] bool resize(std::size_t count) noexcept {
         if (!reserve(count)) return false;
         size_ = count;
         return true;
     }
     void clear() noexcept { size_ = 0; }
-    // Both must have their memory of one allocator.
+    // Both arrays must use the same allocator.
     void swap(growing &other) noexcept {
         std::swap(records_, other.records_);
         std::swap(size_, other.size_);

@@ -1,4 +1,4 @@
-// A sum over bytes that tells damage from what was written; it keeps nobody from forging. FNV-1a, 64 bits.
+// A 64-bit FNV-1a hash, which detects damage but not forgery.
 #pragma once
 
 #include <cstddef>

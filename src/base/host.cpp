@@ -14,7 +14,7 @@ allocator::allocator(void *(*allocate)(void *, std::uint64_t, std::uint64_t),
 
 void *allocator::allocate(std::uint64_t size, std::uint64_t alignment) const noexcept {
     if (allocate_) return allocate_(user_, size, alignment);
-    const std::uint64_t rounded = round_up(size, alignment); // aligned_alloc wants whole multiples
+    const std::uint64_t rounded = round_up(size, alignment); // aligned_alloc requires a multiple of the alignment
 #if defined(_WIN32)
     return _aligned_malloc(rounded, alignment);
 #else

@@ -1,4 +1,4 @@
-// What the host program lends the library: memory for its own structures and a place to log to.
+// The host program's callbacks: an allocator for the library's own structures, and a log.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Why a route does not serve: the numbers of FERRY_OBSTACLE_*, and a few more for batches.
+// Why a route cannot serve a copy: the numbers of FERRY_OBSTACLE_*, and a few more for batches.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ enum class obstacle : std::uint8_t {
 };
 constexpr int obstacles = static_cast<int>(obstacle::no_entry_point) + 1;
 
-// "?" for what is none.
+// "?" for a number that is not an obstacle.
 const char *text_of(std::uint64_t why) noexcept;
 inline const char *text_of(obstacle why) noexcept { return text_of(static_cast<std::uint64_t>(why)); }
 

@@ -22,7 +22,7 @@ namespace ferry {
 #if defined(__linux__)
 namespace {
 
-// The number of bytes read; 0 for none.
+// Returns the number of bytes read, or 0 if the file cannot be read.
 std::size_t read_file(const char *path, char *text, std::size_t size) noexcept {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return 0;
@@ -32,11 +32,11 @@ std::size_t read_file(const char *path, char *text, std::size_t size) noexcept {
 }
 
 struct process_state {
-    char letter = 0; // Z and X: dead, though its number is still taken
+    char letter = 0; // Z and X: the process has ended, but its number is still taken
     std::uint64_t start_time = 0;
 };
 
-// proc(5): the state is field 3 of stat, the start time field 22; field 2, in parentheses, may hold anything.
+// proc(5): field 3 of stat is the state, field 22 the start time. Field 2, in parentheses, may hold any character.
 bool read_state(const char *path, process_state &state) noexcept {
     char text[1024];
     const std::size_t length = read_file(path, text, sizeof text - 1);
@@ -79,7 +79,7 @@ bool is_gone(const process_identity &other, const process_identity &own) noexcep
     char path[40];
     std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(other.number));
     process_state state;
-    if (!read_state(path, state)) return false; // there are systems that hide other users' processes
+    if (!read_state(path, state)) return false; // some systems hide other users' processes
     return state.letter == 'Z' || state.letter == 'X' || state.start_time != other.start_time;
 }
 

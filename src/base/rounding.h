@@ -1,4 +1,4 @@
-// Whole units, upwards. The sum of the number and the unit stays within 64 bits.
+// Rounds up to whole units. The sum of the number and the unit must fit 64 bits.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Structs that lead with their size: read from and written to callers built against an older or newer header.
+// Reads and writes structs that begin with their size, for callers built against an older or newer header.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ constexpr failure abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept
     return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, known, size};
 }
 
-// A size below two words holds no field, one above a page is garbage rather than a newer header.
+// A size below two 32-bit words leaves no room for a field. A size above a page is garbage, not a newer header.
 constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= 8 && size <= 4096; }
 
-// `ours` keeps its defaults where `theirs` is shorter; what lies beyond `ours` must be zero.
+// `ours` keeps its defaults where `theirs` is shorter. Bytes of `theirs` beyond the end of `ours` must be zero.
 template <class Struct> failure read_sized(const Struct *theirs, Struct &ours) noexcept {
     const std::uint32_t size = theirs->struct_size;
     if (!plausible_size(size)) return abi_mismatch(size, sizeof(Struct));
@@ -28,7 +28,7 @@ template <class Struct> failure read_sized(const Struct *theirs, Struct &ours) n
     return {};
 }
 
-// Fills as much of `theirs` as it has room for and zeroes what this library does not know.
+// Fills `theirs` up to its size, and zeroes the fields that this library does not know.
 template <class Struct> failure write_sized(const Struct &ours, Struct *theirs) noexcept {
     const std::uint32_t size = theirs->struct_size;
     if (!plausible_size(size)) return abi_mismatch(size, sizeof(Struct));

@@ -16,8 +16,8 @@ failure refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::
 
 std::int32_t report(ferry_error_info *error, const failure &what, std::uint64_t index) noexcept {
     if (!error) return what.status;
-    // A zeroed struct is served as the first version's: nobody's can be smaller than that.
-    constexpr std::uint32_t first_size = 40, smallest_size = 8; // as plausible_size of base/sized.h
+    // A struct_size of 0 counts as that of the first version, below which no caller's struct can be.
+    constexpr std::uint32_t first_size = 40, smallest_size = 8; // see plausible_size, base/sized.h
     if (error->struct_size == 0) error->struct_size = first_size;
     const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, index,
                                    what.limit,         what.value};
@@ -127,11 +127,11 @@ template <std::size_t count> const char *name_or_empty(const char *const (&names
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
 }
 
-// How value and limit read together; null where the sentence says more.
+// The words between value and limit; null where the status text says more than the numbers.
 const char *relation(std::int32_t status, std::int32_t field, std::uint64_t value, std::uint64_t limit) noexcept {
     switch (status) {
     case FERRY_ERROR_INVALID_ARGUMENT:
-        if (limit == 0 || value > INT64_MAX) return nullptr; // below 0
+        if (limit == 0 || value > INT64_MAX) return nullptr; // a negative value
         return field == FERRY_FIELD_REGISTER_CHUNK ? "not a multiple of" : value < limit ? "at least" : "at most";
     case FERRY_ERROR_PITCH:
         return value < limit ? "at least" : "at most";
@@ -173,7 +173,7 @@ std::uint64_t format_error(const ferry_error_info &error, const char *status_nam
     const char *field = name_or_empty(field_names, error.field);
     char where[64] = "";
     if (*side || *field) std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field ? "." : "", field);
-    // Numbers say more than the sentence, where there are any.
+    // Numbers, where there are any, say more than the status text.
     char numbers[96] = "";
     const char *words =
         error.value || error.limit ? relation(error.status, error.field, error.value, error.limit) : nullptr;

@@ -1,4 +1,4 @@
-// What a failed check has to say: the status and the field it is about. Travels by value; 0 is success.
+// The result of a check, passed by value: a status, and the field and numbers it is about. Status 0 is success.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ struct failure {
     std::uint64_t limit = 0;
     std::uint64_t value = 0;
 
-    // Failing is what does not happen: the compiler lays the code out for that.
+    // Tells the compiler that failures are unlikely.
     explicit operator bool() const noexcept { return __builtin_expect(status != FERRY_SUCCESS, false); }
 };
 
 inline constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
 
-// Errors of the memory layer know the field; which side it is about its caller knows.
+// Sets the side of a failure of the memory layer, which knows the field but not the side.
 inline failure on_side(failure failed, std::int32_t side) noexcept {
     if (failed.field != FERRY_FIELD_NONE) failed.side = side;
     return failed;
 }
 
-// Out of the way of what succeeds: what leads to a call of a cold function is laid out elsewhere.
+// Cold, so that the compiler moves the error paths that lead here out of the hot code.
 [[gnu::cold, gnu::noinline]] failure refuse(std::int32_t status, std::int32_t side, std::int32_t field,
                                             std::uint64_t limit = 0, std::uint64_t value = 0) noexcept;
 
@@ -35,15 +35,16 @@ inline failure refuse_option(std::int32_t status, std::int32_t field, std::uint6
     return refuse(status, FERRY_SIDE_OPTIONS, field, limit, value);
 }
 
-// Fills the caller's report, as far as it asked for one, and returns the status. `index` is of the one that failed, where
-// there are many.
+// Fills `error`, unless it is null, up to its size, and returns the status. `index` is that of the failed copy in a
+// batch.
 std::int32_t report(ferry_error_info *error, const failure &what, std::uint64_t index = 0) noexcept;
 
-// ferry's own statuses; null for those that are not ferry's.
+// The name and text of one of ferry's own statuses; null for any other.
 const char *own_status_name(std::int32_t status) noexcept;
 const char *own_status_text(std::int32_t status) noexcept;
 
-// The readable line of ferry_error_format, with the status in the words of the caller, who knows the driver's.
+// Writes the line of ferry_error_format. The caller passes the status's name and text, because only the caller knows
+// the driver's.
 std::uint64_t format_error(const ferry_error_info &error, const char *status_name, const char *status_text,
                            char *buffer, std::uint64_t size) noexcept;
 

@@ -45,7 +45,7 @@ void rest_for(std::uint64_t) noexcept {}
 
 namespace {
 
-processor_set processors_of([[maybe_unused]] pid_t thread) noexcept { // 0: the calling one
+processor_set processors_of([[maybe_unused]] pid_t thread) noexcept { // 0: the calling thread
     processor_set found;
 #if defined(__linux__)
     if (sched_getaffinity(thread, sizeof found.words, reinterpret_cast<cpu_set_t *>(found.words)) != 0) return {};
@@ -71,7 +71,7 @@ processor_set processors_of_node([[maybe_unused]] int node) noexcept {
     std::snprintf(name, sizeof name, "/sys/devices/system/node/node%d/cpulist", node);
     std::FILE *const file = std::fopen(name, "re");
     if (!file) return found;
-    // Numbers and ranges with commas between them: 0-7,16-23.
+    // A comma-separated list of numbers and ranges: 0-7,16-23.
     unsigned first = 0;
     while (std::fscanf(file, "%u", &first) == 1) {
         unsigned last = first;
@@ -182,7 +182,7 @@ void *worker_thread::begin(void *self) noexcept {
     prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
     const sched_param no_priority = {};
     pthread_setschedparam(pthread_self(), SCHED_OTHER, &no_priority);
-    // On Linux the niceness is the thread's, and getpid() names the main thread.
+    // On Linux niceness belongs to a thread, and getpid() names the main thread.
     const int niceness = traits.niceness ? traits.niceness : getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
     setpriority(PRIO_PROCESS, 0, niceness);
     if (!traits.processors || !run_on(*traits.processors)) run_on(processors_of_process());

@@ -1,5 +1,5 @@
-// Threads of the library's own: one job in several parts at once, and threads that stay. Signals for the program are
-// blocked in them, but not the signals of their own faults: the program may have a handler for those.
+// The library's own threads: one job in parallel parts, and worker threads that stay. They block the program's signals,
+// except those of their own faults, for which the program may have a handler.
 #pragma once
 
 #include <bit>
@@ -9,9 +9,9 @@ namespace ferry {
 
 inline constexpr unsigned most_threads = 64;
 
-// Processors by their numbers, as the system has them.
+// A set of processors, by the system's numbers.
 struct processor_set {
-    static constexpr unsigned most = 8192; // Linux has no more
+    static constexpr unsigned most = 8192; // Linux supports no more
 
     void add(unsigned number) noexcept {
         if (number < most) words[number / word_bits] |= 1UL << number % word_bits;
@@ -27,18 +27,20 @@ struct processor_set {
     unsigned long words[most / word_bits] = {};
 };
 
-// The processors that the process may run on: its main thread, whichever calls. Empty where the system does not tell.
+// The processors that the process's main thread may run on, whichever thread calls. Empty where the system does not
+// report them.
 processor_set processors_of_process() noexcept;
-// Their number, or that of all; at least 1.
+// The number of those processors, or of all processors where the set is empty. At least 1.
 unsigned available_processors() noexcept;
 // The number of processors that the calling thread may run on, at least 1.
 unsigned processors_of_caller() noexcept;
-// Empty where the system does not tell.
+// The processors of a NUMA node. Empty where the system does not report them.
 processor_set processors_of_node(int node) noexcept;
 
-// Runs part(user, 0) to part(user, count - 1), each on a thread of its own, the first on the caller's, and returns when
-// all are done; `count` is at most most_threads. Where a thread cannot be started the caller runs its part. The threads
-// run where the caller may and as it does: a page lies on the node of the thread that touches it first.
+// Runs part(user, 0) to part(user, count - 1), each on a thread of its own, and returns when all are done. The calling
+// thread runs the first part, and any part for which no thread can be started. `count` is at most most_threads. The
+// threads inherit the caller's affinity and scheduling, because a page lies on the NUMA node of the thread that touches
+// it first.
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept;
 
 template <class Job> void run_on_threads(unsigned count, Job &job) noexcept {
@@ -46,17 +48,19 @@ template <class Job> void run_on_threads(unsigned count, Job &job) noexcept {
         count, [](void *user, unsigned index) { (*static_cast<Job *>(user))(index); }, &job);
 }
 
-// A thread does not inherit these from the thread that starts it. What the system does not grant is left as it is.
+// Settings that a worker does not inherit from the thread that starts it. A setting that the system refuses stays as it
+// is.
 struct thread_traits {
-    const char *name = "ferry";                // at most 15 letters
-    const processor_set *processors = nullptr; // that it may run on; null or none of the machine's: the process's
+    const char *name = "ferry";                // at most 15 characters
+    const processor_set *processors = nullptr; // allowed; null, or none that the machine has: the process's
     int niceness = 0;                          // 0: the process's
 };
 
-// Has the default scheduling class. Stays where it is while it runs, and so do its traits. It must be joined.
+// A thread of the default scheduling class. The object and its traits must stay in place while the thread runs, and the
+// thread must be joined.
 class worker_thread {
 public:
-    // False where the system has no thread to give.
+    // False where the system cannot start a thread.
     [[nodiscard]] bool start(void (*run)(void *user), void *user, const thread_traits &traits) noexcept;
     void join() noexcept;
     bool is_started() const noexcept { return is_started_; }
@@ -71,12 +75,12 @@ private:
     bool is_started_ = false;
 };
 
-// For a thread that was started with all signals blocked: unblocks those that its own instructions raise.
+// For a thread that was started with all signals blocked: unblocks the signals that its own instructions raise.
 void unblock_faults() noexcept;
 
-std::uint64_t clock_ns() noexcept; // that only runs forward
+std::uint64_t clock_ns() noexcept; // monotonic
 
-// Between two looks at what another thread or a device is about to change.
+// A pause in a spin loop that waits for another thread or a device.
 inline void relax_processor() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -85,7 +89,7 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-// Below a second.
+// Sleeps. `time_ns` must be below a second.
 void rest_for(std::uint64_t time_ns) noexcept;
 
 } // namespace ferry

@@ -1,5 +1,5 @@
-// Many copies at once as the library sees them: runs of bytes, each within one allocation at either end and neighbours
-// merged, sorted by what can serve them; and what shares bytes with what.
+// A batch of copies as the library sees it: pieces, which are runs of bytes within one allocation at either end.
+// Neighbours are merged, and pieces are sorted by the routes that can serve them. Also finds copies that share bytes.
 #pragma once
 
 #include "base/growing.h"
@@ -10,17 +10,17 @@ namespace ferry {
 
 struct batch_piece {
     std::uint64_t destination, source, size;
-    std::uint32_t to, from; // the known ranges that they lie in
+    std::uint32_t to, from; // the indices of their known ranges
 };
 
-// What pieces have in common that can go the same ways.
+// Groups of pieces that can take the same ways.
 enum class piece_group : std::uint8_t {
     up,      // pinned host memory to the context's device
-    down,    // the reverse
-    within,  // memory of that device
-    between, // of which an end is on a peer that kernels of the context reach
-    managed, // of which an end may be anywhere
-    apart,   // a call for each: pageable memory, host to host, devices without access to each other
+    down,    // the context's device to pinned host memory
+    within,  // from and to memory of that device
+    between, // an end is on a peer that kernels of the context reach
+    managed, // an end is in managed memory, which may be anywhere
+    apart,   // one driver call each: pageable memory, host to host, devices without access to each other
 };
 constexpr int piece_groups = 6;
 
@@ -28,7 +28,7 @@ inline piece_group group_of(range_use from, range_use to) noexcept {
     constexpr auto apart = piece_group::apart, up = piece_group::up, down = piece_group::down;
     constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
     static constexpr piece_group groups[range_uses][range_uses] = {
-        // to none, pinned, the device, a peer, managed
+        // columns: to none, pinned, the device, a peer, managed; rows: from the same
         {apart, apart, apart, apart, apart},         {apart, apart, up, between, managed},
         {apart, down, within, between, managed},     {apart, between, between, between, managed},
         {apart, managed, managed, managed, managed},
@@ -39,7 +39,7 @@ inline piece_group group_of(const known_range &from, const known_range &to) noex
     return group_of(from.as_source, to.as_destination);
 }
 
-// Whether a copy differs from another in nothing but where the box begins at its source and where its destination lies.
+// Whether two copies differ only in the origin at the source and the address of the destination.
 inline bool is_moved(const ferry_copy_desc &copy, const ferry_copy_desc &other) noexcept {
     const auto differ = [](const ferry_place &one, const ferry_place &other) noexcept {
         std::uint64_t bits = static_cast<std::uint32_t>((one.kind ^ other.kind) | (one.device ^ other.device)) |
@@ -60,12 +60,12 @@ inline bool is_moved(const ferry_copy_desc &copy, const ferry_copy_desc &other) 
 }
 
 struct group_facts {
-    std::size_t begin = 0, count = 0; // of the sorted pieces
+    std::size_t begin = 0, count = 0; // the group's part of the sorted pieces
     std::uint64_t bytes = 0, largest = 0;
-    std::uint64_t misalignment = 0; // of the ends to each other: the bits in which they differ anywhere
+    std::uint64_t misalignment = 0; // bits in which source and destination differ, OR-ed over all pieces
 };
 
-// Pieces, first in the order in which they come and then by their groups.
+// Pieces, in input order until sort() orders them by group.
 class grouped_pieces {
 public:
     explicit grouped_pieces(const allocator &memory) noexcept : pieces_(memory), sorted_(memory) {}
@@ -78,7 +78,8 @@ public:
     std::size_t size() const noexcept { return pieces_.size(); }
     [[nodiscard]] bool reserve_more(std::size_t count) noexcept { return pieces_.reserve(pieces_.size() + count); }
 
-    // There must be room. One that continues the last one at both ends may become part of it.
+    // The caller has reserved the room. With `merges`, a piece that continues the last one at both ends becomes part of
+    // it.
     [[gnu::always_inline]] void add(const batch_piece &added, piece_group of, bool merges) noexcept {
         group_facts &group = groups_[static_cast<int>(of)];
         group.bytes += added.size;
@@ -94,16 +95,16 @@ public:
         pieces_.append_reserved(added);
     }
 
-    // Sorts them by their groups, otherwise keeping their order. False where there is no memory.
+    // Sorts the pieces by group and keeps their order within a group. False where memory runs out.
     [[nodiscard]] bool sort(const known_ranges &ranges) noexcept;
 
-    // As they came, until they are sorted.
+    // In input order until sort().
     const batch_piece &operator[](std::size_t at) const noexcept { return pieces_[at]; }
     const batch_piece *begin() const noexcept { return pieces_.begin(); }
     const batch_piece *end() const noexcept { return pieces_.end(); }
 
     const group_facts &facts(int group) const noexcept { return groups_[group]; }
-    // Of a group, once they are sorted.
+    // The pieces of a group, after sort().
     const batch_piece *begin(int group) const noexcept { return begin() + groups_[group].begin; }
     const batch_piece *end(int group) const noexcept { return begin(group) + groups_[group].count; }
 
@@ -121,23 +122,24 @@ private:
     group_facts groups_[piece_groups];
 };
 
-// Bytes that follow each other: of memory, or of a row of an array.
+// Contiguous bytes of memory, or of one row of an array.
 struct byte_span {
     std::uint64_t space = 0; // an array; 0: memory
     std::uint64_t z = 0, y = 0;
     std::uint64_t first = 0, last = 0;
-    std::uint64_t index = 0; // of the copy
+    std::uint64_t index = 0; // of the copy that the span belongs to
     bool is_destination = false;
 };
 
-// Both ends of a copy that is laid out, row by row. False where there is no memory.
+// Appends the rows of both ends of a laid-out copy. False where memory runs out.
 [[nodiscard]] bool append_spans(const shape &shape, std::uint64_t index, growing<byte_span> &spans) noexcept;
 
-// Sorts the spans. Whether a destination shares bytes with anything of another copy; then the indices of two that do.
+// Two copies that share bytes, which at least one of them writes.
 struct shared_bytes {
     bool found = false;
     std::uint64_t index = 0, other = 0; // the later and the earlier one
 };
+// Finds a destination that shares bytes with an end of another copy. Sorts the spans.
 shared_bytes find_shared_bytes(growing<byte_span> &spans) noexcept;
 
 } // namespace ferry

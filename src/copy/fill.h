@@ -1,4 +1,4 @@
-// A fill as the library sees it: checked, and in its simplest form.
+// A fill as the library sees it: checked and in its simplest form.
 #pragma once
 
 #include "copy/shape.h"
@@ -9,20 +9,21 @@ struct fill_shape {
     shape_end destination;
     std::uint64_t width, height, depth; // bytes, rows, slices
     std::uint32_t unit;                 // bytes of the pattern: 1, 2, 4, 8 or 16
-    std::uint8_t pattern[16];           // its first `unit` bytes are read
+    std::uint8_t pattern[16];           // only the first `unit` bytes are read
     bool is_line() const noexcept { return height == 1 && depth == 1; }
 };
 
-// What the driver's calls have: patterns of so many bytes, and rows at one distance.
+// The driver's memset calls take patterns of up to this many bytes, and rows at one pitch.
 constexpr std::uint32_t widest_unit_of_driver = 4;
 inline bool driver_has_call_for(const fill_shape &shape) noexcept {
     return shape.unit <= widest_unit_of_driver && shape.depth == 1;
 }
 
-// What the descriptor says by itself. A width of 0 fills nothing, and is right whatever the address is.
+// Checks the descriptor alone and lays the fill out. A width of 0 fills nothing and is valid at any address.
 failure lay_out_fill(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept;
 
-// Against the memory; then tight slices become rows, slices of one row rows too, and tight rows one.
+// Checks the fill against the memory, then folds dimensions: tight slices and slices of one row become rows, and tight
+// rows become one row.
 failure settle_fill(const resolved_place &resolved, const copy_limits &limits, fill_shape &shape) noexcept;
 
 } // namespace ferry

@@ -9,9 +9,9 @@ bool ranges_meet(std::uint64_t a, std::uint64_t b, std::uint64_t extent) noexcep
     return (a > b ? a - b : b - a) < extent;
 }
 
-// Two boxes of one grid, `distance` bytes apart, share a byte if the distance is dz slices, dy rows and dx bytes with
-// each difference below the extent. Of dz and dy only the quotient and the one after it leave a small enough rest; the
-// box is symmetric, so a rest counts by its size alone.
+// Two boxes of one grid, `distance` bytes apart, share a byte if the distance is dz slices, dy rows and dx bytes, each
+// difference below the extent. For dz and dy only the quotient and its successor leave a small enough remainder. The
+// box is symmetric, so only the magnitude of the remainder counts.
 template <class Meets>
 bool meets_near_quotient(std::uint64_t distance, std::uint64_t pitch, std::uint64_t extent, Meets meets) noexcept {
     const std::uint64_t quotient = distance / pitch, rest = distance % pitch;

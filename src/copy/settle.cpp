@@ -1,4 +1,4 @@
-// The second half of the checks, against the memory, and the simplest form.
+// The second half of the checks, against the memory, and the reduction of a copy to its simplest form.
 #include "base/checked.h"
 #include "copy/shape.h"
 
@@ -6,10 +6,10 @@ namespace ferry {
 
 namespace {
 
-// What a plain line does not need is kept out of its code: it is what most copies are.
+// Not inlined: most copies are plain lines, which do not need it.
 [[gnu::noinline]] failure check_array(const shape_end &end, std::int32_t side, const shape &shape,
                                       const array_facts &array) noexcept {
-    if (array.element_size == 0) return {}; // the driver is the judge of formats without elements
+    if (array.element_size == 0) return {}; // the driver checks formats without elements
     struct {
         std::uint64_t origin, extent, limit;
         std::int32_t field;
@@ -54,8 +54,9 @@ failure check_formats(const resolved_ends &ends) noexcept {
     return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination);
 }
 
-// Between two layers of one array of 2D layers the driver reads the layer that it writes, and reports success
-// (cuMemcpy3D, its peer, async and batch forms; CUDA 13.0, H200). So it is refused until there is another way.
+// In a copy between two layers of one array of 2D layers the driver reads the destination layer in place of the source
+// layer, and reports success (cuMemcpy3D, its peer, async and batch forms; CUDA 13.0, H200). ferry refuses such copies
+// until there is another way.
 [[gnu::noinline]] failure check_layers(const shape &shape, const array_facts &array) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     if (source.array != destination.array || !array.is_layered || !array.has_rows || source.z == destination.z)
@@ -67,7 +68,7 @@ bool rows_are_tight(const shape_end &end, const shape &shape) noexcept {
     return shape.height == 1 || end.row_pitch == shape.width;
 }
 
-// Slices of one row are rows: of a linear end beside layers of 1D arrays the driver reads the pitch, not the slice
+// Slices of one row are rows. At a linear end opposite layers of a 1D array the driver reads the pitch, not the slice
 // height (CUDA 13.0, H200), so the slice height goes into the pitch.
 void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_end &end) noexcept {
     if (end.array || shape.height > 1 || shape.depth == 1) return;
@@ -77,7 +78,7 @@ void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_e
     end.slice_height = 1;
 }
 
-// Folds a dimension away wherever both ends lie tight in it. A slice's pitch must still be one that the driver takes.
+// Folds each dimension in which both ends are tight. The resulting pitch must be one that the driver takes.
 [[gnu::noinline]] void collapse(shape &shape, std::uint64_t max_pitch) noexcept {
     shape_end &source = shape.source, &destination = shape.destination;
     fold_slices_of_one_row(shape, max_pitch, source);
@@ -99,8 +100,8 @@ void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_e
     shape.depth = 1;
 }
 
-// A tight end of a copy that did not collapse takes its width for a pitch, and that may be too long a stride; so may be
-// the slices of layers of 1D arrays.
+// A tight end of a copy that did not collapse has its width as its pitch, which may be above the driver's maximum. So
+// may the slice pitch of a linear end opposite layers of a 1D array.
 [[gnu::noinline]] failure check_strides(const shape &shape, const resolved_ends &resolved,
                                         std::uint64_t max_pitch) noexcept {
     if (shape.is_line()) return {};

@@ -34,8 +34,8 @@ shape box_of(const shape &whole, const origin &at, const extent &size) noexcept 
     return box;
 }
 
-// Of units that begin `stride` bytes apart and reach over `length`: how many end in front of the border, and how many
-// begin in front of it.
+// Of `count` units that begin `stride` bytes apart and are `length` bytes long: how many end before the border, and how
+// many begin before it.
 struct units {
     std::uint64_t before, begun;
 };

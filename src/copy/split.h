@@ -1,24 +1,24 @@
-// A copy in boxes that the driver takes: whole slices, whole rows, and parts of the rows that a border cuts. The driver
-// refuses a copy whose host end begins in one piece of registered memory and leaves it (docs/driver.md).
+// Cuts a copy into boxes that the driver takes: whole slices, whole rows, and parts of the rows that a border cuts. The
+// driver refuses a copy whose host end begins in one piece of registered memory and leaves it (docs/driver.md).
 #pragma once
 
 #include "copy/shape.h"
 
 namespace ferry {
 
-// Those without a width are not there.
+// A part without a width is absent.
 struct cut_shape {
-    shape before; // in front of the border
+    shape before; // before the border
     shape across; // one slice or row that the border cuts
     shape after;
 };
 
-// Cuts at the border that lies `distance` bytes behind the first of the source's or the destination's, which are linear
-// and begin before it and end behind it.
+// Cuts a copy at the border that lies `distance` bytes after the first byte of its source or its destination. That end
+// must be linear, begin before the border and end after it.
 cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distance) noexcept;
 
-// Runs `run` for each part in the order of the bytes, until one fails. `end_of_piece` is asked with an address, and
-// answers with the first one beyond the piece of registered memory around it, or with 0 where there is none.
+// Runs `run` for each part in the order of the bytes, until one fails. `end_of_piece(address)` returns the first
+// address beyond the piece of registered memory that holds `address`, or 0 where there is none.
 template <class EndOfPiece, class Run>
 failure for_each_part(shape rest, const EndOfPiece &end_of_piece, const Run &run) noexcept {
     const auto find_border = [&](const shape_end &end, std::uint64_t &distance) noexcept {

@@ -1,5 +1,5 @@
-// What captures forbid: a scope in which the calling thread may do what would break those of other threads, and whether a
-// stream is being captured.
+// Stream capture: a scope in which the calling thread may make calls that would otherwise break other threads'
+// captures, and queries whether a stream is being captured.
 #pragma once
 
 #include "device/contexts.h"
@@ -21,12 +21,13 @@ public:
 
 private:
     const driver_table &cu_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // then: what it was
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // after the exchange: the previous mode
     const CUresult result_;
 };
 
-// Not so NULL and the legacy stream, which cannot be captured. Of the per-thread stream it is the current context's.
-// Where the question fails nothing may be enqueued: what was made for one run might become part of a graph.
+// Asks whether a stream is being captured. NULL and the legacy stream cannot be. The per-thread stream is that of the
+// current context. If the query fails, the caller must enqueue nothing: work made for one run might become part of a
+// graph.
 inline failure ask_capture(const driver_table &cu, CUstream stream, bool &is_captured) noexcept {
     is_captured = false;
     if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return {};
@@ -36,24 +37,26 @@ inline failure ask_capture(const driver_table &cu, CUstream stream, bool &is_cap
     return to_failure(result);
 }
 
-// FERRY_ERROR_CAPTURE for a stream that is being captured.
+// Returns FERRY_ERROR_CAPTURE for a stream that is being captured.
 inline failure refuse_captured(const driver_table &cu, CUstream stream) noexcept {
     bool is_captured = false;
     if (failure failed = ask_capture(cu, stream, is_captured)) return failed;
     return {.status = is_captured ? FERRY_ERROR_CAPTURE : FERRY_SUCCESS};
 }
 
-// For what is only believed then: false where the question fails.
+// Whether a stream is being captured, for callers that then trust what the program states. False where the query fails.
 inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept {
     bool is_captured = false;
     return !ask_capture(cu, stream, is_captured) && is_captured;
 }
 
-// For calls that record an event and look at it later. Default streams are those of the current context.
+// As refuse_captured, for calls that record an event and query it later. Default streams are those of the current
+// context.
 inline failure refuse_capture(const driver_table &cu, CUstream stream) noexcept {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     const std::int32_t status = call_optional(cu.cuStreamIsCapturing, stream, &capturing);
-    // The second is the legacy stream's: one that it synchronises with is being captured.
+    // The driver returns the second result for the legacy stream while a stream that synchronises with it is being
+    // captured.
     if (capturing != CU_STREAM_CAPTURE_STATUS_NONE || status == to_status(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT))
         return {.status = FERRY_ERROR_CAPTURE};
     return {.status = status};

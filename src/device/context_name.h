@@ -1,14 +1,14 @@
-// Contexts that may have been destroyed: a name that no other context gets, and what is left of events there.
+// Names a context so that the name stays unambiguous after the context is destroyed.
 #pragma once
 
 #include "device/contexts.h"
 
 namespace ferry {
 
-// Once a context is destroyed another may have its handle, but not its number.
+// Once a context is destroyed, another may get its handle, but not its number.
 struct context_name {
     CUcontext handle = nullptr;
-    unsigned long long number = 0; // 0: not told
+    unsigned long long number = 0; // 0: not known
     bool operator==(const context_name &) const noexcept = default;
 };
 
@@ -18,7 +18,7 @@ inline context_name name_context(const driver_table &cu, CUcontext context) noex
     return name;
 }
 
-// False only where the driver says that the context has ended.
+// False only where the driver reports that the context has ended.
 inline bool may_live(const driver_table &cu, const context_name &context) noexcept {
     return !context.number || !is_another_context(cu, context.handle, context.number);
 }

@@ -7,7 +7,7 @@
 namespace ferry {
 
 device_contexts::~device_contexts() {
-    // At process exit the driver may be gone already; then there is nothing left to release.
+    // At process exit the driver may already be gone. Then there is nothing left to release.
     for (int device = 0; device < count_; ++device)
         if (slots_[device].primary) cu_.cuDevicePrimaryCtxRelease(devices_[device].handle);
 }
@@ -21,7 +21,7 @@ failure device_contexts::retain_primary(int device) noexcept {
 }
 
 failure device_contexts::get_primary(int device, CUcontext &context) noexcept {
-    CUcontext current = nullptr; // asked for as in get
+    CUcontext current = nullptr; // detects a forked child, as in get
     if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
     const std::lock_guard lock(mutex_);
     const failure failed = retain_primary(device);
@@ -33,7 +33,7 @@ failure device_contexts::get(int device, CUcontext &context) noexcept {
     slot &slot = slots_[device];
     context = slot.in_use.load(std::memory_order_acquire);
     if (context) return {};
-    // The child of a fork has no driver, and may have been born with the mutex locked: here is where it learns.
+    // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
     CUcontext current = nullptr;
     if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
     const std::lock_guard lock(mutex_);
@@ -113,7 +113,7 @@ failure context_scope::push(CUcontext wanted) noexcept {
 
 failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept {
     if (CUresult result = cu.cuCtxCreate(&context, flags, device)) return to_failure(result);
-    CUcontext popped = nullptr; // cuCtxCreate has pushed it
+    CUcontext popped = nullptr; // cuCtxCreate has pushed the new context
     const CUresult result = cu.cuCtxPopCurrent(&popped);
     if (result == CUDA_SUCCESS) return {};
     cu.cuCtxDestroy(context);

@@ -1,5 +1,5 @@
-// The contexts ferry works in: one per device, the host program's own where it was adopted, else the primary one; and
-// the scope that makes one current and puts back what was.
+// Keeps the context that ferry uses for each device: the one the program adopted, else the primary one. context_scope
+// makes a context current and restores the previous one.
 #pragma once
 
 #include <atomic>
@@ -19,37 +19,37 @@ public:
 
     static constexpr int most_devices = 64;
 
-    // Before anything else, once the devices are known.
+    // Called before anything else, once the devices are known.
     void set_count(int count) noexcept { count_ = count; }
     int count() const noexcept { return count_; }
 
-    // The context for `device`, retaining the primary one on first need.
+    // Gets the context for `device`, and retains the primary one on first need.
     [[gnu::noinline]] failure get(int device, CUcontext &context) noexcept;
-    // The primary one, whatever was adopted: what is made there lives as long as this does.
+    // Gets the primary context, whatever was adopted. Objects made there live as long as this object does.
     failure get_primary(int device, CUcontext &context) noexcept;
-    // Whether it has been asked for, and not only could be.
+    // Whether ferry already uses a context for `device`. Retains none.
     bool is_in_use(int device, CUcontext &context) const noexcept {
         context = slots_[device].in_use.load(std::memory_order_acquire);
         return context != nullptr;
     }
-    // Null: back to the primary context.
+    // Null returns to the primary context.
     void adopt(int device, CUcontext context) noexcept;
     // Stops using `context` wherever it was adopted.
     void forget(CUcontext context) noexcept;
-    // Another number each time that a device's context becomes another one: the program may end what was made before with
-    // the context that it was made in.
+    // Changes each time a device's context is replaced: the program may destroy the previous context, and with it the
+    // objects made there.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
-    // Whether it is a primary context that is retained here, and so lives.
+    // Whether `context` is a primary context that is retained here, and so lives.
     bool retains(CUcontext context) noexcept;
-    // Whether it is one of ours that lives: adopted, or retained.
+    // Whether `context` is one of ferry's that lives: adopted or retained.
     bool keeps(CUcontext context) noexcept;
-    // The device of a context; the context must be current.
+    // The device of `current`, which must be the current context.
     failure device_of_current(CUcontext current, int &device) const noexcept {
         device = 0;
         return count_ == 1 ? failure{} : find_device_of_current(current, device);
     }
     failure device_of(CUcontext context, int &device) const noexcept;
-    // The device that the context is used for; false for a context that is used for none. Asks nobody.
+    // Finds the device that `context` is used for, without a driver call. False for a context that is used for none.
     bool find(CUcontext context, int &device) const noexcept;
 
 private:
@@ -68,7 +68,7 @@ private:
     slot slots_[most_devices];
 };
 
-// Makes a context current until the end of the scope. Pushes only if another one is.
+// Makes a context current until the end of the scope. Pushes it only if another one is current.
 class context_scope {
 public:
     explicit context_scope(const driver_table &cu) noexcept : cu_(cu) {}
@@ -79,7 +79,7 @@ public:
     context_scope &operator=(const context_scope &) = delete;
 
     failure enter(CUcontext wanted) noexcept;
-    // As enter, for a caller who knows what is current.
+    // As above, for a caller that knows the current context.
     failure enter(CUcontext wanted, CUcontext current) noexcept { return wanted == current ? failure{} : push(wanted); }
 
 private:
@@ -90,26 +90,26 @@ private:
     bool pushed_ = false;
 };
 
-// A new context, which is not current.
+// Creates a context and does not leave it current.
 failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
 
-// Whether the context with the number has ended: the driver does not know the handle, or another has it now. A failure that
-// says something else is no answer, and what is made there must still be freed.
+// Whether the context with that number has ended: the driver no longer knows the handle, or another context has it. A
+// status that reports a context lost to another error is no answer: objects made there must still be freed.
 bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept;
 
-// NULL, the legacy and the per-thread stream belong to whatever context is current.
+// NULL, the legacy and the per-thread stream belong to the current context.
 inline bool belongs_to_current_context(CUstream stream) noexcept {
     return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-// What a call works in, and what is current while it is being found.
+// The context that a call works in, and the one that is current while it is chosen.
 struct context_choice {
     CUcontext wanted = nullptr;
     CUcontext current = nullptr;
 };
 
-// The stream's context. For the streams above it is the current one; without one, `find_device(device)` finds the device
-// whose context is taken: device 0's where it leaves -1.
+// Chooses the stream's context. For the default streams above, chooses the current context. If there is none, chooses that
+// of the device that `find_device(device)` finds, or device 0's where it leaves -1.
 template <class FindDevice>
 [[gnu::always_inline]] inline failure choose_context_by(const driver_table &cu, device_contexts &contexts,
                                                         CUstream stream, const FindDevice &find_device,
@@ -132,8 +132,8 @@ inline failure choose_context(const driver_table &cu, device_contexts &contexts,
     return choose_context_by(cu, contexts, stream, find_device, choice);
 }
 
-// For work that reaches the memory of its context's device alone: the default streams are those of the current context
-// only if it is of `device`. -1: any device will do.
+// As choose_context, for work that reaches only the memory of its context's device. For a default stream, takes the
+// current context only if it is on `device`, else the context for `device`. -1: any device will do.
 failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
                           context_choice &choice) noexcept;
 

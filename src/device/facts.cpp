@@ -11,7 +11,7 @@ namespace {
 struct attribute_row {
     CUdevice_attribute attribute;
     std::int32_t ferry_device_info::*field;
-    std::int32_t unknown; // for drivers that do not know the attribute
+    std::int32_t unknown; // the value on drivers that do not know the attribute
 };
 
 constexpr attribute_row attribute_rows[] = {

@@ -1,4 +1,4 @@
-// What a device is and can do, asked once at open.
+// The properties of a device, queried once at open.
 #pragma once
 
 #include "base/status.h"
@@ -8,13 +8,13 @@ namespace ferry {
 
 struct device_facts {
     CUdevice handle = 0;
-    bool has_watchdog = false; // a kernel that runs for some seconds is ended, and its context with it
+    bool has_watchdog = false; // a kernel that runs for some seconds is ended, together with its context
     ferry_device_info info = {};
 };
 
 failure query_device(const driver_table &cu, int ordinal, bool is_software, device_facts &facts) noexcept;
 
-// What a number of copy engines means for overlap, FERRY_COPY_OVERLAP_*.
+// The overlap, FERRY_COPY_OVERLAP_*, that a number of copy engines allows.
 constexpr std::int32_t overlap_of(std::int32_t copy_engine_count) noexcept {
     if (copy_engine_count <= 0) return FERRY_COPY_OVERLAP_NONE;
     if (copy_engine_count == 1) return FERRY_COPY_OVERLAP_ONE_WAY;

@@ -1,4 +1,4 @@
-// The kernels as the driver takes them: PTX, or native code for some GPUs and the PTX for the others.
+// The kernels in a form that the driver loads: PTX alone, or native code for some GPUs and PTX for the others.
 #pragma once
 
 namespace ferry {

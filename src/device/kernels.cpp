@@ -14,7 +14,7 @@ kernel_set::kernel_set(const driver_table &cu) noexcept : kernel_set(cu, kernel_
 
 kernel_set::~kernel_set() {
     if (!library_) return;
-    // At process exit the driver may be gone already; then there is nothing left to unload.
+    // At process exit the driver may already be gone. Then there is nothing left to unload.
     const relaxed_capture_mode relaxed(cu_);
     cu_.cuLibraryUnload(library_);
 }
@@ -41,7 +41,7 @@ failure kernel_set::try_to_load() noexcept {
             cu_.cuLibraryUnload(library);
             return to_failure(result);
         }
-        // cuLaunchKernel takes either: "CUfunction or CUkernel" of its manual.
+        // cuLaunchKernel takes a kernel in place of a function: "CUfunction or CUkernel" in its manual.
         functions_[i] = reinterpret_cast<CUfunction>(kernel);
     }
     library_ = library;
@@ -49,7 +49,7 @@ failure kernel_set::try_to_load() noexcept {
 }
 
 failure kernel_set::load_or_tell_why() noexcept {
-    // The child of a fork has no driver, and may have been born with the mutex locked: here is where it learns.
+    // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
     CUcontext current = nullptr;
     if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// The GPU kernels of an instance: read once for all devices, and loaded into each context that needs them.
+// The GPU kernels of an instance, read once for all devices and loaded into each context that needs them.
 #pragma once
 
 #include <atomic>
@@ -19,38 +19,38 @@ public:
     kernel_set(const kernel_set &) = delete;
     kernel_set &operator=(const kernel_set &) = delete;
 
-    // Reads them on first need, without harm to captures. What fails once is not tried again: the status stays.
-    // But of a context that is lost, which says so of everything: others may load them.
+    // Reads the kernels on first need, without harm to captures. A failure is final, and later calls return its status.
+    // The exception is a lost context, in which every call fails: others may still load the kernels.
     failure load() noexcept { return is_loaded() ? failure{} : load_or_tell_why(); }
-    // And into the current context, which is `context`. That waits for what runs there (CUDA 13.0), and would be done by
-    // the first launch otherwise.
+    // Also loads the kernels into `context`, which must be current. That waits for the work running there (CUDA 13.0).
+    // Otherwise the first launch would do the same.
     failure load_into(CUcontext context) noexcept {
         for (const std::atomic<CUcontext> &one : contexts_)
             if (one.load(std::memory_order_acquire) == context) return {};
         return load_into_or_tell_why(context);
     }
-    // Another may have its handle.
+    // Called when a context ends, as another context may get its handle.
     void forget(CUcontext context) noexcept;
     failure get(kernels::kernel which, CUfunction &function) noexcept {
         if (failure failed = load()) return failed;
         function = functions_[static_cast<unsigned>(which)];
         return {};
     }
-    // They shall never be loaded. Before anything else.
+    // Never loads the kernels. Called before anything else.
     void give_up() noexcept {
         why_ = {.status = FERRY_ERROR_UNSUPPORTED};
         state_.store(state::failed, std::memory_order_release);
     }
     bool is_loaded() const noexcept { return state_.load(std::memory_order_acquire) == state::loaded; }
-    // Whether they are loaded, or may yet be: false from the first failure on, and where an entry point is missing.
+    // Whether the kernels are loaded or still may be. False after a final failure, and where an entry point is missing.
     bool may_serve() const noexcept {
         return state_.load(std::memory_order_acquire) != state::failed && !missing_entry_point();
     }
-    // The entry point that this driver would need for kernels; null where it has them all.
+    // The first entry point that kernels need and this driver lacks; null where it has them all.
     const char *missing_entry_point() const noexcept;
-    // In which they are, as far as it is kept.
+    // The number of contexts that the kernels are known to be loaded into.
     std::uint32_t context_count() const noexcept;
-    // What loading took; 0 before.
+    // How long loading took; 0 before.
     std::uint64_t load_time_ns() const noexcept { return load_time_ns_.load(std::memory_order_relaxed); }
 
 private:
@@ -64,10 +64,10 @@ private:
     std::atomic<state> state_ = state::not_asked_for;
     std::atomic<std::uint64_t> load_time_ns_ = 0;
     std::mutex mutex_;
-    failure why_ = {}; // it failed; guarded by mutex_
+    failure why_ = {}; // why loading failed; guarded by mutex_
     CUlibrary library_ = nullptr;
     CUfunction functions_[kernels::kernel_count] = {};
-    std::atomic<CUcontext> contexts_[16] = {}; // in which they are loaded; of more, each is asked for anew
+    std::atomic<CUcontext> contexts_[16] = {}; // kernels are loaded here; beyond 16, each call loads again
 };
 
 } // namespace ferry

@@ -6,7 +6,7 @@ namespace ferry {
 
 namespace {
 
-// The queries of the legacy stream itself count what is on all of them.
+// Not the legacy stream itself: its queries cover the streams that synchronise with it.
 bool follows_legacy_stream(const driver_table &cu, CUstream stream) noexcept {
     if (!stream || stream == CU_STREAM_LEGACY) return false;
     unsigned flags = CU_STREAM_DEFAULT;
@@ -14,7 +14,7 @@ bool follows_legacy_stream(const driver_table &cu, CUstream stream) noexcept {
     return !(flags & CU_STREAM_NON_BLOCKING);
 }
 
-// A record on the stream comes after what is on the legacy stream too.
+// An event recorded on the stream also comes after the work on the legacy stream.
 failure wait_by_event(const driver_table &cu, CUstream stream) noexcept {
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventSynchronize || !cu.cuEventDestroy)
         return to_failure(cu.cuStreamSynchronize(CU_STREAM_LEGACY));

@@ -1,18 +1,19 @@
-// Whether the work before the next one on a stream is complete, and waiting for it.
+// Queries whether the earlier work on a stream is complete, and waits for it.
 #pragma once
 
 #include "device/capture_mode.h"
 
 namespace ferry {
 
-// The work before the next one on a stream that synchronises with the legacy stream is also what is on that. A query of
-// the stream does not see it, and neither does waiting for the stream (seen on CUDA 13.0, H200); to query the legacy stream
-// itself would break a capture of another such stream. So the caller says whether there may be any: `legacy_counts`.
+// Whether the earlier work on a stream is complete. The stream must not be under capture.
 //
-// Not of a stream that is being captured.
+// On a stream that synchronises with the legacy stream, the work on the legacy stream is earlier work too. Neither a
+// query of the stream nor waiting for it covers that work (seen on CUDA 13.0, H200), and a query of the legacy stream
+// itself would break a capture of another such stream. So the caller says whether the legacy stream may have work:
+// `legacy_counts`. If so, such a stream never counts as idle.
 bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept;
 
-// Returns when it is complete.
+// Waits until the earlier work is complete.
 [[gnu::cold, gnu::noinline]] failure pass_earlier_work(const driver_table &cu, CUstream stream,
                                                        bool legacy_counts) noexcept;
 

@@ -46,7 +46,7 @@ failure tracked_contexts::track(CUcontext current, const tracked_context *&found
             memory_.deallocate(made, sizeof(tracked_context));
             return to_failure(result);
         }
-    // Another thread may have tracked the context meanwhile; then there are two, and both are asked.
+    // Another thread may have tracked the context meanwhile. Then it has two records, and both are queried.
     const std::lock_guard lock(mutex_);
     made->next = first_;
     first_ = made;
@@ -59,7 +59,7 @@ failure tracked_contexts::ask_once(const tracked_context &one) const noexcept {
     const auto is_unknown = [](std::int32_t status) noexcept {
         return status == to_status(CUDA_ERROR_INVALID_CONTEXT) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
     };
-    // An event is not named once its context is destroyed.
+    // An event must not be named once its context is destroyed.
     unsigned long long id = 0;
     failure answer = identify(one.handle, id);
     if (is_unknown(answer.status) || (!answer && id != one.id)) return destroyed;
@@ -69,10 +69,10 @@ failure tracked_contexts::ask_once(const tracked_context &one) const noexcept {
 }
 
 failure tracked_contexts::ask(const tracked_context &one) const noexcept {
-    const relaxed_capture_mode relaxed(cu_); // a query beside another thread's capture would break that
+    const relaxed_capture_mode relaxed(cu_); // a query would break another thread's capture
     if (!relaxed.entered()) return {};
     const failure dead = ask_once(one);
-    return dead ? ask_once(one) : failure{}; // a single spurious answer ends no copy
+    return dead ? ask_once(one) : failure{}; // a single spurious answer must not end a copy
 }
 
 void tracked_contexts::forget(const tracked_context &gone) noexcept {

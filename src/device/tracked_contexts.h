@@ -1,5 +1,5 @@
-// Contexts that staged copies are enqueued in, and whether they live. Only the context itself can say so: a status that some
-// call returns may be another context's, or spurious.
+// Tracks whether the contexts that staged copies are enqueued in are alive. Only a query of the context itself is
+// reliable: a status that some call returns may be another context's, or spurious.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace ferry {
 
-// Kept until the instance is closed, as launches name it.
+// Kept until the instance is closed, because launches refer to it.
 struct tracked_context {
     CUcontext handle = nullptr;
     unsigned long long id = 0; // another context may get the same handle; 0: the driver has no ids
@@ -27,16 +27,18 @@ public:
     tracked_contexts(const tracked_contexts &) = delete;
     tracked_contexts &operator=(const tracked_contexts &) = delete;
 
-    // The current context.
+    // Finds or makes the record of the current context.
     failure track(CUcontext current, const tracked_context *&found) noexcept;
-    // Success while the context lives, else the status of its death. The queries used do not wait for the driver's locks
-    // (docs/driver.md): the caller may be the only thread that can finish what a free in another thread waits for.
+    // Returns success while the context lives, else the status of its death. The queries do not wait for the driver's
+    // locks (docs/driver.md): the caller may be the only thread that can finish a copy that a free in another thread
+    // waits for.
     failure ask(const tracked_context &one) const noexcept;
-    // It has died or been destroyed. Its handle may become another's.
+    // Called once the context has died or been destroyed. Another context may get its handle.
     void forget(const tracked_context &gone) noexcept;
-    // Those with this handle that have not been forgotten, one after the other; null: no more.
+    // Finds a context with this handle that has not been forgotten; null where there is none. A caller that forgets
+    // each one finds them all.
     const tracked_context *find(CUcontext handle) noexcept;
-    // Destroys the events. Nothing is asked any more.
+    // Destroys the events. No queries may follow.
     void close() noexcept;
 
 private:
@@ -46,12 +48,12 @@ private:
 
     const driver_table &cu_;
     const allocator &memory_;
-    std::mutex mutex_; // of the list; not held during driver calls
+    std::mutex mutex_; // guards the list; not held during driver calls
     tracked_context *first_ = nullptr;
 };
 
-// For those who track no contexts and were told of a death: whether it is the current context's. It is asked to make an event,
-// which waits for the driver's locks.
+// For callers that track no contexts and got a status that reports a death: whether it is that of the current context.
+// Creates an event to find out, which waits for the driver's locks.
 bool current_context_has_died(const driver_table &cu) noexcept;
 
 } // namespace ferry

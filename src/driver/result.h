@@ -1,4 +1,4 @@
-// The driver's results as statuses and as words; the driver itself is not needed for either.
+// Converts the driver's results to statuses and to text, without calling the driver.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ constexpr std::int32_t to_status(CUresult result) noexcept {
     return result == CUDA_SUCCESS ? FERRY_SUCCESS : FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(result);
 }
 
-// Of an entry point that this driver may lack.
+// Calls an entry point that this driver may lack.
 template <class Function, class... Arguments>
 std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {
     return entry ? to_status(entry(arguments...)) : FERRY_ERROR_UNSUPPORTED;
@@ -28,13 +28,14 @@ struct driver_result {
     const char *text;
 };
 
-// Null for results this version does not know.
+// Null for results that this version does not know.
 const driver_result *find_driver_result(std::int32_t number) noexcept;
 
 const char *status_name(std::int32_t status) noexcept;
 const char *status_text(std::int32_t status) noexcept;
 std::uint32_t status_traits(std::int32_t status) noexcept;
-// Whether it says that a context has died, perhaps another one than the call was made in: see tracked_contexts.h.
+// Whether the status reports that a context has died. That may be another context than the call's: see
+// tracked_contexts.h.
 inline bool tells_of_death(std::int32_t status) noexcept { return status_traits(status) & FERRY_STATUS_CONTEXT_DEAD; }
 
 } // namespace ferry

@@ -1,5 +1,5 @@
-// The dependency on the driver: a table of entry points, filled from whatever resolver is at hand.
-// The fields carry the driver's own names; an entry that is optional and missing is null.
+// The dependency on the driver: a table of entry points, filled through any resolver. The fields have the driver's own
+// names. An optional entry point that is missing is null.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,8 @@
 
 namespace ferry {
 
-// With cuGetProcAddress's meaning of version: the newest variant of `name` that is not newer than `version`.
+// `version` means what it means to cuGetProcAddress: returns the newest variant of `name` that is not newer than
+// `version`.
 using get_proc_function = void *(*)(void *user, const char *name, int version);
 
 struct resolver {
@@ -15,7 +16,7 @@ struct resolver {
     void *user = nullptr;
 };
 
-// An older signature of a name has its version in the field's name.
+// The field of an older signature has the version in its name.
 struct driver_table {
 #define FERRY_DRIVER_SYMBOL(need, name, version) PFN_##name##_v##version name = nullptr;
 #define FERRY_DRIVER_OLDER_SYMBOL(need, name, version) PFN_##name##_v##version name##_v##version = nullptr;
@@ -23,7 +24,7 @@ struct driver_table {
 #undef FERRY_DRIVER_SYMBOL
 };
 
-// One row of the list, in the order of driver/symbols.inc.
+// One row of driver/symbols.inc. driver_symbols has them in the same order.
 struct driver_symbol {
     const char *name;
     int version;
@@ -38,8 +39,8 @@ inline constexpr int driver_symbol_count = sizeof driver_symbols / sizeof driver
 
 // Fills `table` and sets found[i] for each row of driver_symbols.
 //
-// Asked for a version that it does not know, an older driver may answer with the variant that it has, whose signature may
-// be another: rows that are newer than the driver itself are taken for missing.
+// An older driver that is asked for a version it does not know may return the variant that it has, with a different
+// signature. So rows newer than the driver itself count as missing.
 void resolve_table(const resolver &from, driver_table &table, bool (&found)[driver_symbol_count]) noexcept;
 
 } // namespace ferry

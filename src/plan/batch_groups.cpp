@@ -24,7 +24,7 @@ bool may_be_for_kernels(const batch_box &box) noexcept {
     return box.way != box_way::own && box.group != piece_group::apart && box.group != piece_group::managed;
 }
 
-// What the size of the words must divide that kernels copy a box in, or-ed together.
+// The numbers that the size of a kernel's words must divide, OR-ed together.
 std::uint64_t words_of(const shape &shape) noexcept {
     const shape_end &from = shape.source, &to = shape.destination;
     const std::uint64_t ends = from.array ? from.x | shape.width | to.span.first : from.span.first ^ to.span.first;
@@ -32,9 +32,10 @@ std::uint64_t words_of(const shape &shape) noexcept {
 }
 unsigned access_of(std::uint64_t words) noexcept { return 1u << std::countr_zero(words | 16); }
 
-// Whether one by itself goes as the other does, which has as wide words: those of a batch often are of one size.
+// Whether two boxes with words of the same width get the same plan by themselves: the boxes of a batch are often of one
+// size.
 bool are_alike(const batch_box &one, const batch_box &other) noexcept {
-    constexpr std::uint64_t sector = 32; // what the alignment of memory counts up to
+    constexpr std::uint64_t sector = 32; // bytes; a larger alignment of memory makes no difference
     const shape &shape = one.shape, &another = other.shape;
     const auto differ = [&](const shape_end &one, const shape_end &other) noexcept {
         const std::uint64_t places = shape.source.array ? 0 : (one.span.first ^ other.span.first) % sector;
@@ -46,7 +47,7 @@ bool are_alike(const batch_box &one, const batch_box &other) noexcept {
            !(sizes | differ(shape.source, another.source) | differ(shape.destination, another.destination));
 }
 
-// Boxes planned by themselves, and what became of the last ones with words of each width.
+// Plans boxes by themselves, and remembers the last result for each width of words.
 class boxes_alone {
 public:
     explicit boxes_alone(const plan_facts &facts) noexcept : facts_(facts) {}
@@ -67,10 +68,10 @@ private:
     known last_[access_classes];
 };
 
-// Boxes of one source and group together.
+// The totals of the boxes of one source and group.
 struct box_sum {
     std::uint64_t count = 0, bytes = 0, largest = 0;
-    std::uint64_t words = 0; // words_of them
+    std::uint64_t words = 0; // words_of all of them
 
     void add(const box_sum &more) noexcept {
         count += more.count;
@@ -92,7 +93,7 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
         if (of.count == 0) continue;
         const bool demands_kernel = site.wishes.forced == route_kind::kernel;
         if (group == static_cast<int>(piece_group::apart)) {
-            if (demands_kernel) plan.refused = obstacle::not_asked; // whoever knows the ranges knows why
+            if (demands_kernel) plan.refused = obstacle::not_asked; // the caller knows the ranges, and so the reason
             continue;
         }
         const bool is_managed = group == static_cast<int>(piece_group::managed);

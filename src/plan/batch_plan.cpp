@@ -16,12 +16,12 @@ obstacle kernel_obstacle(const batch_facts &facts) noexcept {
 }
 
 obstacle batch_call_obstacle(const batch_facts &facts) noexcept {
-    // The copies would vanish (rapidsai/rmm issue 2518).
+    // In a capture the copies of a batch call would be lost (rapidsai/rmm issue 2518).
     return facts.is_captured ? obstacle::captured : facts.batch_call;
 }
 
 struct batch_prediction {
-    double ns[batch_ways]; // only of the ways that serve
+    double ns[batch_ways]; // valid only for ways that serve
     std::uint16_t blocks;
 };
 
@@ -34,7 +34,7 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     if (facts.are_of_arrays) by_driver = std::min<double>(by_driver, profile.array_driver_rate);
     const double driver_ns = bytes * 1000 / by_driver;
 
-    // One large piece among small ones goes as fast as ever; the small ones as fast as their average.
+    // One large piece among small ones reaches its usual rate; the small ones reach the rate of their average size.
     const unsigned blocks =
         blocks_for(of_direction, facts.direction, bytes, facts.access, facts.wishes.most_blocks, facts.are_of_arrays);
     const std::uint64_t largest = std::min(facts.largest, facts.bytes);
@@ -43,14 +43,15 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     const auto kernel_ns = [&](std::uint64_t width, double size) noexcept {
         row_profile rows;
         rows.width = std::max<std::uint64_t>(width, 1);
-        rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each lies somewhere else
+        rows.source_pitch = rows.destination_pitch = UINT64_MAX; // each piece lies somewhere else
         rows.access = access;
         return size / static_cast<double>(rows.width) * kernel_row_ns(of_direction, facts.direction, rows, blocks);
     };
     double by_kernel_ns = kernel_ns(largest, static_cast<double>(largest)) +
                           kernel_ns(others, static_cast<double>(facts.bytes - largest));
     if (facts.are_of_arrays) by_kernel_ns = std::max(by_kernel_ns, bytes * 1000 / array_kernel_rate(profile, access));
-    // Measured within the device; over a link a call need not cost more than one for other memory.
+    // array_call_ns was measured within the device. Over a link, a call for an array need not cost more than one for
+    // other memory.
     const bool is_array_call = facts.are_of_arrays && facts.direction == copy_direction::within_device;
 
     batch_prediction predicted = {};

@@ -1,5 +1,5 @@
-// How a group of pieces that could all go the same ways is copied: by one kernel launch, by one of the driver's batch
-// calls, or by a call for each. Pure, as plan.h.
+// Chooses how a group of pieces that can all take the same ways is copied: by one kernel launch, by one of the driver's
+// batch calls, or by one call for each piece. Pure, as plan.h.
 #pragma once
 
 #include "plan/plan.h"
@@ -7,7 +7,7 @@
 namespace ferry {
 
 enum class batch_way : std::uint8_t {
-    calls,      // one for each piece
+    calls,      // one call for each piece
     batch_call, // cuMemcpyBatchAsync, or cuMemcpy3DBatchAsync for boxes
     kernel,
 };
@@ -17,10 +17,10 @@ struct batch_facts {
     copy_direction direction = copy_direction::host_to_device;
     bool are_boxes = false; // of two or three dimensions
     bool are_of_arrays = false;
-    bool are_pageable = false; // some host memory among them is
-    bool is_captured = false;  // which the driver's batch calls do not survive
-    std::uint64_t count = 0;   // of pieces, neighbours merged
-    std::uint64_t bytes = 0;   // of all
+    bool are_pageable = false; // some of their host memory is
+    bool is_captured = false;  // rules out the driver's batch calls
+    std::uint64_t count = 0;   // of pieces, with neighbours merged
+    std::uint64_t bytes = 0;   // of all pieces
     std::uint64_t largest = 0; // bytes of the largest piece
     unsigned access = 16;      // bytes: the widest access that both ends of every piece share; a power of two
     obstacle kernels = obstacle::not_loaded; // why kernels cannot serve this group: pageable, array …
@@ -31,7 +31,7 @@ struct batch_facts {
 
 struct batch_plan {
     batch_way way = batch_way::calls;
-    obstacle refused = obstacle::none; // as of copy_plan
+    obstacle refused = obstacle::none; // as in copy_plan
     std::uint16_t blocks = 0;          // of the kernel
 };
 batch_plan plan_batch(const batch_facts &facts) noexcept;
@@ -39,7 +39,7 @@ batch_plan plan_batch(const batch_facts &facts) noexcept;
 struct batch_forecast {
     obstacle why_not = obstacle::none;
     std::uint16_t blocks = 0;
-    std::uint64_t predicted_ns = 0; // from the call until the bytes are there; 0: not known
+    std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
 };
 // One for each batch_way.
 struct batch_forecasts {

@@ -13,7 +13,7 @@ struct tile_shifts {
 
 constexpr unsigned threads_shift = std::countr_zero(kernels::threads_per_tile);
 
-// What a warp reads at once: 8 words of 16 bytes and 4 rows are whole cache lines at both ends.
+// The tile that a warp reads at once. 8 words of 16 bytes in each of 4 rows are whole cache lines at both ends.
 tile_shifts tile_of(std::uint64_t words, std::uint64_t rows) noexcept {
     constexpr unsigned rows_shift = 2;
     const auto enough_for = [](std::uint64_t number) { return static_cast<unsigned>(std::bit_width(number - 1)); };
@@ -22,7 +22,7 @@ tile_shifts tile_of(std::uint64_t words, std::uint64_t rows) noexcept {
     return {of_words, std::min(enough_for(rows), threads_shift - of_words)};
 }
 
-// Bytes of the widest words that both ends of every row agree on.
+// The log2 of the bytes of the widest words that both ends of every row allow.
 unsigned word_shift_of(const kernel_array_box &box) noexcept {
     return static_cast<unsigned>(std::countr_zero(
         box.destination.address | strides_of(box.destination, box.height, box.depth) | box.x | box.width | 16));
@@ -70,8 +70,8 @@ array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) no
 }
 
 team_cut cut_array_boxes(std::uint64_t count, std::uint64_t bytes) noexcept {
-    // Units of four windows a thread, one under way at a time: on an H200 1000 boxes of 16^3 texels of 4 bytes take
-    // 17 us so, and 19 with two windows.
+    // Units of four windows a thread, one in flight at a time. On an H200, 1000 boxes of 16^3 texels of 4 bytes take 17
+    // us this way, and 19 us with two windows.
     constexpr std::uint32_t word_shift = 4, per_thread_shift = 2, largest_unit_shift = 10;
     return cut_for(count, bytes >> word_shift, per_thread_shift, largest_unit_shift);
 }

@@ -1,11 +1,11 @@
-// From boxes of arrays to the table of the kernel that reads them.
+// Lays out boxes of arrays for the kernels that read them: parameters for one box, and the table for many.
 #pragma once
 
 #include "plan/kernel_boxes.h"
 
 namespace ferry {
 
-// Of an array into linear memory at the address that the device has for it.
+// A box of an array, copied into linear memory at the address that the device has for it.
 struct kernel_array_box {
     kernels::box_end destination;
     std::uint64_t surface; // of the array, in the context of the launch
@@ -14,7 +14,7 @@ struct kernel_array_box {
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
 };
 
-// The form of an array with such a descriptor: how many rows and slices it has, and its CUDA_ARRAY3D_* flags.
+// The form of an array, from its number of rows and slices and whether it is layered.
 kernels::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool is_layered) noexcept;
 
 struct array_launch {
@@ -22,11 +22,11 @@ struct array_launch {
     kernels::array_parameters parameters;
 };
 
-// With at most `blocks` blocks, and not more than there is work for. Within 2^31 bytes, rows and slices of the array,
-// which no device's arrays exceed.
+// A launch of at most `blocks` blocks, and no more than there is work for. The box must lie within 2^31 bytes, rows and
+// slices of the array, a limit that no device's arrays exceed.
 array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) noexcept;
 
-// For `count` boxes of `bytes` together.
+// The cut for `count` boxes of `bytes` in total.
 team_cut cut_array_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;
 
 // Writes a table of kernels::array_box, 88 bytes each, for one launch.

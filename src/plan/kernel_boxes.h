@@ -1,5 +1,5 @@
-// From boxes to the parameters of the kernels that copy or fill them: how wide the words are, how a row is cut into them,
-// and how threads walk over it.
+// Lays out boxes for the kernels that copy or fill them: how wide the words are, how a row is cut into words, and how
+// threads walk over them.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace ferry {
 
-// Addresses are those that the kernel's device has for the memory.
+// Addresses are those of the kernel's device.
 struct kernel_box {
     kernels::box_end destination, source;
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool writes_to_host = false;
 };
 
-// How the rows of a box are cut.
+// How the rows of a box are cut into words.
 struct row_words {
     std::uint64_t word;    // bytes: 1, 2, 4, 8 or 16
     std::uint64_t windows; // of a row, at most
-    bool is_whole;         // no word lies in its row in part
+    bool is_whole;         // every word lies wholly in its row
 };
 struct row_places {
-    std::uint64_t apart;   // what has to agree with a word: the differences of both ends, or-ed together
-    std::uint64_t first;   // where the first row begins
-    std::uint64_t strides; // from row to row and slice to slice, or-ed together
+    std::uint64_t apart;   // the differences between both ends, OR-ed together: multiples of the word
+    std::uint64_t first;   // the address of the first row
+    std::uint64_t strides; // from row to row and slice to slice, OR-ed together
     std::uint64_t width;
 };
 row_words choose_words(const row_places &places, bool is_to_host) noexcept;
 
-// Of a shape with two linear ends, which lie at these addresses for the device.
+// The box of a shape with two linear ends, at the addresses that the device has for them.
 kernel_box box_of(const shape &shape, std::uint64_t destination, std::uint64_t source) noexcept;
 
 struct strided_launch {
@@ -40,16 +40,17 @@ struct strided_launch {
     kernels::strided_parameters parameters;
 };
 
-// What of an end's pitches counts: those of rows and slices, where there is more than one; or-ed together.
+// The pitches of an end that matter, OR-ed together: of rows where there are several, and of slices where there are
+// several.
 constexpr std::uint64_t strides_of(const kernels::box_end &end, std::uint64_t height, std::uint64_t depth) noexcept {
     return (height > 1 ? end.row_pitch : 0) | (depth > 1 ? end.slice_pitch : 0);
 }
 
-// With at most `blocks` blocks, and not more than there is work for.
+// A launch of at most `blocks` blocks, and no more than there is work for.
 strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noexcept;
 
-// A pattern of 1, 2, 4, 8 or 16 bytes, which begins anew in every row. The pitches are multiples of its size; the address
-// need be none.
+// A fill with a pattern of 1, 2, 4, 8 or 16 bytes, which begins anew in every row. The pitches are multiples of the
+// pattern's size; the address need not be.
 struct kernel_fill {
     kernels::box_end destination;
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
@@ -65,15 +66,16 @@ struct fill_launch {
 
 fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) noexcept;
 
-// For `count` boxes of `bytes` together.
+// The cut for `count` boxes of `bytes` in total.
 team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;
 
 enum class pack_result { added, no_room, too_large };
 
-// Words are counted in 32 bits there, and a little beyond the last.
+// The kernel counts the windows of a box in 32 bits, and counts a little beyond the last one.
 constexpr std::uint64_t most_windows_of_a_box = std::uint64_t{1} << 31;
 
-// Writes a table of kernels::box, 88 bytes each, for one launch. A box of more words than that is worth one of its own.
+// Writes a table of kernels::box, 88 bytes each, for one launch. A box with more than most_windows_of_a_box windows is
+// worth a launch of its own.
 class box_packer : public job_counter {
 public:
     // `table` has room for `room` records.
@@ -87,17 +89,17 @@ private:
     std::uint32_t room_;
 };
 
-// The walk of so many threads, or warps, over rows of `per_row` windows, `height` rows a slice.
+// How `walkers` threads, or warps, walk over rows of `per_row` windows, with `height` rows a slice.
 kernels::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
                            std::uint64_t walkers) noexcept;
 
-// At most `blocks`, and not more than so many threads need.
+// At most `blocks`, and no more than `threads` threads need.
 std::uint32_t blocks_with_work(std::uint32_t blocks, std::uint64_t threads) noexcept;
 
-// Divides any number by `by`, which is not 0.
+// Divides any number by `by`, which must not be 0.
 kernels::divisor divisor_of(std::uint64_t by) noexcept;
 
-// As much for numbers below 2^32, and found faster.
+// The same for numbers below 2^32, and faster to find.
 constexpr std::uint64_t short_divisor_of(std::uint32_t by) noexcept { return UINT64_MAX / by; }
 
 } // namespace ferry

@@ -1,30 +1,30 @@
-// From pieces to the table of the kernel that copies them. A table is `count` records of kernels::piece, 24 bytes each:
-// destination, source, size below 4 GiB, and the number of units before this piece. It lies in the kernel's parameters,
-// or anywhere the device reads.
+// Builds the table of the kernel that copies pieces. A table is `count` records of kernels::piece, 24 bytes each:
+// destination, source, size below 4 GiB, and the number of units before this piece. The table lies in the kernel's
+// parameters, or in any memory that the device reads.
 #pragma once
 
 #include "plan/kernel_teams.h"
 
 namespace ferry {
 
-// For `count` pieces of `bytes` together.
+// The cut for `count` pieces of `bytes` in total.
 team_cut cut_pieces(std::uint64_t count, std::uint64_t bytes) noexcept;
 
-// Writes a table. A piece beyond what a record can say takes several.
+// Writes a table. A piece that is too large for one record takes several.
 class piece_packer : public job_counter {
 public:
     // `table` has room for `room` records.
     piece_packer(kernels::piece *table, std::uint32_t room, const team_cut &cut) noexcept
         : job_counter(cut), table_(table), room_(room) {}
 
-    // Addresses as the kernel's device has them; a size of 0 is left out. False where there is no room for all of the
-    // piece, of which nothing is added then.
+    // Adds a piece, with addresses as the kernel's device has them. Skips a size of 0. Returns false, and adds nothing,
+    // where there is no room for the whole piece.
     [[nodiscard]] bool add(std::uint64_t destination, std::uint64_t source, std::uint64_t size) noexcept {
         if (size > largest_record) return add_in_parts(destination, source, size);
         if (size == 0) return true;
         if (count() == room_) return false;
         kernels::piece &piece = table_[count()];
-        // Counted from where the destination is aligned to 16 bytes, as the kernel does.
+        // Counts units from the destination rounded down to 16 bytes, as the kernel does.
         std::uint32_t first_unit = 0;
         if (!note((destination & 15) + size, first_unit)) return false;
         piece = {destination, source, static_cast<std::uint32_t>(size), first_unit};
@@ -40,7 +40,7 @@ private:
     std::uint32_t room_;
 };
 
-// Copies from a table of `count` pieces, not 0, what its kernel takes in its parameters.
+// Fills the kernel's parameters with the index of a table of `count` pieces, which must not be 0.
 void index_pieces(const kernels::piece *table, std::uint32_t count, kernels::piece_table_parameters &given) noexcept;
 
 } // namespace ferry

@@ -11,7 +11,7 @@ namespace {
 
 bool is_found(obstacle why) noexcept { return why != obstacle::none; }
 
-// Managed memory counts as the device's: the driver and kernels alike fetch what is elsewhere.
+// Managed memory counts as the device's, because both the driver and kernels fetch what is elsewhere.
 copy_direction direction_of(const shape &shape, int context_device) noexcept {
     if (is_host(shape.source.kind)) return copy_direction::host_to_device;
     if (is_host(shape.destination.kind)) return copy_direction::device_to_host;
@@ -32,13 +32,14 @@ obstacle kernel_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     return of_reach(facts.destination_reach);
 }
 
-// The rows of a destination that threads write faster than the link takes them apart.
+// Whether the destination is rows of pinned memory with gaps, which threads write faster than the link can scatter
+// them.
 bool scatters_rows(const shape &shape) noexcept {
     const shape_end &to = shape.destination;
     return is_pinned(to.kind) && !to.array && shape.height > 1 && to.row_pitch != shape.width;
 }
 
-// Why threads and a kernel cannot. Pinned memory needs no staging, but for its rows.
+// Why the copy cannot be staged. Pinned memory is staged only for the sake of scattered rows.
 obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
@@ -50,7 +51,7 @@ obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     return end.kind == memory_kind::managed ? obstacle::managed : facts.staged_reach;
 }
 
-// Why nothing is known of how long they would take.
+// Why the time of the routes cannot be predicted.
 obstacle prediction_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (!facts.profile) return obstacle::not_measured;
     const bool is_managed = shape.source.kind == memory_kind::managed ||
@@ -64,12 +65,12 @@ struct prediction {
     std::uint16_t blocks;
 };
 
-// A staged copy: the caller of a synchronous one helps.
+// The threads of a staged copy. The caller of a synchronous one helps.
 std::uint32_t threads_at(const plan_facts &facts) noexcept {
     return facts.staging_threads + (facts.form == copy_form::synchronous);
 }
 
-// Between host memory and a device: the link, or the threads at the host's rows, whichever is slower.
+// A staged copy takes as long as the link, or as the threads at the host's rows, whichever is slower.
 double predict_staged(const shape &shape, const plan_facts &facts, const direction_profile &profile,
                       const row_profile &rows) noexcept {
     const double bytes = rows.bytes();
@@ -88,7 +89,7 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     const direction_profile &of_direction = profile[direction];
     const row_profile rows = rows_of(shape);
     const double bytes = rows.bytes();
-    // Parts of words leave as little in flight on the link as single bytes.
+    // Partial words keep as little in flight on the link as single bytes do.
     const unsigned access = rows.has_parts && direction == copy_direction::host_to_device ? 1 : rows.access;
     const unsigned blocks =
         blocks_for(of_direction, direction, bytes, access, facts.wishes.most_blocks, shape.source.array != nullptr);
@@ -133,7 +134,7 @@ copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept
     return plan;
 }
 
-// For a kernel that nothing was predicted of.
+// The blocks of a kernel whose time was not predicted.
 std::uint16_t cautious_blocks(const plan_facts &facts) noexcept {
     constexpr std::uint16_t few = 8;
     return facts.wishes.most_blocks ? std::min(facts.wishes.most_blocks, few) : few;
@@ -148,13 +149,14 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
 }
 
 bool is_faster_on_an_idle_stream(const shape &shape) noexcept {
-    constexpr std::uint64_t most = std::uint64_t{256} << 10; // in 18 us, and all is there in half the time (H200)
+    // The driver's call takes 18 us for this much, and the copy is complete in half the time of a staged one (H200).
+    constexpr std::uint64_t most = std::uint64_t{256} << 10;
     return shape.is_line() && !shape.destination.array && shape.width <= most && is_read_in_the_call(shape);
 }
 
 namespace {
 
-// Predicts once, if at all.
+// Predicts at most once.
 class lazy_prediction {
 public:
     lazy_prediction(const shape &shape, const plan_facts &facts) noexcept : shape_(shape), facts_(facts) {}
@@ -171,20 +173,20 @@ private:
     bool is_made_ = false;
 };
 
-// Of pageable memory, which threads and a kernel can take. On a stream the driver would have the caller wait.
+// Whether to stage a copy of pageable memory that can be staged. On a stream the driver would make the caller wait.
 bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &predicted) noexcept {
     if (facts.wishes.is_urgent) return true;
     if (facts.form == copy_form::asynchronous) return !(facts.is_stream_idle && is_faster_on_an_idle_stream(shape));
     return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }
 
-// The same of rows of pinned memory, which the driver and kernels take too.
+// Whether to stage rows of pinned memory, which the driver and kernels can copy too.
 bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_serve,
                      lazy_prediction &predicted) noexcept {
     if (!facts.profile || is_found(prediction_obstacle(shape, facts))) return false;
-    // Out of rows that lie apart on the device, or of odd widths, the ring's kernel is slower than is predicted: 64 Ki rows
-    // of 3 B took 117 us to the driver's 88, of 4 B at a pitch of 8 on both sides 201 us; so are the threads at rows far
-    // apart, at a pitch of 512 B 190 us (H200).
+    // From rows that lie apart on the device, or have odd widths, the staging kernel is slower than predicted: 64 Ki
+    // rows of 3 B took 117 us, against the driver's 88 us, and rows of 4 B at a pitch of 8 on both sides took 201 us.
+    // The threads are slower than predicted at rows far apart: 190 us at a pitch of 512 B (H200).
     constexpr std::uint64_t cache_line = 64;
     const shape_end &device = is_host(shape.source.kind) ? shape.destination : shape.source;
     if (shape.destination.row_pitch > cache_line) return false;

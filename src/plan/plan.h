@@ -1,4 +1,4 @@
-// Which route a shape takes, and how. Pure: the same shape and facts give the same plan.
+// Chooses the route of a copy, and how the route runs it. Pure: the same shape and facts give the same plan.
 #pragma once
 
 #include "base/obstacle.h"
@@ -13,25 +13,25 @@ enum class route_kind : std::uint8_t {
     none = FERRY_ROUTE_NONE, // as a wish: any
     driver = FERRY_ROUTE_DRIVER,
     kernel, // ferry's own kernels, on the caller's stream
-    staged, // a kernel there, and threads, at slots of pinned memory
+    staged, // a kernel on that stream and host threads, through slots of a staging buffer
 };
 
-// The route that the flags force cannot serve.
+// The error for a forced route that cannot serve.
 constexpr failure refuse_route(obstacle why) noexcept {
     return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, static_cast<std::uint64_t>(why)};
 }
 
-// What the caller asks of the choice.
+// The caller's wishes for the choice of the route.
 struct copy_wishes {
     route_kind forced = route_kind::none;
     bool no_multiprocessors = false; // no kernels
-    bool is_urgent = false;          // not behind other copies in an engine's queue
-    std::uint16_t most_blocks = 0;   // blocks, each of which takes a multiprocessor at most; 0: as many as pay
+    bool is_urgent = false;          // must not wait behind other copies in a copy engine's queue
+    std::uint16_t most_blocks = 0;   // maximum blocks, each on one SM at most; 0: as many as pay off
 
     bool any() const noexcept { return forced != route_kind::none || no_multiprocessors || is_urgent || most_blocks; }
 };
 
-// FERRY_COPY_*.
+// The wishes that FERRY_COPY_* flags express.
 constexpr copy_wishes wishes_of(std::uint32_t flags) noexcept {
     copy_wishes wishes;
     if (flags & FERRY_COPY_BY_DRIVER) wishes.forced = route_kind::driver;
@@ -46,15 +46,16 @@ constexpr copy_wishes wishes_of(std::uint32_t flags) noexcept {
 struct plan_facts {
     int context_device = -1; // the device of the context the copy runs in
     copy_form form = copy_form::synchronous;
-    bool is_captured = false; // it becomes part of a graph; known before anything is planned
-    // The work before it on its stream is complete, as far as is known.
+    bool is_captured = false; // the copy becomes part of a graph; known before planning
+    // The earlier work on the stream is known to be complete.
     bool is_stream_idle = false;
-    // The rest need not be filled for what needs_no_choice.
+    // The rest need not be filled for a copy that needs_no_choice.
     obstacle kernels = obstacle::not_loaded;
-    obstacle source_reach = obstacle::not_asked; // of kernels in that context; managed if they do, and it is that
+    // Why kernels in that context do not reach an end. `managed`: they do reach it, and it is managed.
+    obstacle source_reach = obstacle::not_asked;
     obstacle destination_reach = obstacle::not_asked;
-    obstacle staging = obstacle::no_staging;     // of the instance
-    obstacle staged_reach = obstacle::not_asked; // of its kernels, at the end that is no host's
+    obstacle staging = obstacle::no_staging;     // why the instance cannot stage
+    obstacle staged_reach = obstacle::not_asked; // why staging kernels do not reach the device's end
     std::uint16_t staging_threads = 0;
     copy_wishes wishes = {};
     const device_profile *profile = nullptr; // of the context's device
@@ -62,23 +63,25 @@ struct plan_facts {
 
 struct copy_plan {
     route_kind route = route_kind::driver;
-    // Some end lies on another device than the context's: the driver checks addresses against the current context, so
-    // the call must be the one that names each end's own (NVIDIA/cccl pull request 9997). Graphs do not take that call.
+    // An end lies on another device than the context's. The driver checks addresses against the current context, so the
+    // call must be the one that names the context of each end (NVIDIA/cccl pull request 9997). Graphs do not take that
+    // call.
     bool names_contexts = false;
-    // The call returns before the bytes are there, and the copy must not: kernels always; the driver's synchronous call
-    // after device to device, and after pageable host to device, whose last piece may still be on its way (CUDA driver
-    // API, "API synchronization behavior").
+    // The copy is synchronous and the call returns before the bytes are there. A kernel launch always does. The
+    // driver's synchronous call does after D2D, and after pageable H2D, whose last piece may still be in flight (CUDA
+    // driver API, "API synchronization behavior").
     bool synchronise_after = false;
-    // On a stream the driver reads a pageable source inside the call, whatever is before it there (seen up to 300000 bytes,
-    // CUDA 13.0, H200). So the stream must have passed the earlier work first, which may be what writes that source.
+    // The driver's asynchronous call reads a pageable source inside the call, whatever earlier work the stream has
+    // (seen up to 300000 bytes, CUDA 13.0, H200). So ferry first waits for that work, which may be what writes the
+    // source.
     bool wait_before = false;
-    // The route that the caller forces cannot serve, and the copy must be refused.
+    // Why the route that the caller forces cannot serve. Such a copy must be refused.
     obstacle refused = obstacle::none;
-    std::uint16_t blocks = 0; // of a kernel, or of each one that meets threads
+    std::uint16_t blocks = 0; // of a kernel, or of each staging kernel
 };
 
-// What the caller of the driver route waits for: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0
-// as observed. Whether host memory is pageable must be known.
+// How long the driver route blocks its caller: "API synchronization behavior" of the CUDA driver API, and CUDA 13.0 as
+// observed. Whether host memory is pageable must be known.
 enum class blocking { no, until_staged, until_done };
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept;
 
@@ -89,15 +92,17 @@ inline bool leaves_device(const shape &shape, int context_device) noexcept {
     return is_elsewhere(shape.source, context_device) || is_elsewhere(shape.destination, context_device);
 }
 
-// Host memory to the driver's calls: a pool's, where it is reached, they copy as device memory (docs/driver.md).
+// Whether the driver's calls copy the memory as host memory. They copy memory of a host pool as device memory where the
+// device reaches the pool (docs/driver.md).
 constexpr bool is_copied_as_host(memory_kind kind) noexcept { return is_host(kind) && kind != memory_kind::host_pool; }
 
-// The driver's asynchronous call reads the source before it returns. Between two host addresses it waits for the stream.
+// Whether the driver's asynchronous call reads the source before it returns. Between two host addresses the call waits
+// for the stream instead.
 inline bool is_read_in_the_call(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pageable && !is_copied_as_host(shape.destination.kind);
 }
 
-// The driver route, as it serves all shapes.
+// The plan for the driver route, which serves all shapes.
 inline copy_plan plan_for_driver(const shape &shape, const plan_facts &facts) noexcept {
     const bool returns_early =
         !is_copied_as_host(shape.destination.kind) &&
@@ -114,12 +119,14 @@ inline bool is_pageable(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pageable || shape.destination.kind == memory_kind::pageable;
 }
 
-// Lines go fastest by the copy engines, whatever their size, where the driver need not stage them.
+// Whether the copy is a line without wishes that the driver need not stage. Copy engines are fastest for such lines,
+// whatever their size.
 inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexcept {
     return shape.is_line() && !wishes.any() && !is_pageable(shape);
 }
 
-// A small line of pageable memory: on an idle stream nothing is faster than the driver's own call.
+// Whether the copy is a small line from pageable memory. On an idle stream nothing is faster for it than the driver's
+// own call.
 bool is_faster_on_an_idle_stream(const shape &shape) noexcept;
 
 // The plans of the routes that may serve, the one that the cost model prefers first. The driver's is the last, and always
@@ -144,12 +151,12 @@ inline copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept
     return needs_no_choice(shape, facts.wishes) ? plan_for_driver(shape, facts) : rank_routes(shape, facts).plans[0];
 }
 
-// One route beside the others, for those who ask why.
+// The forecast for each route, for callers that ask why one was chosen.
 struct route_forecast {
     route_kind route = route_kind::none;
     obstacle why_not = obstacle::none;
     std::uint16_t blocks = 0;
-    std::uint64_t predicted_ns = 0; // from the call until the bytes are there; 0: not known
+    std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
 };
 struct copy_forecast {
     route_forecast driver, kernel, staged;

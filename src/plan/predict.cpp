@@ -25,7 +25,7 @@ std::uint64_t strides_of(const shape_end &end, const shape &shape) noexcept {
     return (shape.height > 1 ? end.row_pitch : 0) | (shape.depth > 1 ? slice_pitch(end) : 0);
 }
 
-// 1, 1/2, 1/4 …: this is done for every copy, and divisions are slow.
+// 1, 1/2, 1/4 …: a table, because every copy needs one of them and divisions are slow.
 struct powers_of_half {
     double of[width_classes];
     constexpr powers_of_half() : of{} {
@@ -38,7 +38,7 @@ struct powers_of_half {
 };
 constexpr powers_of_half halves;
 
-// Nanoseconds of a row of this width.
+// Nanoseconds per row of this width.
 double row_ns(const std::uint32_t (&rates)[width_classes], std::uint64_t width, double line_rate) noexcept {
     return static_cast<double>(width) * 1000 / rate_of(rates, width, line_rate);
 }
@@ -54,7 +54,7 @@ row_profile rows_of(const shape &shape) noexcept {
     rows.has_array = from.array || to.array;
     rows.width = shape.width;
     rows.count = shape.height * shape.depth;
-    // Whole slices without gaps in them are rows themselves.
+    // Whole slices without gaps count as rows.
     const bool are_slices =
         shape.height > 1 && !rows.has_array && from.row_pitch == shape.width && to.row_pitch == shape.width;
     if (are_slices) {
@@ -67,7 +67,7 @@ row_profile rows_of(const shape &shape) noexcept {
     if (source_gaps) rows.source_pitch = pitch_of(from);
     if (destination_gaps) rows.destination_pitch = pitch_of(to);
     if (rows.has_array) {
-        // Out of arrays all accesses of a kernel are as wide as the first and the last.
+        // From arrays, all accesses of a kernel are as wide as the first and the last.
         const std::uint64_t apart = from.x | shape.width | to.span.first | strides_of(to, shape);
         rows.access = to.array ? widest_access : static_cast<unsigned>(lowest_bit(apart | widest_access));
         return rows;
@@ -83,7 +83,7 @@ row_profile rows_of(const shape &shape) noexcept {
         {.apart = apart, .first = to.span.first, .strides = to_strides, .width = shape.width}, is_host(to.kind));
     rows.access = static_cast<unsigned>(words.word);
     rows.has_parts = !words.is_whole;
-    // Parts take about as long as four words more.
+    // The partial words of a row take about as long as four more words.
     rows.words =
         static_cast<double>((words.windows + (words.is_whole ? 0 : 4)) * words.word) / static_cast<double>(shape.width);
     return rows;
@@ -98,18 +98,20 @@ double rate_of(const std::uint32_t (&rates)[width_classes], std::uint64_t width,
 }
 
 std::uint32_t array_kernel_rate(const device_profile &profile, unsigned access) noexcept {
-    // To 1, 2, 4 and 8 bytes past a line: 494, 755, 1098 and 1455 GB/s of 2000 (512^3 texels of 4 bytes, H200).
+    // To a destination 1, 2, 4 and 8 bytes past a cache line: 494, 755, 1098 and 1455 GB/s of 2000 (512^3 texels of 4
+    // bytes, H200).
     constexpr std::uint32_t percent[access_classes] = {25, 38, 55, 73, 100};
     return std::max(profile.array_kernel_rate / 100, 1u) * percent[std::countr_zero(access)];
 }
 
 unsigned blocks_for(const direction_profile &facts, copy_direction direction, double bytes, unsigned access,
                     unsigned most_blocks, bool of_array) noexcept {
-    // A thread's share of a block of 512: two accesses. Beyond that it begins again.
+    // The bytes of a block of 512 threads with two accesses each. Beyond that the threads loop.
     const double share = 2.0 * 512 * access;
     const bool over_host_link = direction <= copy_direction::device_to_host;
-    // Narrow accesses leave less in flight. On an H200 a host's link is full with 4 blocks of 16-byte accesses, 16 of
-    // 4-byte ones, and gains little beyond 32; the device's memory with a block on each multiprocessor, narrow: two.
+    // Narrow accesses keep less in flight. On an H200 a host's link is full with 4 blocks of 16-byte accesses or 16
+    // blocks of 4-byte ones, and gains little beyond 32. The device's memory needs one block on each SM, or two with
+    // narrow accesses.
     const unsigned enough = of_array && !over_host_link
                                 ? UINT16_MAX
                                 : facts.kernel_blocks * std::min(widest_access / access, over_host_link ? 8u : 2u);
@@ -129,31 +131,31 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
 
     const auto &rates = facts.kernel_rates[static_cast<int>(rows.side)];
     const auto &scattered = facts.kernel_rates[static_cast<int>(gaps::destination)];
-    // Gaps on the device's side of a host's link cost nothing: the device's memory is faster.
+    // Gaps on the device's side of a host's link cost nothing, because the device's memory is faster.
     const std::uint64_t pitch = direction == copy_direction::host_to_device ? rows.source_pitch
                                 : direction == copy_direction::device_to_host
                                     ? rows.destination_pitch
                                     : std::max(rows.source_pitch, rows.destination_pitch);
     double ns = 0;
     if (pitch && rows.access < widest_access && rows.width > sector) {
-        // A warp's accesses end within rows: what it has of one costs a sector more.
+        // The accesses of a warp end within rows. Each piece of a row that a warp has costs one sector more.
         const double pieces = 1 + width / (32.0 * rows.access);
         ns = pieces * row_ns(rates, static_cast<std::uint64_t>(width / pieces) + sector, facts.kernel_line_rate);
     } else {
         ns = row_ns(rates, rows.width, facts.kernel_line_rate);
     }
-    // Each part is a request of its own on the link, and takes as long as 16 bytes with gaps around them do: narrower rows
-    // were measured with theirs. Reads of the host's memory are under way together: of 17 B rows at a pitch of 25 they take
-    // 0.9 ns a row (H200).
+    // Each partial word is a request of its own on the link, and takes as long as 16 bytes with gaps around them. The
+    // rates of narrower rows were measured with their parts. Reads of host memory are in flight together: for rows of
+    // 17 B at a pitch of 25 the parts take 0.9 ns a row (H200).
     const double request_ns = row_ns(scattered, widest_access, facts.kernel_line_rate);
     const bool adds_requests = direction == copy_direction::device_to_host && rows.width > widest_access;
     if (rows.has_parts && adds_requests) ns += 3 * request_ns;
     if (rows.has_parts && direction == copy_direction::host_to_device)
         ns += row_ns(facts.kernel_rates[static_cast<int>(gaps::source)], widest_access, facts.kernel_line_rate) / 2;
-    // Rows that begin and end within sectors of the host's memory: likewise.
+    // Rows that begin or end within a sector of host memory also cost a request.
     if (adds_requests && rows.destination_pitch && rows.host_alignment < sector) ns += request_ns;
-    // Rows were measured at twice their width. Farther apart, each pays for a sector of its own, and for more of the host's
-    // memory: 1.4 ns a row of 1 to 32 bytes at a pitch of 512 (H200).
+    // Rows were measured at a pitch of twice their width. Farther apart, each row pays for a sector of its own, and
+    // reads of host memory pay for more: 1.4 ns a row of 1 to 32 bytes at a pitch of 512 (H200).
     constexpr std::uint64_t link_request = 128;
     const std::uint64_t paid = std::min(pitch, direction == copy_direction::host_to_device ? link_request : sector);
     if (paid > 2 * rows.width) {
@@ -161,7 +163,8 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
         const bool is_one_request = direction == copy_direction::device_to_host && rows.destination_pitch;
         ns = is_one_request ? std::max(ns, std::min(apart_ns, request_ns)) : apart_ns;
     }
-    // Narrow accesses that scatter wide rows do no better than narrow rows, and parts of words worse by the sectors shared.
+    // Narrow accesses that scatter wide rows are no faster than narrow rows. Partial words also pay for the sectors
+    // that they share.
     if (direction == copy_direction::within_device && rows.destination_pitch &&
         (rows.access < widest_access || rows.has_parts)) {
         const double touched = rows.has_parts && rows.width > sector ? width + 2 * sector - rows.access : width;
@@ -170,9 +173,9 @@ double kernel_row_ns(const direction_profile &facts, copy_direction direction, c
     return std::max(ns, words_ns);
 }
 
-// The driver of CUDA 13.0 on an H200: a copy of at least so many rows, of whole 4-byte words at multiples of 4 from each
-// other, takes longer to begin and a fifth of the time for each row. 51 Ki rows do not yet; 64 Ki of 1 KiB, 82 Ki of 100 B do;
-// rows of 17 B or at a pitch of 11 never.
+// On an H200 with CUDA 13.0, a driver copy of at least many_rows rows, of whole 4-byte words at pitches that are
+// multiples of 4, takes longer to begin and a fifth of the time for each row. 51 Ki rows do not go this way yet. 64 Ki
+// rows of 1 KiB and 82 Ki of 100 B do. Rows of 17 B or at a pitch of 11 never do.
 bool goes_by_many_rows(copy_direction direction, const row_profile &rows) noexcept {
     return direction == copy_direction::within_device && !rows.is_line && !rows.has_array && rows.count >= many_rows &&
            rows.engine_alignment >= 4;
@@ -184,18 +187,19 @@ double driver_row_ns(const direction_profile &facts, copy_direction direction, c
     if (rows.is_line) return width * 1000 / line_rate;
     const auto &rates = facts.driver_rates[static_cast<int>(rows.side)];
     if (direction == copy_direction::within_device && !rows.has_array && !goes_by_many_rows(direction, rows)) {
-        // As rows of two bytes go, and as fast as the widest, which are few.
+        // A copy of few rows, or of rows that are not whole words. Two of the measured rates are of such copies: rows
+        // of two bytes are not whole words, and the widest rows are few.
         const double widest_rate = rows.width >> width_classes ? line_rate : rates[width_classes - 1];
         return std::max(width * 1000 / widest_rate, 2000.0 / rates[1]);
     }
     double ns = row_ns(rates, rows.width, line_rate);
     if (direction >= copy_direction::within_device || rows.has_array) return ns;
-    // Rows that share a sector of host memory wait for each other. They were measured at twice their width; farther apart
-    // they take as long as wider ones.
+    // Rows that share a sector of host memory wait for each other. They were measured at a pitch of twice their width;
+    // farther apart they take as long as wider ones.
     const std::uint64_t apart = std::min(rows.source_pitch, sector) / 2;
     if (direction == copy_direction::host_to_device && apart > rows.width)
         ns = std::min(ns, row_ns(rates, apart, line_rate));
-    // Sectors of which a row has a part are moved as a whole, of reads more of them.
+    // A sector that a row covers only in part moves whole. Reads move more of them.
     if (rows.host_alignment < sector) {
         const std::uint64_t more = rows.source_pitch && direction == copy_direction::host_to_device ? sector / 2 : 0;
         ns = std::max(ns, row_ns(rates, rows.width + sector + more - rows.host_alignment, line_rate));

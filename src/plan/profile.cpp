@@ -22,8 +22,8 @@ constexpr std::uint32_t between(std::uint32_t low, std::uint32_t high, std::int6
     return static_cast<std::uint32_t>(low + (static_cast<std::int64_t>(high) - low) * step / steps);
 }
 
-// One rate for each class of width: those measured, lines between them, and beside them rows a second below the first and
-// bytes a second above the last.
+// One rate for each width class: the measured rates, and straight lines between them. Below the first one the rows per
+// second are constant, above the last one the bytes per second.
 template <std::size_t count>
 constexpr void fill_rates(std::uint32_t (&rates)[width_classes], const measured_rate (&measured)[count]) {
     std::size_t next = 0;
@@ -42,7 +42,7 @@ constexpr void fill_rates(std::uint32_t (&rates)[width_classes], const measured_
     }
 }
 
-// Rows with gaps on both sides go as those with gaps on the slower one.
+// Rows with gaps on both sides have the rates of those with gaps on the slower side.
 template <std::size_t count, std::size_t other_count>
 constexpr void fill_sides(std::uint32_t (&rates)[gap_sides][width_classes], gaps slower,
                           const measured_rate (&source)[count], const measured_rate (&destination)[other_count]) {
@@ -56,17 +56,18 @@ constexpr void fill_accesses(direction_profile &direction, const std::uint32_t (
     std::copy(std::begin(rates), std::end(rates), direction.kernel_access_rates);
 }
 
-// NVIDIA H200 SXM, PCIe 5 x16, driver 580, CUDA 13.0, wall time with a stream synchronise, medians: tests/kernel-speed, with
-// copies of 64 MiB over the link and 256 MiB within the device, or 16 Mi rows where that is less; what it does not measure
-// by ferry-info --calibrate. Where a line says so the number is expected, not measured: then it favours the driver.
+// NVIDIA H200 SXM, PCIe 5 x16, driver 580, CUDA 13.0. Medians of wall time with a stream synchronise, measured by
+// tests/kernel-speed with copies of 64 MiB over the link and 256 MiB within the device, or 16 Mi rows where that is
+// less. ferry-info --calibrate measured what kernel-speed does not. Numbers marked as expected were not measured and
+// favour the driver.
 constexpr device_profile hopper() {
     device_profile profile = {};
 
     direction_profile &to_device = profile[copy_direction::host_to_device];
     to_device.driver_fixed_ns = 5700;
     to_device.driver_line_rate = 55200;
-    to_device.driver_pageable_rate =
-        12500; // of 1 MiB, where the choice is close; of 16 MiB 15, of a gibibyte 8 to 9.5 GB/s
+    // At 1 MiB, where the choice is close. At 16 MiB it is 15 GB/s, at 1 GiB 8 to 9.5 GB/s.
+    to_device.driver_pageable_rate = 12500;
     fill_sides(
         to_device.driver_rates, gaps::source,
         {{1, 114}, {2, 590}, {4, 1800}, {8, 4700}, {16, 11100}, {32, 24200}, {64, 42800}, {128, 50100}, {256, 54800}},
@@ -80,10 +81,10 @@ constexpr device_profile hopper() {
     to_device.kernel_block_rate = 19500;
     to_device.kernel_blocks = 4;
     to_device.call_ns = 2400;
-    to_device.batch_piece_ns = 440; // with 64 KiB and with 256 B; 1300 with 4 KiB
+    to_device.batch_piece_ns = 440; // for pieces of 64 KiB and of 256 B; 1300 for 4 KiB
     to_device.batch_box_ns = 440;   // expected
     to_device.kernel_piece_ns = 6;
-    to_device.staged_fixed_ns = 65000; // by the times of 256 KiB to 4 MiB
+    to_device.staged_fixed_ns = 65000; // from the times of 256 KiB to 4 MiB
     to_device.staged_rate = 43000;     // with 8 threads on 16 processors; 49 GB/s at best
     to_device.staged_thread_rate = 9900;
     to_device.staged_row_ns = 1; // expected
@@ -91,7 +92,7 @@ constexpr device_profile hopper() {
     direction_profile &to_host = profile[copy_direction::device_to_host];
     to_host.driver_fixed_ns = 6500;
     to_host.driver_line_rate = 55300;
-    to_host.driver_pageable_rate = 9500; // of 1 MiB, likewise; of a gibibyte 15 GB/s
+    to_host.driver_pageable_rate = 9500; // at 1 MiB, as above; 15 GB/s at 1 GiB
     fill_sides(
         to_host.driver_rates, gaps::destination,
         {{1, 770}, {2, 1500}, {4, 3000}, {8, 6000}, {16, 11900}, {32, 23800}, {64, 44300}, {128, 52900}, {256, 55200}},
@@ -117,13 +118,13 @@ constexpr device_profile hopper() {
     to_host.staged_fixed_ns = 58000;
     to_host.staged_rate = 46000;
     to_host.staged_thread_rate = 9700;
-    to_host.staged_row_ns = 1; // rows of 4 B at a pitch of 8 are written at 26 GB/s by 8 threads
+    to_host.staged_row_ns = 1; // 8 threads write rows of 4 B at a pitch of 8 at 26 GB/s
 
     direction_profile &within = profile[copy_direction::within_device];
     within.driver_fixed_ns = 8900;
     within.driver_line_rate = 2104000;
-    within.driver_pageable_rate = 2104000;             // no end is a host's
-    fill_sides(within.driver_rates, gaps::destination, // beyond 64 KiB: of 3 MiB in all
+    within.driver_pageable_rate = 2104000;             // unused: no end is on the host
+    fill_sides(within.driver_rates, gaps::destination, // rows beyond 64 KiB: 3 MiB in all
                {{1, 1570},
                 {2, 3140},
                 {4, 36600},
@@ -169,16 +170,16 @@ constexpr device_profile hopper() {
                 {256, 1866000}});
     fill_accesses(within, {385000, 731000, 1100000, 1600000 /* expected */, 1900000});
     within.kernel_block_rate = 41000;
-    within.kernel_blocks = 132; // one on each multiprocessor
+    within.kernel_blocks = 132; // one on each SM
     within.call_ns = 3950;
     within.batch_piece_ns = 3560;
     within.batch_box_ns = 3560; // expected
     within.kernel_piece_ns = 4;
-    within.staged_fixed_ns = to_host.staged_fixed_ns; // no end is a host's
+    within.staged_fixed_ns = to_host.staged_fixed_ns; // unused: no end is on the host
     within.staged_rate = within.staged_thread_rate = to_host.staged_rate;
     within.staged_row_ns = to_host.staged_row_ns;
 
-    // NVLink 4: lines were measured; rows as expected of packets that carry 32 bytes.
+    // NVLink 4: lines were measured. Rows are as expected of packets that carry 32 bytes.
     direction_profile &peer = profile[copy_direction::between_devices];
     peer = within;
     peer.driver_fixed_ns = 8000;
@@ -197,14 +198,14 @@ constexpr device_profile hopper() {
     profile.many_rows_fixed_ns = 20000;
     profile.batch_fixed_ns = 6000;
     profile.array_driver_rate = 1109000;
-    profile.array_kernel_rate = 2000000; // 2100 where rows begin with lines, 1920 where they are 16 bytes past one
+    profile.array_kernel_rate = 2000000; // 2100 GB/s where rows begin at cache lines, 1920 where 16 bytes past one
     profile.array_call_ns = 5460;
     profile.array_kernel_box_ns = 50; // expected
     return profile;
 }
 
-// A driver twice as good as there; kernels an eighth as good, for links from PCIe 3 x8 on, and within the device, whose
-// memory may be as much slower than that one's, a thirty-second.
+// Assumes a driver twice as fast as on the H200. Kernels are an eighth as fast, for links from PCIe 3 x8 on, and a
+// thirty-second within the device, whose memory may be that much slower than an H200's.
 constexpr device_profile cautious() {
     device_profile profile = hopper();
     for (direction_profile &direction : profile.directions) {
@@ -247,12 +248,12 @@ constexpr const char *direction_names[copy_directions] = {"host_to_device", "dev
 constexpr const char *gap_names[gap_sides] = {"source_gaps", "destination_gaps", "both_gaps"};
 
 enum class quantity : std::uint8_t { time, rate, count };
-// What no machine measures is damage that the checksum was made over: a second a piece, 100 TB/s.
+// Larger numbers, which no machine measures, are damage from before the checksum was made: a second a piece, 100 TB/s.
 constexpr std::uint32_t most(quantity unit) noexcept {
     return unit == quantity::time ? 1'000'000'000 : unit == quantity::rate ? 100'000'000 : 65'535;
 }
 
-// One name; in the struct rows × columns numbers, in the text a line for each row.
+// One named fact: rows × columns numbers in the struct, one line for each row in the text.
 struct fact {
     const char *name;
     std::size_t offset;
@@ -274,7 +275,7 @@ constexpr fact device_wide_facts[] = {FERRY_DEVICE_FACTS(FERRY_DEVICE_FACT)};
 #undef FERRY_DIRECTION_FACT
 #undef FERRY_DEVICE_FACT
 
-// A line of numbers: where they are and what they are called, in up to three words joined by dots.
+// A line of numbers: their place in the struct, and their name in up to three words joined by dots.
 struct fact_line {
     const char *words[3];
     std::size_t offset;
@@ -282,7 +283,7 @@ struct fact_line {
     std::uint32_t most;
 };
 
-// Calls `use` for each line in their order, until it returns false.
+// Calls `use` for each line in order, until it returns false.
 template <class Use> bool for_each_line(const Use &use) noexcept {
     const auto for_each_of = [&](const fact &fact, const char *prefix, std::size_t base) noexcept {
         for (std::uint32_t row = 0; row < fact.rows; ++row) {
@@ -305,7 +306,7 @@ template <class Use> bool for_each_line(const Use &use) noexcept {
     return true;
 }
 
-// Puts text where there is room, and counts it where there is none.
+// Writes text as far as there is room, and counts all of it.
 class text_writer {
 public:
     text_writer(char *text, std::uint64_t size) noexcept : text_(text), size_(size) {}
@@ -332,7 +333,7 @@ private:
     std::uint64_t size_, length_ = 0;
 };
 
-// The same words from writing and reading: here put into a text, there compared with one.
+// Compares a text with what text_writer would write, so that reading and writing share one set of functions.
 class text_comparer {
 public:
     text_comparer(const char *text, const char *end) noexcept : at_(text), end_(end) {}
@@ -360,7 +361,7 @@ private:
 template <class Out> void put_device(Out &out, const profile_owner &owner) noexcept {
     out.put("device ");
     for (const char *name = owner.device.name; *name; ++name)
-        out.put(static_cast<unsigned char>(*name) < ' ' ? '?' : *name); // the name stays in its line
+        out.put(static_cast<unsigned char>(*name) < ' ' ? '?' : *name); // keeps the name in one line
     out.put(", compute ");
     out.put(static_cast<std::uint64_t>(owner.device.compute_major));
     out.put('.');
@@ -393,7 +394,7 @@ template <class Out> void put_checksum(Out &out, const char *text, std::uint64_t
 }
 constexpr std::uint64_t checksum_size = sizeof checksum_word - 1 + 16 + 1;
 
-// A number as the writer writes it: digits alone, no leading zero.
+// Reads a number as text_writer writes it: digits alone, no leading zero.
 bool read_number(const char *&at, const char *end, std::uint64_t &number) noexcept {
     const char *const first = at;
     number = 0;
@@ -431,7 +432,7 @@ profile_problem read_facts(const char *at, const char *end, std::uint32_t line_n
 } // namespace
 
 const device_profile &built_in_profile(const ferry_device_info &device) noexcept {
-    // Those that share page tables with the host have another link to it (GH200).
+    // Devices that share page tables with the host have another link to it (GH200).
     const bool is_hopper = device.compute_major == 9 && device.compute_minor == 0 && !device.is_software &&
                            !device.integrated && !device.pageable_uses_host_page_tables;
     return is_hopper ? hopper_profile : cautious_profile;
@@ -479,7 +480,7 @@ profile_problem read_profile(const char *text, std::uint64_t size, const profile
     head.put('\n');
     if (!head.same()) return {profile_fault::version, 1};
 
-    // Damage first: what a damaged text says of its device is nothing to tell of.
+    // Damage comes first: what a damaged text says of its device is not worth reporting.
     const auto lines = static_cast<std::uint32_t>(std::count(text, end, '\n'));
     if (size < checksum_size) return {profile_fault::damage, lines + 1};
     const char *const facts_end = end - checksum_size;

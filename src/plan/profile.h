@@ -1,5 +1,5 @@
-// What a device was measured to do: the numbers that predicted times are made of. Built in for the generations that were
-// measured, replaced by a calibration of the machine itself, and kept as text.
+// The measured performance of a device, from which the cost model predicts times. Built in for the generations that
+// were measured, replaced by a calibration of the machine itself, and kept as text.
 #pragma once
 
 #include <algorithm>
@@ -16,40 +16,40 @@ constexpr int copy_directions = 4;
 enum class gaps : std::uint8_t { source, destination, both };
 constexpr int gap_sides = 3;
 
-constexpr int width_classes = 21; // rows of 1, 2, 4 … bytes to 1 MiB; wider ones are as lines
+constexpr int width_classes = 21; // rows of 1, 2, 4 … bytes to 1 MiB; wider ones count as lines
 constexpr int access_classes = 5; // the accesses of kernels: 1, 2, 4, 8 and 16 bytes
 
-// FACT(name, dimensions, unit). Names in _ns are nanoseconds; rates are payload bytes per microsecond, as copies large
-// enough to hide the fixed time reach them.
+// FACT(name, dimensions, unit). Names in _ns are nanoseconds. Rates are payload bytes per microsecond, in copies large
+// enough to hide the fixed time.
 #define FERRY_DIRECTION_FACTS(FACT)                                                                                    \
-    FACT(driver_fixed_ns, , time)                        /* one copy from its call to its end, but for the bytes */    \
-    FACT(driver_line_rate, , rate)                       /* of pinned memory, where a host is an end */                \
-    FACT(driver_pageable_rate, , rate)                   /* likewise, of pageable memory */                            \
-    FACT(driver_rates, [gap_sides][width_classes], rate) /* by the width of a row, the pitch being twice that */       \
+    FACT(driver_fixed_ns, , time)                        /* one copy from its call to its end, without its bytes */    \
+    FACT(driver_line_rate, , rate)                       /* of pinned memory, where an end is on the host */           \
+    FACT(driver_pageable_rate, , rate)                   /* the same, of pageable memory */                            \
+    FACT(driver_rates, [gap_sides][width_classes], rate) /* by row width, at a pitch of twice the width */             \
     FACT(kernel_fixed_ns, , time)                                                                                      \
     FACT(kernel_line_rate, , rate)                                                                                     \
     FACT(kernel_rates, [gap_sides][width_classes], rate)                                                               \
-    FACT(kernel_access_rates, [access_classes], rate) /* what accesses of that size reach at best */                   \
+    FACT(kernel_access_rates, [access_classes], rate) /* the maximum with accesses of that size */                     \
     FACT(kernel_block_rate, , rate)                   /* of one block, where blocks are few */                         \
-    FACT(kernel_blocks, , count)                      /* beyond which more blocks gain nothing */                      \
-    FACT(call_ns, , time)                             /* a piece of many, each by a call of its own */                 \
-    FACT(batch_piece_ns, , time)                      /* … by cuMemcpyBatchAsync */                                  \
-    FACT(batch_box_ns, , time)                        /* … by cuMemcpy3DBatchAsync */                                \
-    FACT(kernel_piece_ns, , time)                     /* … by one launch, its table made and sent */                 \
-    FACT(staged_fixed_ns, , time)                     /* by threads and a kernel, where a host is an end */            \
-    FACT(staged_rate, , rate)                         /* with threads enough */                                        \
-    FACT(staged_thread_rate, , rate)                  /* of one thread at lines of the host's */                       \
-    FACT(staged_row_ns, , time)                       /* more for each row, of one thread */
+    FACT(kernel_blocks, , count)                      /* more blocks gain nothing */                                   \
+    FACT(call_ns, , time)                             /* one of many pieces, each by its own call */                   \
+    FACT(batch_piece_ns, , time)                      /* the same, by cuMemcpyBatchAsync */                            \
+    FACT(batch_box_ns, , time)                        /* the same, by cuMemcpy3DBatchAsync */                          \
+    FACT(kernel_piece_ns, , time)                     /* the same, by one launch with its table */                     \
+    FACT(staged_fixed_ns, , time)                     /* staged, where an end is on the host */                        \
+    FACT(staged_rate, , rate)                         /* with enough threads */                                        \
+    FACT(staged_thread_rate, , rate)                  /* of one thread, at lines of host memory */                     \
+    FACT(staged_row_ns, , time)                       /* added for each row, of one thread */
 
 #define FERRY_DEVICE_FACTS(FACT)                                                                                       \
-    FACT(many_rows_fixed_ns, , time) /* as driver_fixed_ns, of a copy of many rows within a device */                  \
-    FACT(batch_fixed_ns, , time)     /* a batch by the driver's calls, but for its pieces */                           \
+    FACT(many_rows_fixed_ns, , time) /* as driver_fixed_ns, of many rows within a device */                            \
+    FACT(batch_fixed_ns, , time)     /* one of the driver's batch calls, without its pieces */                         \
     FACT(array_driver_rate, , rate)  /* array to linear memory of the device, a 3D array of 4-byte elements */         \
     FACT(array_kernel_rate, , rate)                                                                                    \
-    FACT(array_call_ns, , time) /* a small box of many, each by a call of its own */                                   \
+    FACT(array_call_ns, , time) /* one of many small boxes, each by its own call */                                    \
     FACT(array_kernel_box_ns, , time)
 
-// What a profile takes.
+// Limits a number to what a profile takes.
 inline std::uint32_t to_fact(std::uint64_t number) noexcept {
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(number, 1, 100'000'000));
 }
@@ -71,17 +71,18 @@ struct device_profile {
 };
 #undef FERRY_PROFILE_MEMBER
 
-// Of Hopper devices on a PCIe link what an H200 was measured to do. Of all others a guess that no device should fall
-// short of with kernels or exceed with the driver's calls: kernels are taken only where they win by much.
+// For Hopper devices on a PCIe link, the measurements of an H200. For all others a guess that no device should fall
+// short of with kernels or exceed with the driver's calls, so that kernels are chosen only where they win by far.
 const device_profile &built_in_profile(const ferry_device_info &device) noexcept;
 
-// What a profile holds for. Equal devices of one machine, and of equal machines, share theirs.
+// The device and driver that a profile is valid for. Equal devices share a profile, on one machine and on equal
+// machines.
 struct profile_owner {
     const ferry_device_info &device;
     int driver_version;
 };
 
-// The text ends in a zero, which is not counted in the length that is returned. Writes nothing unless all fits.
+// Returns the length of the text, without its terminating zero. Writes nothing unless all of it fits.
 std::uint64_t write_profile(const device_profile &profile, const profile_owner &owner, char *text,
                             std::uint64_t size) noexcept;
 
@@ -91,7 +92,7 @@ struct profile_problem {
     std::uint32_t line = 0; // counted from 1
 };
 
-// Takes what write_profile made for an equal owner, to the byte. `profile` is unchanged if anything is wrong.
+// Accepts exactly the bytes that write_profile makes for an equal owner. `profile` is unchanged if anything is wrong.
 profile_problem read_profile(const char *text, std::uint64_t size, const profile_owner &owner,
                              device_profile &profile) noexcept;
 

@@ -1,4 +1,4 @@
-// The profiles that plans are made from, one per device: built in until a calibration or the program brings another.
+// The profile of each device that plans are made from: built in until a calibration or the program replaces it.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,21 @@ public:
     device_profiles(const device_profiles &) = delete;
     device_profiles &operator=(const device_profiles &) = delete;
 
-    // Before anything else, once the devices are known.
+    // Called before anything else, once the devices are known.
     void set_up(const device_facts *devices, int count) noexcept;
 
-    // Stays valid as long as the instance, even when another takes its place.
+    // The profile in use. It stays valid as long as the instance, even once it is replaced.
     const device_profile *of(int device) const noexcept { return in_use_[device].load(std::memory_order_acquire); }
 
-    // A copy of it, to be used for any number of devices; the same one for an equal profile. Null without memory.
+    // Keeps a copy of a profile, for any number of devices. Equal profiles share one copy. Null where memory runs out.
     const device_profile *keep(const device_profile &profile) noexcept;
     void use(int device, const device_profile *kept) noexcept {
         in_use_[device].store(kept, std::memory_order_release);
     }
 
 private:
-    // Another thread may be planning by a profile that was replaced. So each different one is kept until the end.
+    // Another thread may still be planning with a profile that was replaced, so each distinct profile is kept until the
+    // end.
     struct kept_profile {
         device_profile profile;
         kept_profile *next;

@@ -9,12 +9,12 @@ namespace ferry {
 
 namespace {
 
-// The smallest number from `least` on that agrees with another modulo 16.
+// The smallest number from `least` on that equals `with` modulo 16.
 constexpr std::uint64_t agree(std::uint64_t least, std::uint64_t with) noexcept {
     return least + ((with - least) & 15);
 }
 
-// Pitches between what there is only one of count for nothing.
+// Clears the row pitch of a single row and the slice pitch of a single slice.
 kernels::box_end tidy(const kernels::box_end &end, const staged_box &box) noexcept {
     return {end.address, box.height > 1 ? end.row_pitch : 0, box.depth > 1 ? end.slice_pitch : 0};
 }
@@ -27,7 +27,7 @@ std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) 
 } // namespace
 
 staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_(box) {
-    // An array is as good as memory in which all rows begin at whole words.
+    // An array is laid out like memory in which every row begins at a whole word.
     const std::uint64_t aligned_row = round_up(box.width, 16);
     box_.device =
         tidy(box.array.surface ? kernels::box_end{0, aligned_row, aligned_row * box.height} : box.device, box);
@@ -39,7 +39,7 @@ staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_
     const std::uint64_t rows = box.height * box.depth, most = bytes_for_a_chunk(box, slot_size);
     by_rows_ = rows > 1 && 4 * slot_.row_pitch <= most;
     if (by_rows_) {
-        const std::uint64_t alignment_of_slices = 15; // bytes, after each at most
+        const std::uint64_t alignment_of_slices = 15; // maximum bytes after each slice
         const std::uint64_t cost = slot_.row_pitch + divide_up(alignment_of_slices, box.height);
         rows_per_chunk_ = 1 + (most - box.width - alignment_of_slices) / cost;
         chunk_count_ = divide_up(rows, rows_per_chunk_);
