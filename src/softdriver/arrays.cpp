@@ -60,8 +60,8 @@ constexpr array_kind array_kinds[] = {
     {CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED, 32768, 32768, 2046},
 };
 
-// The maximum width and height of arrays for gathering and of mipmapped arrays. The real limit was not measured; this is
-// the limit of layers.
+// The maximum width and height of arrays for gathering and of mipmapped arrays. The real limit was not measured; this
+// is the limit of layers.
 constexpr std::size_t widest_of_others = 32768;
 
 bool is_within(const CUDA_ARRAY3D_DESCRIPTOR &asked, std::size_t side) {
