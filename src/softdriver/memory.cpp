@@ -70,8 +70,8 @@ CUresult allocate_host(void **address, std::size_t bytes, unsigned flags) {
     });
 }
 
-// Frees the allocation that begins at `address` if `may_be` accepts it. Device memory waits for its device, other memory
-// for all devices, because it may be in use on any.
+// Frees the allocation that begins at `address` if `may_be` accepts it. Freeing device memory waits for that device,
+// freeing other memory for all devices, because any of them may be using it.
 template <class Condition>
 void free_exactly(driver &cu, std::uintptr_t address, Condition &&may_be,
                   CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
