@@ -45,7 +45,8 @@ constexpr unsigned known_flags =
     kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
 constexpr unsigned unimplemented_flags = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
-// The kinds of arrays and their maximum sizes, which device.cpp reports too. A maximum of 0 means that the kind lacks the dimension.
+// The kinds of arrays and their maximum sizes, which device.cpp reports too. A maximum of 0 means that the kind lacks
+// the dimension.
 struct array_kind {
     unsigned flags;
     std::size_t width, height, depth;
