@@ -1,11 +1,11 @@
-/* Many copies in one call: pieces and boxes, a bad one named by its index, a batch prepared once and launched again. */
+/* Many copies in one call: pieces and boxes, the index of a bad copy, and a batch prepared once and launched twice. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { count = 1000, size = 256 }; /* two frames of pieces; on the device their order is the reverse */
+enum { count = 1000, size = 256 }; /* two frames of pieces; on the device their order is reversed */
 static unsigned char frames[2][count][size], received[count][size];
 
 static void must(int32_t status) {
@@ -32,13 +32,13 @@ int main(void) {
             from[frame][i] = (uint64_t)(uintptr_t)frames[frame][i];
         }
         to[i] = device + (uint64_t)(count - 1 - i) * size;
-        sizes[i] = i == 617 ? 1 << 30 : size; /* past the end: all are refused, before any is made */
+        sizes[i] = i == 617 ? 1 << 30 : size; /* past the end: the whole batch is refused */
     }
     if (!ferry_copy_pieces(ferry, to, from[0], sizes, count, 0, &error)) return 1;
     sizes[617] = size;
     must(ferry_copy_pieces(ferry, to, from[0], sizes, count, 0, NULL));
 
-    ferry_copy_desc halves[2] = {{.width = size / 2, .height = count}}; /* half of every row each */
+    ferry_copy_desc halves[2] = {{.width = size / 2, .height = count}}; /* each copies half of every row */
     ferry_place_device_pitched(&halves[0].source, 0, device, size, 0);
     ferry_place_host_pitched(&halves[0].destination, received, size, 0);
     halves[1] = halves[0];
@@ -46,7 +46,7 @@ int main(void) {
     must(ferry_copy_batch(ferry, halves, 2, FERRY_BATCH_CHECK_OVERLAP, NULL));
     if (!has_arrived(0)) return 1;
     must(ferry_prepared_create_pieces(ferry, to, from[0], sizes, count, FERRY_BATCH_CHANGEABLE, NULL, &batch, NULL));
-    must(ferry_prepared_launch(batch, NULL, NULL));                       /* on a stream: here, the default one */
+    must(ferry_prepared_launch(batch, NULL, NULL));                       /* on the default stream */
     must(ferry_prepared_set_addresses(batch, NULL, from[1], NULL, NULL)); /* other sources */
     must(ferry_prepared_launch(batch, NULL, NULL));
     must(ferry_copy_batch(ferry, halves, 2, 0, NULL));

@@ -1,11 +1,11 @@
-// Many copies in one call: pieces and boxes, a bad one named by its index, a batch prepared once and launched again.
+// Many copies in one call: pieces and boxes, the index of a bad copy, and a batch prepared once and launched twice.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>
 #include <numeric>
 #include <vector>
 
-static const std::uint64_t count = 1000, length = 64; // pieces of a frame, numbers of a piece
+static const std::uint64_t count = 1000, length = 64; // pieces per frame, numbers per piece
 static std::uint64_t slot_of(std::uint64_t piece) { return count - 1 - piece; }
 
 static bool has_arrived(const std::vector<int> &received, ferry::host_view<const int> frame) {
@@ -29,9 +29,9 @@ int main() try {
         from_first.push_back(first.sub(i * length, length).address());
         from_second.push_back(second.sub(i * length, length).address());
     }
-    const ferry::pieces pieces(slots, from_first, sizes); // it names the three, and has no numbers of its own
+    const ferry::pieces pieces(slots, from_first, sizes); // refers to the three vectors and copies nothing
 
-    sizes[617] = std::uint64_t{1} << 30; // past the end: all are refused, before any is made
+    sizes[617] = std::uint64_t{1} << 30; // past the end: the whole batch is refused
     const ferry::status refused = ferry::copy_pieces(ferry, pieces);
     sizes[617] = sizes[0];
     ferry::copy_pieces(ferry, pieces).or_throw();

@@ -1,5 +1,5 @@
-/* Measures a device, keeps what was found in a file, and loads it as the next start of the program would:
- * calibrate [FILE]. What it changes shows in the explanation of one copy. */
+/* Usage: calibrate [FILE]. Measures a device, saves the profile to a file, and loads it as the program's next start
+ * would. The explanation of one copy shows what the profile changes. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ int main(int count, char **arguments) {
     must(ferry_open(NULL, &restarted, NULL));
     must(ferry_host_alloc(ferry, 1 << 20, 0, &host));
     must(ferry_device_alloc(ferry, 0, 1 << 20, &device));
-    ferry_copy_desc copy = {.width = 16, .height = 4096}; /* every fourth of 16-byte elements */
+    ferry_copy_desc copy = {.width = 16, .height = 4096}; /* every fourth 16-byte element */
     ferry_place_host_pitched(&copy.source, host, 64, 0);
     ferry_place_device(&copy.destination, 0, device);
     explain(ferry, &copy, "by the built-in profile");
@@ -37,7 +37,7 @@ int main(int count, char **arguments) {
     must(ferry_profile_save(ferry, 0, text, sizeof text, &size));
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(text, 1, size - 1, file) != size - 1 || fclose(file))
-        return 1; /* without the zero at its end */
+        return 1; /* without the terminating zero */
     const ferry_explanation measured = explain(ferry, &copy, "as measured");
 
     file = fopen(path, "rb");

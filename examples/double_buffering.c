@@ -1,4 +1,4 @@
-/* Double buffering: chunk n + 1 goes up while chunk n comes back, on two streams that meet at events. */
+/* Double buffering: chunk n + 1 is uploaded while chunk n is downloaded, on two streams that events synchronise. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>
@@ -31,10 +31,10 @@ int main(void) {
 
     for (uint64_t at = 0; !status && at < size; at += chunk) {
         const uint64_t i = at / chunk % 2, from = address_of(sent) + at, to = address_of(received) + at;
-        status = ferry_stream_wait_event(ferry, up, emptied[i]); /* never recorded for the first two: no wait */
+        status = ferry_stream_wait_event(ferry, up, emptied[i]); /* not recorded before the first two: no wait */
         if (!status) status = ferry_copy_bytes_async(ferry, buffers[i], from, chunk, up, &error);
         if (!status) status = ferry_event_record(ferry, arrived[i], up);
-        if (!status) status = ferry_stream_wait_event(ferry, down, arrived[i]); /* a kernel's work would go here */
+        if (!status) status = ferry_stream_wait_event(ferry, down, arrived[i]); /* a kernel would go here */
         if (!status) status = ferry_copy_bytes_async(ferry, to, buffers[i], chunk, down, &error);
         if (!status) status = ferry_event_record(ferry, emptied[i], down);
     }

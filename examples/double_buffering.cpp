@@ -1,4 +1,4 @@
-// Double buffering: chunk n + 1 goes up while chunk n comes back, on two streams that meet at events.
+// Double buffering: chunk n + 1 is uploaded while chunk n is downloaded, on two streams that events synchronise.
 #include <ferry/ferry.hpp>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ static buffer make_buffer(const ferry::instance &ferry, std::uint64_t count) {
 int main() try {
     const std::uint64_t chunk = 1 << 18, chunks = 8;
     const auto ferry = ferry::instance::open().or_throw();
-    // Pinned: copies of pageable memory would be staged, by threads of ferry's.
+    // Pinned, because ferry's threads would stage copies of pageable memory.
     auto sent = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();
     auto received = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();
     const auto up = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
@@ -29,10 +29,10 @@ int main() try {
 
     for (std::uint64_t n = 0; n < chunks; ++n) {
         buffer &buffer = buffers[n % 2];
-        up.wait(buffer.emptied).or_throw(); // never recorded for the first two: no wait
+        up.wait(buffer.emptied).or_throw(); // not recorded before the first two: no wait
         ferry::copy_async(ferry, sent.view().sub(n * chunk, chunk), buffer.memory, up).or_throw();
         buffer.arrived.record(up).or_throw();
-        down.wait(buffer.arrived).or_throw(); // a kernel's work would go here
+        down.wait(buffer.arrived).or_throw(); // a kernel would go here
         ferry::copy_async(ferry, buffer.memory, received.view().sub(n * chunk, chunk), down).or_throw();
         buffer.emptied.record(down).or_throw();
     }

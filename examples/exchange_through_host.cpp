@@ -1,5 +1,5 @@
-// Where two processes can share no device memory: pages that both map and register, in halves, so that one process
-// fills a half while the other empties the other, each at the speed of its link.
+// For processes that cannot share device memory: both map and register the same pages. One process fills one half while
+// the other process empties the other half, each at the speed of its link.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>
@@ -15,18 +15,18 @@ void check(std::int32_t status) { ferry::status(status).or_throw(); }
 
 int main() try {
     constexpr std::uint64_t half = 4 << 20, chunks = 16, count = chunks * half / sizeof(int);
-    int ends[2], ended = 0; // the pages: between strangers by shm_open, or a memfd that is passed on
+    int ends[2], ended = 0; // unrelated processes map pages of shm_open or of a passed memfd
     void *const pages = mmap(nullptr, 2 * half, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
-    const pid_t reader = fork(); // before anything of the driver's: a fork takes no driver along
+    const pid_t reader = fork(); // before the driver starts: a forked child has no driver
     const int other = ends[reader ? 0 : 1];
-    close(ends[reader ? 1 : 0]); // so that each hears when the other has gone
+    close(ends[reader ? 1 : 0]); // so that each process notices when the other ends
     const auto ferry = ferry::instance::open().or_throw();
     auto memory = ferry::device_memory<int>::create(ferry, 0, count).or_throw();
     std::vector<int> numbers(count), received(count);
     std::iota(numbers.begin(), numbers.end(), 0);
     if (reader) ferry::copy(ferry, numbers, memory).or_throw();
-    check(ferry_host_register(ferry, pages, 2 * half, 0)); // until the process ends
+    check(ferry_host_register(ferry, pages, 2 * half, 0)); // until the process exits
     ferry::event mine[2];                                  // recorded when this process is done with a half
     CUevent_st *theirs[2];
     ferry_ipc_handle handles[2];
@@ -41,7 +41,7 @@ int main() try {
     for (std::uint64_t i = 0; i < chunks; ++i) {
         const std::uint64_t device = memory.address() + i * half,
                             host = reinterpret_cast<std::uintptr_t>(pages) + i % 2 * half;
-        char recorded; // an event is waited for as it was last recorded, so each record is told
+        char recorded; // a wait takes the last record, so each record is announced
         if ((!reader || i >= 2) && read(other, &recorded, 1) != 1) return 1;
         check(ferry_stream_wait_event(ferry, nullptr, theirs[i % 2]));
         check(ferry_copy_bytes_async(ferry, reader ? host : device, reader ? device : host, half, nullptr, nullptr));

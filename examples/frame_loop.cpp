@@ -1,5 +1,5 @@
-// A frame loop with a job system of one worker, which moves ferry's bytes too. It destroys textures in the order of a
-// stream: ferry_array_destroy would wait for a copy that waits for the worker.
+// A frame loop with a job system of one worker, which also moves ferry's bytes. Textures are destroyed in stream order:
+// ferry_array_destroy would wait for a copy that waits for the worker.
 #include <ferry/ferry.hpp>
 
 #include <condition_variable>
@@ -11,7 +11,7 @@
 
 struct job_system {
     ~job_system() { finish(); }
-    void finish() { // the jobs that are there
+    void finish() { // runs the queued jobs, then stops
         if (worker.joinable()) add(nullptr), worker.join();
     }
     void add(std::function<void()> job) {
@@ -49,7 +49,7 @@ int main() {
     const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     const auto shape = ferry::array_desc(FERRY_FORMAT_UINT32, 1, 256, 256, 0, FERRY_ARRAY_SURFACE);
     for (int frame = 0; frame < 60; ++frame) {
-        auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // one that the stream has passed, or a new one
+        auto texture = ferry::array::create(ferry, 0, shape).or_throw(); // reused once the stream passed it, or new
         ferry::copy_async(ferry, pixels, texture, stream).or_throw();
         jobs.add([&, old = texture.release()] { ferry_array_destroy_async(ferry, old, stream); });
         if (frame % 2) stream.synchronize().or_throw(); // the display's pace

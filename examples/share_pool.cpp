@@ -1,4 +1,5 @@
-// Memory of a pool for another process: a descriptor travels beside the handles. share_memory.cpp orders work by events.
+// Shares pool memory with another process: a descriptor is sent with the handles. share_memory.cpp shows ordering by
+// events.
 #include <ferry/ferry.hpp>
 
 #include <vector>
@@ -13,7 +14,7 @@ struct letter {
 
 void check(std::int32_t status) { ferry::status(status).or_throw(); }
 
-// `call` is sendmsg or recvmsg, which carry a descriptor beside the bytes (cmsg(3)).
+// `call` is sendmsg or recvmsg, which pass a descriptor along with the bytes (cmsg(3)).
 template <class Call> int travel(Call call, int other, letter &letter, std::int64_t descriptor) {
     iovec bytes = {&letter, sizeof letter};
     alignas(cmsghdr) char beside[CMSG_SPACE(sizeof(int))];
@@ -24,12 +25,12 @@ template <class Call> int travel(Call call, int other, letter &letter, std::int6
     return call(other, &message, MSG_WAITALL) == sizeof letter ? passed : -1;
 }
 
-int main() { // errors are thrown, and what is not caught ends the program with a message
+int main() { // an uncaught error ends the program with a message
     std::vector<int> sent(1 << 20, 42), received(sent.size());
     int ends[2], ended = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
-    const pid_t importer = fork(); // before anything of the driver's: a fork takes no driver along
-    close(ends[importer ? 1 : 0]); // so that each hears when the other has gone
+    const pid_t importer = fork(); // before the driver starts: a forked child has no driver
+    close(ends[importer ? 1 : 0]); // so that each process notices when the other ends
     const auto ferry = ferry::instance::open().or_throw();
     letter letter;
     CUmemPoolHandle_st *pool = nullptr;
@@ -43,7 +44,7 @@ int main() { // errors are thrown, and what is not caught ends the program with 
         check(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &letter.pool, &descriptor, nullptr));
         check(ferry_ipc_export_memory(ferry, address, 0, &letter.memory, nullptr)); // after its pool
         if (travel(sendmsg, ends[0], letter, descriptor) < 0 || waitpid(importer, &ended, 0) != importer) return 1;
-        check(ferry_device_free_async(ferry, address, nullptr)); // who imports closes first
+        check(ferry_device_free_async(ferry, address, nullptr)); // the importer closes first
         check(ferry_pool_destroy(ferry, pool));
         return ended;
     }
@@ -52,7 +53,7 @@ int main() { // errors are thrown, and what is not caught ends the program with 
     check(ferry_ipc_import_memory(ferry, &letter.memory, &address, nullptr));
     ferry::copy(ferry, ferry::device_view<int>(0, address, sent.size()), received).or_throw();
     check(ferry_ipc_close_memory(ferry, address, nullptr));
-    ferry.synchronize(0).or_throw(); // memory closes in the order of a stream, and before its pool
+    ferry.synchronize(0).or_throw(); // memory closes in stream order, and before its pool
     check(ferry_ipc_close_pool(ferry, pool));
     return received != sent;
 }

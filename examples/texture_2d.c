@@ -1,4 +1,4 @@
-/* A box out of a large host image into a box of a 2D array (a texture), and back. X and widths are bytes. */
+/* Copies a box of a large host image into a box of a 2D array (a texture), and back. x and width are in bytes. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>

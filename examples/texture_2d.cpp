@@ -1,4 +1,4 @@
-// A box out of a large host image into a box of a 2D array (a texture), and back. Views count texels, not bytes.
+// Copies a box of a large host image into a box of a 2D array (a texture), and back. Views count texels, not bytes.
 #include <ferry/ferry.hpp>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-/* From one GPU to another. Peer access is enabled where there is any; without it the same copy takes a longer way. */
+/* Copies from one GPU to another. Peer access is enabled if possible; without it the same copy takes a slower path. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>
@@ -25,9 +25,9 @@ int main(void) {
     uint64_t first = 0, second = 0;
     int32_t peer = 0, status = ferry_open(NULL, &ferry, &error);
     if (!status) status = ferry_get_report(ferry, &report);
-    if (!status && report.device_count > 1) peer = 1; /* else both ends are on the only device */
+    if (!status && report.device_count > 1) peer = 1; /* otherwise both ends are on device 0 */
 
-    /* The probe before it sends data: some machines report access and lose what is sent. */
+    /* This first probes with data: some machines report peer access but lose what is sent. */
     const int has_access = !status && peer == 1 && ferry_peer_enable(ferry, 0, peer) == FERRY_SUCCESS;
 
     if (!status) status = ferry_device_alloc(ferry, 0, size, &first);

@@ -1,4 +1,4 @@
-// From one GPU to another. Peer access is enabled where there is any; without it the same copy takes a longer way.
+// Copies from one GPU to another. Peer access is enabled if possible; without it the same copy takes a slower path.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>
@@ -10,7 +10,7 @@ int main() try {
     std::iota(sent.begin(), sent.end(), 0);
 
     const auto ferry = ferry::instance::open().or_throw();
-    const int peer = ferry.report().or_throw().device_count > 1 ? 1 : 0; // 0: both ends are on the only device
+    const int peer = ferry.report().or_throw().device_count > 1 ? 1 : 0; // 0: both ends are on device 0
     const bool has_access = peer == 1 && ferry.enable_peer(0, peer).ok();
 
     auto first = ferry::device_memory<int>::create(ferry, 0, sent.size()).or_throw();

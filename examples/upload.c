@@ -1,4 +1,4 @@
-/* Bytes to a GPU and back. Where there is no GPU, the software driver serves. */
+/* Copies bytes to a GPU and back. Without a GPU, the software driver is used. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>

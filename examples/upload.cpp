@@ -1,4 +1,4 @@
-// Bytes to a GPU and back, without exceptions. Where there is no GPU, the software driver serves.
+// Copies bytes to a GPU and back, without exceptions. Without a GPU, the software driver is used.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>

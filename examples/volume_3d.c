@@ -1,4 +1,4 @@
-/* A box inside a host volume to a box inside a volume on the GPU, and back. X and widths are bytes; Y and Z count. */
+/* Copies a box of a host volume to a box of a volume on the GPU, and back. x and width are in bytes, y and z count. */
 #include <ferry/ferry.h>
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// A box inside a host volume to a box inside a volume on the GPU, and back.
+// Copies a box of a host volume to a box of a volume on the GPU, and back.
 #include <ferry/ferry.hpp>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ int main() try {
     const auto ferry = ferry::instance::open().or_throw();
     auto memory = ferry::pitched_memory<float>::create(ferry, 0, 96, 64, 48).or_throw();
 
-    // 32 by 16 by 8 voxels: first the origin, then the size, X first.
+    // 32 by 16 by 8 voxels: the origin, then the size; x comes first.
     const auto on_device = memory.view().sub(4, 5, 6, 32, 16, 8);
     ferry::copy(ferry, ferry::view_of(volume).sub(10, 20, 30, 32, 16, 8), on_device).or_throw();
     ferry::copy(ferry, on_device, ferry::view_of(received).sub(10, 20, 30, 32, 16, 8)).or_throw();

@@ -1,5 +1,5 @@
-// Creation, description and layout of CUDA arrays, their planes and their levels. The rules are those of CUDA 13.0 on
-// an H200, as seen.
+// Creation, description and layout of CUDA arrays, their planes and their levels. The rules are those seen on CUDA
+// 13.0, H200.
 #include "softdriver/arrays.h"
 
 #include "driver/formats.h"
@@ -34,7 +34,7 @@ array_storage::array_storage(heap &from, std::size_t size) : from_(from), size_(
 array_storage::~array_storage() {
     try {
         from_.give_back(start_, size_);
-    } catch (...) { // no memory to note it: the range is lost
+    } catch (...) { // no memory to record the range: it is lost
     }
 }
 
@@ -45,7 +45,8 @@ constexpr unsigned known_flags =
     kind_flags | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
 constexpr unsigned unimplemented_flags = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
-// The kinds of arrays and how large they may be, as device.cpp reports it. A dimension of 0 is one that they lack.
+// The kinds of arrays and their maximum sizes, which device.cpp reports too. A maximum of 0 means that the kind lacks
+// the dimension.
 struct array_kind {
     unsigned flags;
     std::size_t width, height, depth;
@@ -60,7 +61,8 @@ constexpr array_kind array_kinds[] = {
     {CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED, 32768, 32768, 2046},
 };
 
-// Of arrays for gathering and mipmapped ones, in 1D and 2D. Not measured, so no more than what layers may have.
+// The maximum width and height of arrays for gathering and of mipmapped arrays. The real limit was not measured; this
+// is the limit of layers.
 constexpr std::size_t widest_of_others = 32768;
 
 bool is_within(const CUDA_ARRAY3D_DESCRIPTOR &asked, std::size_t side) {
@@ -73,7 +75,7 @@ bool is_of(const array_kind &kind, const CUDA_ARRAY3D_DESCRIPTOR &asked) {
            fits(asked.Height, kind.height) && fits(asked.Depth, kind.depth);
 }
 
-// Refuses what cannot be.
+// Refuses descriptors that no array can have.
 void check(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
     require(!(asked.Flags & unimplemented_flags), CUDA_ERROR_NOT_SUPPORTED);
     require(!(asked.Flags & ~known_flags));
@@ -86,7 +88,7 @@ void check(const CUDA_ARRAY3D_DESCRIPTOR &asked) {
     const array_format *const format = find_format(array_formats, asked.Format);
     require(format ? elements_of(asked).size != 0
                    : find_format(planar_formats, asked.Format) && asked.NumChannels == 3);
-    // Video has been seen in plain 2D arrays only.
+    // Video formats have been seen in plain 2D arrays only.
     if (!format || format->is_video) require(is_plain_2d && asked.Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE);
     if (format && format->side > 1) {
         require(asked.Height);
@@ -115,7 +117,7 @@ descriptors planes_of(const CUDA_ARRAY3D_DESCRIPTOR &whole) {
     return planes;
 }
 
-// As many levels as asked for, but one at least, and none below the one of a single texel.
+// Returns as many levels as asked for, but at least one, and none below the level of a single texel.
 descriptors levels_of(const CUDA_ARRAY3D_DESCRIPTOR &whole, unsigned asked) {
     const bool is_3d = !(whole.Flags & kind_flags);
     const std::size_t largest = std::max({whole.Width, whole.Height, is_3d ? whole.Depth : 0});
@@ -132,7 +134,7 @@ descriptors levels_of(const CUDA_ARRAY3D_DESCRIPTOR &whole, unsigned asked) {
     return levels;
 }
 
-// The planes or levels of an array in the making, taken back unless it is finished.
+// The planes or levels of an array under construction. The destructor removes them unless finish() was called.
 class array_parts {
 public:
     array_parts(driver &cu, context &owner, const descriptors &parts) : array_parts(cu) {
@@ -163,7 +165,7 @@ public:
     void finish() { names_.clear(); }
 
 private:
-    explicit array_parts(driver &cu) : cu_(cu) {} // from here on the destructor runs
+    explicit array_parts(driver &cu) : cu_(cu) {} // after this, the destructor cleans up
 
     driver &cu_;
     std::size_t size_ = 0;
@@ -234,7 +236,7 @@ CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *descriptor, CUarray han
     });
 }
 
-// A level can be destroyed by itself, which changes nothing (seen); so with a plane.
+// Destroying a level succeeds and changes nothing (seen). Planes are treated the same.
 CUresult cuArrayDestroy(CUarray handle) {
     return enter([&](driver &cu) {
         const array &gone = find(cu, handle);
@@ -259,7 +261,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *handle, const CUDA_ARRAY3D_DES
         refuse_if_capture_forbids(cu);
         require(handle && asked);
         check(*asked);
-        require(!(asked->Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)); // not among the flags documented for it
+        require(!(asked->Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)); // not a documented flag of this call
         require(is_within(*asked, widest_of_others));
         array_parts parts(cu, current, levels_of(*asked, levels));
         auto made = std::make_unique<mipmapped_array>();

@@ -1,5 +1,5 @@
-// CUDA arrays: which descriptors exist, and the tiled layout their texels have in device memory. The layout is opaque
-// on purpose: code that treats an array as linear memory must fail here as it does on a GPU.
+// CUDA arrays and the tiled layout of their texels in device memory. The layout is opaque on purpose: code that treats
+// an array as linear memory must fail here as it does on a GPU.
 #pragma once
 
 #include "softdriver/access.h"
@@ -12,7 +12,8 @@ namespace ferry::softdriver {
 
 struct context;
 
-// Tiles of 8 rows × 4 slices (1 where the array has no such dimension) of 16-byte pieces; no texel straddles a piece.
+// A tile has 8 rows × 4 slices of 16-byte pieces; a dimension that the array lacks counts as 1. No texel straddles
+// pieces.
 struct tiled_layout {
     CUdeviceptr storage = 0;
     std::size_t row_bytes = 0;
@@ -22,15 +23,15 @@ struct tiled_layout {
     static constexpr std::size_t piece = 16;
     std::size_t tile_rows() const { return rows > 1 ? 8 : 1; }
     std::size_t tile_slices() const { return slices > 1 ? 4 : 1; }
-    std::size_t tiles_across() const { return (row_bytes + 2 * piece - 1) / (2 * piece) * 2; } // even: see offset()
+    std::size_t tiles_across() const { return (row_bytes + 2 * piece - 1) / (2 * piece) * 2; } // even: offset() swaps
     std::size_t storage_size() const;
     std::size_t offset(std::size_t x, std::size_t y, std::size_t z) const;
 };
 
-// The device memory below an array, given back with it.
+// Owns the device memory of an array.
 class array_storage {
 public:
-    array_storage(heap &from, std::size_t size); // refuses where there is not enough
+    array_storage(heap &from, std::size_t size); // refuses if the heap has not enough
     ~array_storage();
     array_storage(const array_storage &) = delete;
 
@@ -46,9 +47,9 @@ struct array {
     context *owner = nullptr;
     int device = 0;
     CUDA_ARRAY3D_DESCRIPTOR descriptor{};
-    tiled_layout layout; // without texels where there are planes
+    tiled_layout layout; // has no texels if the array has planes
     std::vector<CUarray> planes;
-    std::unique_ptr<array_storage> storage; // null: a plane or a level, which lies in the storage of its whole
+    std::unique_ptr<array_storage> storage; // null for planes and levels, which lie in the whole's storage
 
     bool is_part() const { return !storage; }
 };

@@ -1,5 +1,5 @@
-// The batches: many copies in one call, without an order among themselves. Checked as a whole, so that a call that is
-// refused has enqueued nothing.
+// The batch calls: many copies in one call, with no order among them. A batch is checked as a whole, so a refused call
+// has enqueued nothing.
 #include "driver/formats.h"
 #include "softdriver/copy.h"
 #include "softdriver/entry.h"
@@ -10,9 +10,9 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr std::size_t no_copy = SIZE_MAX; // of failIdx: the call itself is at fault
+constexpr std::size_t no_copy = SIZE_MAX; // the value of failIdx if the call itself is at fault
 
-// Neither may be in the legacy stream, by whichever name, nor in a capture, which it breaks.
+// Both batch calls refuse the legacy stream under either of its names, and break the capture of a capturing stream.
 stream &find_stream_of_batch(driver &cu, CUstream handle) {
     require(handle && handle != CU_STREAM_LEGACY);
     stream &on = find_stream(cu, handle);
@@ -20,13 +20,14 @@ stream &find_stream_of_batch(driver &cu, CUstream handle) {
     return on;
 }
 
-// STREAM waits for the stream with reading the source; the other two need not, and here they do not.
+// With STREAM the source is read in stream order. The other two orders allow an earlier read, and this driver reads
+// early.
 bool reads_at_once(CUmemcpySrcAccessOrder order) {
     require(order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
     return order != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
 }
 
-// The last first: who relies on an order fails here.
+// Enqueues the last copy first: a program that relies on an order fails here.
 operations run(driver &cu, const std::vector<copy_request> &copies, CUstream stream, std::size_t &at_fault) {
     for (at_fault = 0; at_fault < copies.size(); ++at_fault)
         check_copy(cu, copies[at_fault]);
@@ -66,7 +67,7 @@ CUresult copy_lines(const CUdeviceptr *to, const CUdeviceptr *from, const std::s
     return result;
 }
 
-// Bytes of an element: an array's, and 1 between two pointers.
+// Returns the bytes of an array's element, or 0 for a pointer.
 std::size_t element_size(driver &cu, const CUmemcpy3DOperand &operand) {
     if (operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY) return 0;
     const array *const of = cu.arrays.find(operand.op.array.array);

@@ -1,4 +1,4 @@
-// Contexts: the primary one of each device, created ones, and each thread's stack of current contexts.
+// Contexts: each device's primary context, created contexts, and each thread's stack of current contexts.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -6,7 +6,7 @@ namespace ferry::softdriver {
 
 namespace {
 
-// Of fixed depth and trivially destructible: no destructor may be left to run when the library has been closed.
+// The stack has a fixed depth and no destructor, because a destructor could run after the library was unloaded.
 constexpr unsigned deepest = 256;
 thread_local CUcontext stack[deepest];
 thread_local unsigned depth = 0;
@@ -40,7 +40,7 @@ context &create(driver &cu, int device, unsigned flags, bool primary) {
 
 context &current_context(driver &cu) {
     require(depth != 0 && stack[depth - 1], CUDA_ERROR_INVALID_CONTEXT);
-    context *const found = cu.contexts.find(stack[depth - 1]); // it was alive when it became current
+    context *const found = cu.contexts.find(stack[depth - 1]); // it was valid when it became current
     require(found, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     found->require_sound();
     return *found;
@@ -56,7 +56,7 @@ void destroy_context(driver &cu, context &gone) {
             held->invalidated = true;
             if (held->origin->owner == &gone) end_capture(cu, *held);
         }
-    wait_for_devices(cu, ~std::uint64_t{0}); // any device may be copying from its pinned memory
+    wait_for_devices(cu, ~std::uint64_t{0}); // any device may be copying from the context's pinned memory
     for (auto next = cu.allocations.begin(); next != cu.allocations.end();) {
         const auto memory = next++;
         if (memory->second.owner == gone.handle) release(cu, memory);
@@ -97,7 +97,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *acti
     });
 }
 
-// The signature of 3.2, not the one that cuda.h's macro now means.
+// The signature of CUDA 3.2, not the one that the macro in cuda.h names now.
 CUresult cuCtxCreate(CUcontext *handle, unsigned flags, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(handle && !(flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)));

@@ -1,4 +1,4 @@
-// The checks of a copy, when its call returns, and the moving of bytes.
+// Checks copies, decides when their calls return, and moves the bytes.
 #include "softdriver/copy.h"
 
 #include <algorithm>
@@ -9,8 +9,9 @@ namespace ferry::softdriver {
 namespace {
 
 constexpr std::size_t largest_pitch = 2147483647; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
-// Of a pageable source, this much is staged when the call returns, and not yet where it goes ("API synchronization
-// behavior"). A source that is no larger has been read without waiting for the stream.
+// When a copy from pageable memory returns, the last bytes of the source, at most this many, are in a staging buffer
+// and not yet at the destination ("API synchronization behavior"). An asynchronous copy reads a source of at most this
+// size without waiting for the stream.
 constexpr std::size_t staged_at_once = 64 << 10;
 
 std::size_t sum(std::size_t a, std::size_t b) {
@@ -25,13 +26,13 @@ std::size_t product(std::size_t a, std::size_t b) {
 side resolve_array(driver &cu, const place &at, const extent &size) {
     const array *const of = cu.arrays.find(at.array);
     require(of, CUDA_ERROR_INVALID_HANDLE);
-    require(at.lod == 0); // read of arrays only; and parts of elements are copied (both seen on CUDA 13.0, H200)
+    require(at.lod == 0); // ignored for linear ends; parts of elements can be copied (both seen on CUDA 13.0, H200)
     require(sum(at.x, size.width) <= of->layout.row_bytes && sum(at.y, size.height) <= of->layout.rows &&
             sum(at.z, size.depth) <= of->layout.slices);
     return {.memory = side::kind::array, .device = of->device, .tiles = of->layout, .x = at.x, .y = at.y, .z = at.z};
 }
 
-// `context`, unless null, is where the call looks at it.
+// `context` is the one that decides access to the memory, or null.
 void identify(const allocation &memory, const context *context, side &found) {
     found.device = memory.device;
     found.stream_ordered = memory.is_stream_ordered();
@@ -42,7 +43,7 @@ void identify(const allocation &memory, const context *context, side &found) {
     } else if (!found.stream_ordered) {
         found.memory = side::kind::pinned;
     } else if (context && can_reach(*context, memory)) {
-        // A pool's on the host is copied as device memory where the context's device has access, else as pageable memory
+        // Memory of a host pool is copied as device memory if the context's device has access, else as pageable memory
         // (seen on CUDA 13.0, H200).
         found.memory = side::kind::host_pool;
         found.device = context->device;
@@ -66,11 +67,10 @@ side resolve_linear(driver &cu, const place &at, const extent &size, const conte
     const allocation *const memory = find_overlapping(cu, start, span);
     const bool contained = memory && memory->address <= start && end <= memory->address + memory->size;
     const bool beside_devices = end <= device_window.begin || start >= device_window.end;
-    // HOST is no more than a hint: the address decides, as on CUDA 13.0. DEVICE must be something that the driver
-    // knows.
+    // HOST is only a hint: the address decides, as on CUDA 13.0. A DEVICE address must be known to the driver.
     const bool must_be_known = at.type == CU_MEMORYTYPE_DEVICE || !beside_devices;
-    // A range must lie in the allocation that it begins in (trap 6); one that begins in pageable memory may run into
-    // registered memory (seen on CUDA 13.0, H200).
+    // A range must lie in the allocation that it begins in (trap 6 in docs/driver.md). A range that begins in pageable
+    // memory may run into registered memory (seen on CUDA 13.0, H200).
     const bool runs_into_host = memory && memory->address > start && memory->on_host();
     require(contained || (!must_be_known && (!memory || runs_into_host)));
     if (!contained) return found;
@@ -78,16 +78,16 @@ side resolve_linear(driver &cu, const place &at, const extent &size, const conte
     return found;
 }
 
-// Memory from cuMemAlloc and arrays are found on whichever device they are, whatever context is current. Memory of pools
-// is checked against the current context, whichever stream the copy is on (both seen on CUDA 13.0 with two H200), and
-// the driver crashes where there is none.
+// cuMemAlloc memory and arrays are found on any device, whatever context is current. Pool memory is checked against the
+// current context, not against the stream's (both seen on CUDA 13.0 with two H200). Without a current context the real
+// driver crashes.
 void require_access(driver &cu, const side &end) {
     if (end.memory == side::kind::device && end.stream_ordered)
         require(can_reach(current_context(cu), *find_allocation(cu, end.start)));
 }
 
-// From one device to another, memory of a host pool that the other one cannot reach ends the process inside driver 580, but
-// for where the first one reaches the other's memory.
+// Driver 580 crashes the process in a copy between memory of a host pool and another device without access to the pool,
+// unless the context that reaches the pool can also access the other device's memory. Such copies are refused here.
 void require_pool_in_reach(driver &cu, const side &end, const side &other) {
     if (end.memory != side::kind::host_pool || other.device_bit() == 0 || other.device == end.device) return;
     if (other.memory != side::kind::array && can_reach(*end.reached_from, *find_allocation(cu, other.start))) return;
@@ -117,7 +117,7 @@ void move_bytes(const side &destination, const side &source, const extent &size)
             }
 }
 
-// Rows that follow each other without a gap on both sides are one row.
+// Merges rows that have no gap between them at either end into one row.
 extent collapsed(const side &a, const side &b, extent size) {
     if (a.memory == side::kind::array || b.memory == side::kind::array) return size;
     if (size.height == 1 || (a.row_pitch == size.width && b.row_pitch == size.width))
@@ -129,7 +129,7 @@ extent collapsed(const side &a, const side &b, extent size) {
 
 std::size_t bytes_of(const extent &size) { return size.width * size.height * size.depth; }
 
-// A box of a copy, counted from the copy's own origin.
+// A box of a copy, relative to the copy's origin.
 struct part {
     std::size_t x = 0;
     std::size_t y = 0;
@@ -145,7 +145,7 @@ side begun_at(side whole, const part &of) {
     return whole;
 }
 
-// Cuts a copy into boxes of which the last is small enough to be staged.
+// Cuts a copy into boxes. The last one is small enough to be staged.
 std::vector<part> cut(const extent &size) {
     std::vector<part> parts;
     part last{.size = size};
@@ -168,7 +168,7 @@ std::vector<part> cut(const extent &size) {
     return parts;
 }
 
-// Host memory of the driver's own, for what a pageable source holds.
+// Allocates a staging buffer for the bytes of a host source.
 side staging_of(const extent &size, std::shared_ptr<std::byte[]> &held) {
     held = std::shared_ptr<std::byte[]>(new std::byte[bytes_of(size)]);
     return {.memory = side::kind::pageable,
@@ -178,7 +178,7 @@ side staging_of(const extent &size, std::shared_ptr<std::byte[]> &held) {
 }
 
 // cuMemcpyPeer and cuMemcpy3DPeer are "serialized with respect to all pending and future asynchronous work" of both
-// contexts: they stand in both legacy streams.
+// contexts, so they are ordered on both legacy streams.
 operations work_before_peers(driver &cu, const copy_request &asked) {
     operations before;
     for (const CUcontext handle : {asked.source.context, asked.destination.context})
@@ -190,8 +190,9 @@ operations work_before_peers(driver &cu, const copy_request &asked) {
     return before;
 }
 
-// What CUDA 13.0 gets wrong on an H200, so that who relies on it fails here too: from one layer to another of one array
-// it reads the layer that it writes, and beside layers of 1D arrays it reads a linear end's pitch alone.
+// Imitates two faults of CUDA 13.0 on an H200, so that a program that runs into them fails here too. A copy from one
+// layer to another of one 2D array reads the layer that it writes. A copy between layers of a 1D array and managed
+// memory or memory of the array's device takes the linear end's pitch as its slice pitch and ignores the slice height.
 void imitate_faults_of_layers(driver &cu, const copy_request &asked, side &source, side &destination) {
     const auto is_layered = [&](const side &end, const place &at, bool with_rows) {
         if (end.memory != side::kind::array) return false;
@@ -241,17 +242,18 @@ void check_copy(driver &cu, const copy_request &asked) {
     check_reach(cu, source, destination, asked.peer);
 }
 
-// A short row of pinned memory on the way to a device is read in the call where its own stream has nothing to do, whatever
-// the legacy stream, or those that synchronise with it, have yet to write there (seen on CUDA 13.0, H200).
+// A copy of a short row from pinned memory to a device reads its source in the call if its own stream is idle. Pending
+// writes to the source on the legacy stream, or on streams that synchronise with it, are ignored (seen on CUDA 13.0,
+// H200).
 bool is_read_at_once(driver &cu, const stream &on, const side &source, const side &destination, const extent &size) {
-    constexpr std::size_t longest = 16384; // 32 KiB are not
+    constexpr std::size_t longest = 16384; // rows of 32 KiB are not read in the call
     return source.memory == side::kind::pinned && destination.memory == side::kind::device && size.width <= longest &&
            size.height == 1 && size.depth == 1 && !on.capturing && cu.engine.finished(on.last);
 }
 
-// When the call may return is the manual's "API synchronization behavior", taken at its laziest (seen on CUDA 13.0,
-// H200): a synchronous copy between device memory does not wait, one from pageable memory waits only until it is read,
-// and a caller who relies on more must fail here first.
+// The call returns as early as the manual's "API synchronization behavior" allows (seen on CUDA 13.0, H200). A
+// synchronous copy between device memory does not wait, and one from pageable memory waits only until its source is
+// read. A caller that relies on more must fail here first.
 operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle, bool asynchronous) {
     if (!asynchronous) refuse_if_legacy_would_join_capture(current_context(cu));
     if (!asked.size.width || !asked.size.height || !asked.size.depth) return {};
@@ -289,7 +291,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
         parts.pop_back();
         std::shared_ptr<std::byte[]> held;
         const side staging = staging_of(last.size, held);
-        // A synchronous copy reads it after what is before it on the legacy stream (seen on CUDA 13.0, H200).
+        // A synchronous copy reads its source after the work before it on the legacy stream (seen on CUDA 13.0, H200).
         if (parts.empty() && asynchronous) {
             move_bytes(staging, source, size);
         } else {
@@ -319,7 +321,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
     try {
         done = enqueue(cu, on, std::move(what), std::move(after));
     } catch (...) {
-        cu.engine.wait(read); // a call that has failed may not go on reading its source
+        cu.engine.wait(read); // a failed call must not go on reading its source
         throw;
     }
     if (between)

@@ -1,4 +1,4 @@
-// Every copy of the driver API is one of these: two places and an extent, checked and run in one place.
+// The common form of all copies in the driver API: two places and an extent, checked and run by the same code.
 #pragma once
 
 #include "softdriver/state.h"
@@ -7,7 +7,7 @@ namespace ferry::softdriver {
 
 struct place {
     CUmemorytype type = CU_MEMORYTYPE_UNIFIED;
-    std::uintptr_t address = 0; // where type is not ARRAY
+    std::uintptr_t address = 0; // unless type is ARRAY
     CUarray array = nullptr;
     std::size_t x = 0; // bytes
     std::size_t y = 0;
@@ -15,7 +15,7 @@ struct place {
     std::size_t lod = 0;
     std::size_t pitch = 0;
     std::size_t height = 0;      // of the allocation, in rows
-    CUcontext context = nullptr; // of peer copies
+    CUcontext context = nullptr; // peer copies only
 };
 
 struct extent {
@@ -28,20 +28,20 @@ struct copy_request {
     place destination;
     place source;
     extent size;
-    bool peer = false;          // places are judged by their own contexts, not the current one
-    bool reads_at_once = false; // a source on the host, without waiting for the stream
+    bool peer = false;          // each place is checked against its own context, not the current one
+    bool reads_at_once = false; // a host source is read in the call, without waiting for the stream
 };
 
-// One end of a checked copy, with all that running it needs.
+// One end of a checked copy, with everything needed to run the copy.
 struct side {
     enum class kind { pageable, pinned, host_pool, managed, device, array } memory = kind::pageable;
-    int device = 0;                        // of all but pageable and pinned memory
-    const context *reached_from = nullptr; // of a host pool's
+    int device = 0;                        // unused for pageable and pinned memory
+    const context *reached_from = nullptr; // host pools only
     bool stream_ordered = false;
     CUdeviceptr start = 0;
     std::size_t row_pitch = 0;
     std::size_t slice_pitch = 0;
-    tiled_layout tiles{}; // of array memory, with the origin below
+    tiled_layout tiles{}; // arrays only, as is the origin below
     std::size_t x = 0;
     std::size_t y = 0;
     std::size_t z = 0;
@@ -50,16 +50,16 @@ struct side {
     std::uint64_t device_bit() const { return on_host() ? 0 : std::uint64_t{1} << device; }
 };
 
-// Refuses what the driver refuses. `size` must not be empty.
+// Checks one end of a copy and refuses what the driver refuses. `size` must not be empty.
 side resolve(driver &cu, const place &at, const extent &size, bool peer);
 
-// Refuses what start_copy would refuse in an empty stream.
+// Refuses what start_copy would refuse on an idle stream.
 void check_copy(driver &cu, const copy_request &asked);
 
-// Checks and enqueues; what the caller has to wait for, or null.
+// Checks and enqueues a copy. Returns the operation that the caller must wait for, or null.
 operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream stream, bool asynchronous);
 
-CUresult copy(const copy_request &asked) noexcept; // the forms without Async
+CUresult copy(const copy_request &asked) noexcept; // for entry points without Async
 CUresult copy_async(const copy_request &asked, CUstream stream) noexcept;
 
 } // namespace ferry::softdriver

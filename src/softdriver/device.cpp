@@ -1,5 +1,5 @@
-// The driver itself and its devices: what they are called and what they can do. Attributes that say what this driver
-// does not implement are 0, so that a program which asks first is told the truth.
+// The driver's initialisation and version, and its devices with their names and attributes. Attributes of features that
+// this driver lacks are 0, so a program that asks first gets a true answer.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -10,14 +10,14 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr int first_pci_bus = 0xf0; // beside anything a real machine uses
+constexpr int first_pci_bus = 0xf0; // beyond the buses of real machines
 
 struct fact {
     CUdevice_attribute attribute;
     int value;
 };
 constexpr fact facts[] = {
-    // Where ferry cares: as an H200 answers.
+    // Attributes that matter to ferry: the values of an H200.
     {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
     {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
@@ -73,7 +73,7 @@ constexpr fact facts[] = {
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_MIPMAPPED_WIDTH, 32768},
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_WIDTH, 32768},
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_MIPMAPPED_HEIGHT, 32768},
-    // A GPU that runs blocks of threads; 7.5 is the oldest capability of CUDA 13.
+    // A GPU that runs blocks of threads; 7.5 is the oldest compute capability that CUDA 13 supports.
     {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 7},
     {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 5},
     {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 8},

@@ -1,6 +1,6 @@
-// Lanes and the dependencies between operations. A compute lane is a hardware queue: strictly first in, first out, so
-// an operation that has to wait holds up everything behind it, whatever its stream (docs/driver.md).
-// Copy engines and the host-function thread take operations in the order in which they become ready.
+// Lanes and the dependencies between operations. A compute lane is a hardware queue, strictly first in, first out: an
+// operation that has to wait blocks everything behind it, whatever its stream (docs/driver.md). Copy engines and the
+// host-function thread run operations in the order in which they become ready.
 #include "softdriver/engine.h"
 
 #include <chrono>
@@ -16,10 +16,10 @@ public:
 
     bool strict() const { return strict_; }
 
-    // All below with the engine's mutex held.
+    // start() to stop() are called with the engine's mutex held.
     void start() {
         if (thread_.joinable()) return;
-        // The program's signal handlers must not run on threads it does not know.
+        // The program's signal handlers must not run on the driver's threads.
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -51,7 +51,7 @@ public:
 
 private:
     void run() {
-        unblock_faults(); // the driver's calls copy on the program's threads
+        unblock_faults(); // faults reach the program's handlers: the real driver copies on its threads
         std::unique_lock lock(owner_.mutex_);
         for (;;) {
             wake_.wait(lock, [&] { return head_ ? head_->unmet == 0 : stopping_; });
@@ -76,7 +76,7 @@ private:
     std::thread thread_;
 };
 
-// Order of lanes_: the host-function thread, then per device its two copy engines and its hardware queues.
+// The order of lanes_: the host-function thread, then for each device its two copy engines and its hardware queues.
 engine::engine(unsigned devices, unsigned hardware_queues) : hardware_queues_(hardware_queues), outstanding_(devices) {
     lanes_.push_back(std::make_unique<lane>(*this, false));
     for (unsigned device = 0; device < devices; ++device)

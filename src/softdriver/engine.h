@@ -1,5 +1,5 @@
-// What makes the software driver's work run: operations that wait for others, and lanes, the threads that run them.
-// It knows neither streams nor contexts, and its one mutex is never held while another lock is taken.
+// Runs the software driver's work: operations, which can depend on others, and lanes, the threads that run operations.
+// The engine knows neither streams nor contexts. No other lock is taken while its one mutex is held.
 #pragma once
 
 #include <condition_variable>
@@ -15,11 +15,11 @@ namespace ferry::softdriver {
 class lane;
 
 struct operation {
-    std::function<void()> body; // released as soon as it has run: it may own staging memory
+    std::function<void()> body; // released as soon as it has run: it may own a staging buffer
     lane *runs_on = nullptr;
-    std::uint64_t devices = 0; // bit per device whose "running work" this is
+    std::uint64_t devices = 0; // bit per device that counts this as running work
     std::vector<std::shared_ptr<operation>> dependents;
-    std::shared_ptr<operation> next; // in its lane's queue: completing work must never allocate
+    std::shared_ptr<operation> next; // in the lane's queue, a list: completing work must never allocate
     unsigned unmet = 0;
     bool done = false;
     std::int64_t finished_ns = 0;
@@ -38,17 +38,18 @@ struct lane_id {
 class engine {
 public:
     engine(unsigned devices, unsigned hardware_queues);
-    ~engine(); // finishes all work first
+    ~engine(); // waits for all work first
 
-    // `after` may hold nulls. Throws std::bad_alloc or std::system_error (no thread to be had), with nothing submitted.
+    // `after` may hold nulls. Throws std::bad_alloc, or std::system_error if no thread can be started; then nothing is
+    // submitted.
     operation_ptr submit(lane_id where, std::function<void()> body, std::uint64_t devices, const operations &after);
 
     bool finished(const operation_ptr &work);
     std::int64_t finished_ns(const operation_ptr &work);
-    void wait(const operation_ptr &work);   // null: nothing to wait for
+    void wait(const operation_ptr &work);   // returns at once for null
     void wait(const operations &work);      // nulls allowed
-    void wait_idle(std::uint64_t devices);  // until nothing runs or waits on any of these devices
-    void forget_finished(operations &work); // drops what is done
+    void wait_idle(std::uint64_t devices);  // until no work runs or waits on any of these devices
+    void forget_finished(operations &work); // and nulls
 
 private:
     friend class lane;

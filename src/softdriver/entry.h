@@ -1,5 +1,5 @@
-// Declares every entry point of driver/symbols.inc in this namespace, with the signature its row pins. A definition
-// that differs is another overload, and the link fails.
+// Declares every entry point of driver/symbols.inc in this namespace, with the signature that its row pins. A
+// definition with another signature is a different overload, and the link fails.
 #pragma once
 
 #include "driver/table.h"

@@ -1,5 +1,5 @@
-// Names and texts of results, from the list that the library itself uses: a failure injected in front of this driver
-// may claim any of them.
+// Names and texts of results. The list is the library's own, because a failure injected in front of this driver may
+// return any result.
 #include "softdriver/entry.h"
 
 namespace ferry::softdriver {

@@ -1,4 +1,4 @@
-// Events: a marker on a stream's hardware queue, and the edges that draw streams into a capture.
+// Events: markers on a stream's hardware queue, and the edges that draw streams into a capture.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -13,7 +13,7 @@ event &find(driver &cu, CUevent handle) {
     return *found;
 }
 
-// The last record of an event, made by another process.
+// The last record of an event, if another process made it.
 struct foreign_record {
     std::shared_ptr<shared_event> event;
     std::uint64_t ticket = 0;
@@ -46,7 +46,7 @@ void record(driver &cu, stream &on, event &recorded) {
     recorded.after = on.after;
 }
 
-// Nothing can be said about an event that was last recorded in a capture.
+// An event that was last recorded in a capture cannot be queried or waited for; trying to breaks the capture.
 event &find_outside_capture(driver &cu, CUevent handle) {
     event &found = find(cu, handle);
     if (found.captured) invalidate(*found.captured, CUDA_ERROR_CAPTURED_EVENT);

@@ -1,5 +1,5 @@
-// Memory that graphs allocate and free. A graph owns its addresses from its capture to its end; a launch gives them to
-// the program, until the graph itself or the program frees them.
+// Memory that graphs allocate and free. A graph owns its addresses from its capture until it is destroyed. A launch
+// allocates the memory there for the program, until the graph or the program frees it.
 #include "softdriver/state.h"
 
 #include <algorithm>
@@ -35,14 +35,14 @@ std::uintptr_t allocate_in_capture(driver &cu, stream &on, const pool &like, std
     const auto address = below.take(bytes);
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
     memory->address = *address;
-    cu.of_graphs.push_back(memory); // from here on it is collected where something throws
+    cu.of_graphs.push_back(memory); // from here on collect_graph_memory() frees it if something throws
     add_to_capture(on, {});
     make_known(cu, *memory);
     on.capturing->allocates.push_back(std::move(memory));
     return *address;
 }
 
-// The manual: a captured free must be passed the address of a graph's allocation.
+// The manual says that a captured free must get the address of a graph's allocation.
 void free_in_capture(driver &cu, stream &on, const allocation &memory) {
     require(memory.graph);
     const auto shared = std::find_if(cu.of_graphs.begin(), cu.of_graphs.end(),
@@ -58,7 +58,7 @@ void free_in_capture(driver &cu, stream &on, const allocation &memory) {
     if (contains(into.allocates, memory.graph)) cu.allocations.erase(memory.address);
 }
 
-// A graph that has left its memory to the program cannot run again before that is freed.
+// A graph cannot run again before the memory that its last launch left to the program is freed.
 void require_launchable(const graph &runs, const stream &on, bool frees_on_launch) {
     const bool has_memory = !runs.allocates.empty() || !runs.frees.empty();
     require(!has_memory || !on.capturing, CUDA_ERROR_NOT_SUPPORTED);

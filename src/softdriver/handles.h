@@ -1,5 +1,5 @@
-// Handles of the software driver: never reused and never dereferenceable, so that a stale or foreign one is always
-// recognised and a program that looks inside one crashes.
+// Handles of the software driver. They are never reused and cannot be dereferenced: a stale or foreign handle is always
+// recognised, and a program that looks inside a handle crashes.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,8 @@
 
 namespace ferry::softdriver {
 
-// Non-canonical on x86-64 and on AArch64 without top-byte tricks. Counts on across close and open.
+// Handles are non-canonical addresses on x86-64, and on AArch64 without top-byte-ignore. close() and open() do not
+// reset the counter.
 inline std::uintptr_t next_handle() noexcept {
     static std::atomic<std::uintptr_t> next = 0x00fe'0000'0000'0000;
     return next.fetch_add(64, std::memory_order_relaxed);
@@ -30,7 +31,7 @@ public:
     template <class Condition> void remove_if(Condition &&condition) {
         std::erase_if(objects_, [&](const auto &entry) { return condition(*entry.second); });
     }
-    // With its handle, where `visit` takes one.
+    // Calls visit(handle, object) if `visit` takes two arguments, else visit(object).
     template <class Visit> void each(Visit &&visit) const {
         for (const auto &[handle, object] : objects_) {
             if constexpr (std::is_invocable_v<Visit &, Handle, Object &>)

@@ -1,4 +1,4 @@
-// First fit with immediate coalescing: slow in theory, dull in practice, and a freed range is always whole again.
+// First fit with immediate coalescing: slow in theory, fast enough in practice, and free neighbours always merge.
 #include "softdriver/heap.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::optional<std::uintptr_t> heap::take(std::size_t bytes) {
     if (!round_up(bytes)) return std::nullopt;
     for (auto block = free_.begin(); block != free_.end(); ++block) {
         if (block->second < bytes) continue;
-        // Cut from the end: the block's own node stays, so nothing is allocated here.
+        // Cut from the end: the block keeps its map node, so nothing is allocated here.
         block->second -= bytes;
         const std::uintptr_t address = block->first + block->second;
         if (block->second == 0) free_.erase(block);
@@ -56,7 +56,7 @@ void heap::give_back(std::uintptr_t address, std::size_t bytes) {
         free_.insert(std::move(node));
         return;
     }
-    free_.emplace(address, bytes); // may throw: nothing has changed by then
+    free_.emplace(address, bytes); // may throw; nothing has changed yet
     free_bytes_ += bytes;
 }
 

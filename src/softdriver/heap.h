@@ -1,4 +1,4 @@
-// A first-fit allocator of addresses inside one device's range; it never touches the memory it hands out.
+// A first-fit allocator of addresses in one or more ranges. It never touches the memory that it hands out.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@ namespace ferry::softdriver {
 
 class heap {
 public:
-    // What cuMemAlloc aligns to on the GPUs measured (it documents 256).
+    // The alignment of cuMemAlloc on the GPUs measured (256 is documented).
     static constexpr std::size_t alignment = 512;
 
     heap() = default;
     heap(std::uintptr_t begin, std::size_t size) : size_(size), free_bytes_(size) { free_.emplace(begin, size); }
 
     std::optional<std::uintptr_t> take(std::size_t bytes);
-    void give_back(std::uintptr_t address, std::size_t bytes); // or adds what it never had
+    void give_back(std::uintptr_t address, std::size_t bytes); // also adds new ranges
 
     std::size_t size() const { return size_; }
     std::size_t free_bytes() const { return free_bytes_; }
     std::size_t largest_free() const;
 
-    static bool round_up(std::size_t &bytes); // to what take() takes; false where that does not exist
+    static bool round_up(std::size_t &bytes); // to what take() takes; false for 0 and on overflow
 
 private:
     std::size_t size_ = 0;

@@ -1,4 +1,5 @@
-// Memory of other processes, mapped at device addresses of this one, and what this process lets others find.
+// Memory of other processes, mapped at device addresses of this one, and the memory and events that this process
+// publishes.
 #include "softdriver/state.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ void no_longer_shared(driver &cu, const allocation &memory) {
     if (memory.shared_at) cu.own->retire(*memory.shared_at);
 }
 
-// A file is never opened a second time, nor closed by whoever happens to be the last to use it: see the locks in
-// sharing.cpp.
+// A process's file is opened only once, and its last user does not close it; forget_unused_processes() does. Closing
+// any descriptor of the file would drop the locks on it (sharing.cpp).
 std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name) {
     if (cu.own && cu.own->is_named_by(name)) return cu.own;
     if (name.process == getpid()) return nullptr;

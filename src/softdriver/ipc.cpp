@@ -1,5 +1,5 @@
-// The driver's first way to share: handles of 64 bytes for memory of cuMemAlloc and for events, opened by any other
-// process on the machine. What the manual leaves open was seen on H200s (docs/driver.md).
+// Legacy IPC: 64-byte handles for cuMemAlloc memory and for events, which any other process on the machine can open.
+// Where the manual is silent, the behaviour is that seen on H200s (docs/driver.md).
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -9,7 +9,8 @@ namespace {
 
 constexpr unsigned event_flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
 
-// Of one memory, to any number of contexts; to one context once, and counted.
+// Finds the memory in the context that opened it. One context maps it once and counts its openings; each context has
+// its own mapping.
 allocation *find_opened(driver &cu, const context &by, const shared_process &from, std::uint64_t serial) {
     for (auto &[address, memory] : cu.allocations)
         if (memory.imported && !memory.pool && memory.owner == by.handle && memory.imported->from.get() == &from &&
@@ -20,7 +21,7 @@ allocation *find_opened(driver &cu, const context &by, const shared_process &fro
 
 } // namespace
 
-// The handle names the whole allocation, wherever in it the address lies.
+// The handle names the whole allocation, also when the address is inside it.
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
     return enter([&](driver &cu) {
         require(handle);
@@ -71,7 +72,7 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent of) {
     });
 }
 
-// The event may have been destroyed meanwhile: then it counts as passed.
+// The handle of a destroyed event opens, and such an event counts as passed.
 CUresult cuIpcOpenEventHandle(CUevent *opened, CUipcEventHandle handle) {
     return enter_context([&](driver &cu, context &current) {
         require(opened);

@@ -1,5 +1,5 @@
-// ferry's kernels on the CPU: libraries, launches, and the memory that a kernel finds. What runs is compiled from the
-// same headers as the GPU's code; an image is only looked through for the kernels' names.
+// ferry's kernels on the CPU: libraries, launches, and the memory that a kernel can access. The kernels are compiled
+// from the same headers as the GPU's code. An image is only searched for their names.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -19,12 +19,12 @@ namespace ferry::softdriver {
 
 namespace {
 
-// What a kernel of a context may touch, taken when it is submitted: nobody may free it before it has run.
+// Memory that a kernel may access, recorded when the kernel is submitted: nobody may free it before the kernel has run.
 struct memory_range {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
 };
-// A surface that it may read and write.
+// A surface that a kernel may read and write.
 struct reachable_surface {
     CUsurfObject handle = 0;
     kernels::array_form form{};
@@ -40,7 +40,7 @@ struct bad_access {
     CUresult result;
 };
 
-// Of the launch that runs on this thread. The last ranges are kept, as most accesses are where the one before was.
+// The launch that runs on this thread. The last ranges are cached, because most accesses are near the one before.
 struct running_launch {
     const reachable_memory *reachable = nullptr;
     memory_range read;
@@ -67,7 +67,7 @@ std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t s
     return reach(address);
 }
 
-// A place outside ends the launch on a GPU too, by a trap.
+// An access outside the array ends the launch, as a trap does on a GPU.
 std::byte *find_texels(CUsurfObject handle, kernels::array_form form, std::size_t x, std::size_t y, std::size_t z,
                        std::size_t size) {
     for (const reachable_surface &one : running.reachable->surfaces) {
@@ -92,7 +92,7 @@ inline void *memory_to_write(u64 address, u64 size, u64 alignment) {
     return softdriver::find_memory(softdriver::running.written, address, size, alignment);
 }
 
-// A GPU waits without keeping a processor from its work.
+// A GPU waits without occupying a processor, so this sleeps.
 inline void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 [[noreturn]] inline void trap() { throw softdriver::bad_access{CUDA_ERROR_LAUNCH_FAILED}; }
@@ -113,7 +113,8 @@ struct built_in_kernel {
 
 namespace {
 
-// Thread after thread, which share nothing and wait for nobody, or block after block, which wait for none of the others.
+// Runs a kernel whose threads are independent, thread after thread, or one whose blocks are independent, block after
+// block.
 template <class Parameters, void (*kernel)(const Parameters &, const kernels::thread_index &)>
 void run_threads(const void *given, unsigned blocks, unsigned threads) {
     const auto &parameters = *static_cast<const Parameters *>(given);
@@ -140,7 +141,7 @@ using of_kernels::all;
 
 // ---- Images ---------------------------------------------------------------------------------------------------
 
-// Of a fatbinary, which tells how long it is; anything else must be text.
+// A fatbinary's header states the size of the image; any other image must be text.
 struct fatbinary_header {
     static constexpr const char *expected_mark = "\x50\xed\x55\xba";
 
@@ -149,14 +150,14 @@ struct fatbinary_header {
     std::uint16_t header_size;
     std::uint64_t size;
 };
-// What tools/kernels.py marks its fatbinaries with. What they hold is compressed.
+// tools/kernels.py puts this mark into its fatbinaries, because their contents are compressed.
 constexpr std::string_view mark_of_kernels = "ferry kernels";
 
 class program_image {
 public:
     explicit program_image(const void *image) {
         const auto *const begin = static_cast<const char *>(image);
-        is_fatbinary_ = std::strncmp(begin, fatbinary_header::expected_mark, 4) == 0; // reads no further than it agrees
+        is_fatbinary_ = std::strncmp(begin, fatbinary_header::expected_mark, 4) == 0; // stops at the first difference
         if (is_fatbinary_) {
             fatbinary_header header{};
             std::memcpy(&header, image, sizeof header);
@@ -188,7 +189,7 @@ kernels::array_form form_of(const CUDA_ARRAY3D_DESCRIPTOR &of) {
     return of.Height ? array_form::two_d : array_form::one_d;
 }
 
-// Contexts of one device have each its own addresses; copies find the memory of both.
+// Each context of a device has its own addresses for kernels. Copies find the memory of all of them.
 bool is_of_another_context(const context &from, const allocation &memory) {
     return memory.kind == allocation_kind::device && !memory.is_stream_ordered() && memory.device == from.device &&
            memory.owner != from.handle;
@@ -217,7 +218,7 @@ struct launch_request {
 };
 
 void run(const launch_request &asked, const reachable_memory &reachable, context &in) {
-    if (*in.broken != CUDA_SUCCESS) return; // nothing runs there any more
+    if (*in.broken != CUDA_SUCCESS) return; // nothing runs in a broken context
     running.reachable = &reachable;
     try {
         asked.kernel->run(asked.parameters.data(), asked.blocks, asked.threads);
@@ -228,8 +229,8 @@ void run(const launch_request &asked, const reachable_memory &reachable, context
     running = {};
 }
 
-// With the first of its kernels that a context asks for or launches, a library is loaded there, which waits for what
-// runs in the context (seen on CUDA 13.0, H200).
+// A library is loaded into a context when the context first asks for or launches one of its kernels. Loading waits for
+// the work that runs in the context (seen on CUDA 13.0, H200), here for all work on the device.
 void load_into(driver &cu, const context &in, CUkernel kernel) {
     cu.libraries.each([&](library &from) {
         if (std::count(from.kernels.begin(), from.kernels.end(), kernel) == 0) return;
@@ -245,7 +246,7 @@ void require_launchable(const unsigned (&grid)[3], const unsigned (&block)[3], u
     constexpr unsigned most_shared_bytes = 48 << 10;
     for (int i = 0; i < 3; ++i)
         require(grid[i] != 0 && grid[i] <= largest_grid[i] && block[i] != 0);
-    // The kernels are compiled for no more, and use one dimension and no shared memory.
+    // The kernels are compiled for at most this many threads, and use one dimension and no shared memory.
     require(block[0] <= kernels::threads_per_block && shared_bytes <= most_shared_bytes);
     const bool is_flat = grid[1] == 1 && grid[2] == 1 && block[1] == 1 && block[2] == 1;
     require(is_flat, CUDA_ERROR_NOT_SUPPORTED);
@@ -265,7 +266,7 @@ CUresult cuLibraryLoadData(CUlibrary *handle, const void *image, CUjit_option *,
         for (const built_in_kernel &one : all)
             if (contents.has(one))
                 made->kernels.push_back(cu.kernels.add(std::make_unique<const built_in_kernel *>(&one)));
-        require(!made->kernels.empty(), CUDA_ERROR_NO_BINARY_FOR_GPU); // this one runs ferry's kernels alone
+        require(!made->kernels.empty(), CUDA_ERROR_NO_BINARY_FOR_GPU); // this driver runs ferry's kernels alone
         *handle = cu.libraries.add(std::move(made));
     });
 }
@@ -293,7 +294,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *name
     });
 }
 
-// A context's function is the kernel itself here.
+// The function handle is the kernel's handle here, the same in every context.
 CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
     return enter_context([&](driver &cu, context &current) {
         require(function);
@@ -303,7 +304,7 @@ CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
     });
 }
 
-// Of the two kinds of handles that this call takes there are only kernels here.
+// The call takes functions and kernels; both are kernel handles here.
 CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream_handle,
                         void **parameters, void **extra) {

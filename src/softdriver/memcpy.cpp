@@ -1,4 +1,4 @@
-// The driver's thirty names for a copy, each lowered to one copy_request.
+// The driver's entry points for a single copy, each lowered to one copy_request.
 #include "softdriver/copy.h"
 #include "softdriver/entry.h"
 

@@ -1,5 +1,6 @@
-// Device memory, managed memory and pinned host memory. Frees wait for everything that runs on the device, holding
-// the submission lock: measured on the real driver (docs/driver.md), and what makes held streams deadlock.
+// Device memory, managed memory and pinned host memory. Frees wait for everything that runs on the device and hold the
+// submission lock meanwhile, as was measured on the real driver (docs/driver.md). With a stream held, a free can
+// deadlock.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -10,8 +11,8 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr std::size_t pitch_alignment = 512;                   // as cuMemAllocPitch gives on the GPUs measured
-constexpr std::size_t worth_discarding = std::size_t{1} << 20; // smaller holes cost more than they bring
+constexpr std::size_t pitch_alignment = 512;                   // as measured from cuMemAllocPitch on GPUs
+constexpr std::size_t worth_discarding = std::size_t{1} << 20; // smaller holes cost more than they save
 constexpr unsigned host_flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
@@ -47,7 +48,7 @@ std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
     return *address;
 }
 
-// Memory that the host can touch.
+// Allocates memory that the host can access.
 void *allocate_pages(driver &cu, context &current, allocation_kind kind, std::size_t bytes, unsigned flags) {
     const int reserve = kind == allocation_kind::managed ? MAP_NORESERVE : 0;
     void *const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | reserve, -1, 0);
@@ -69,7 +70,8 @@ CUresult allocate_host(void **address, std::size_t bytes, unsigned flags) {
     });
 }
 
-// Frees `address` if it is the base of an allocation that `may_be`. All but device memory may be in use on any device.
+// Frees the allocation that begins at `address` if `may_be` accepts it. Freeing device memory waits for that device,
+// freeing other memory for all devices, because any of them may be using it.
 template <class Condition>
 void free_exactly(driver &cu, std::uintptr_t address, Condition &&may_be,
                   CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
@@ -85,7 +87,7 @@ void free_exactly(driver &cu, std::uintptr_t address, Condition &&may_be,
 bool is_mapped(std::uintptr_t address, std::size_t bytes) {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const std::uintptr_t begin = address & ~(page - 1);
-    // MS_ASYNC does nothing on Linux but look whether the range is mapped.
+    // On Linux, MS_ASYNC only checks whether the range is mapped.
     return msync(reinterpret_cast<void *>(begin), address + bytes - begin, MS_ASYNC) == 0;
 }
 
@@ -99,14 +101,15 @@ const allocation &find_host(driver &cu, const void *address) {
 
 const allocation *find_allocation(const driver &cu, std::uintptr_t address) { return find_overlapping(cu, address, 1); }
 
-// Until its graph is launched, what a capture has allocated is there for the capture alone (seen on CUDA 13.0, H200).
+// Until its graph is launched, memory that a capture has allocated exists for the capture alone (seen on CUDA 13.0,
+// H200).
 const allocation *find_told_of(const driver &cu, std::uintptr_t address) {
     const allocation *const found = find_allocation(cu, address);
     return found && !found->awaits_launch() ? found : nullptr;
 }
 
 const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size) {
-    // Allocations do not overlap: step back from the end of the range until one ends before it begins.
+    // Allocations do not overlap: step back from the end of the range until one ends before the range begins.
     auto after = cu.allocations.lower_bound(address + size);
     const allocation *first = nullptr;
     while (after != cu.allocations.begin()) {
@@ -123,7 +126,7 @@ void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
     if (memory.on_host()) cu.mapped_host.remove(memory.address);
     no_longer_shared(cu, memory);
     if (memory.pool) return free_to_pool(cu, memory);
-    if (memory.graph) { // it stays the graph's
+    if (memory.graph) { // the graph keeps its address
         memory.graph->live = false;
         return collect_graph_memory(cu);
     }
@@ -181,7 +184,7 @@ CUresult cuMemFree(CUdeviceptr address) {
     });
 }
 
-// It may oversubscribe one device, but not all of them together.
+// Managed memory may oversubscribe one device, but not all devices together.
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags) {
     return enter_context([&](driver &cu, context &current) {
         refuse_if_capture_forbids(cu);

@@ -1,4 +1,4 @@
-// The driver's twelve names for filling memory, each one fill.
+// The driver's twelve entry points for fills, each lowered to fill().
 #include "softdriver/copy.h"
 #include "softdriver/entry.h"
 
@@ -8,8 +8,8 @@ namespace ferry::softdriver {
 
 namespace {
 
-// Asynchronous to the host, all of them, but for the plain forms on pinned host memory ("API synchronization
-// behavior"). `stream` is null for those.
+// All fills are asynchronous to the host, except the forms without Async on pinned host memory ("API synchronization
+// behavior"). `stream` is null for the forms without Async.
 template <class Element>
 CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t width, std::size_t height,
               const CUstream *stream) noexcept {
@@ -20,7 +20,7 @@ CUresult fill(CUdeviceptr address, std::size_t pitch, Element value, std::size_t
         if (width == 0 || height == 0) return {};
         extent size{.height = height};
         require(!__builtin_mul_overflow(width, sizeof value, &size.width));
-        require(height == 1 || pitch >= size.width); // one row has no use for a pitch, and no pitch means tight
+        require(height == 1 || pitch >= size.width); // one row needs no pitch, and 0 does not mean tight
         const place at = {.type = CU_MEMORYTYPE_DEVICE, .address = address, .pitch = height > 1 ? pitch : 0};
         const side target = resolve(cu, at, size, false);
         // Unlike a copy, a fill needs access from its stream's context (seen on CUDA 13.0 with two H200).

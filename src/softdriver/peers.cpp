@@ -1,4 +1,4 @@
-// Peer access: which context may reach the memory of which other one. Copies need none; fills do, and so would kernels.
+// Peer access: which context may access the memory of which other context. Copies need none; fills and kernels do.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -12,7 +12,7 @@ struct link_fact {
     CUdevice_P2PAttribute attribute;
     int value;
 };
-// Every pair of devices is linked as two H200 are.
+// Every pair of devices is linked like two H200.
 constexpr link_fact link_facts[] = {
     {CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 0},
     {CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1},
@@ -33,10 +33,10 @@ bool has_access(const context &from, CUcontext to) {
 
 } // namespace
 
-// Memory of pools is reached through their own access, not through that of contexts (seen on CUDA 13.0 with two H200).
+// Access to pool memory is set on the pool, not between contexts (seen on CUDA 13.0 with two H200).
 bool can_reach(const context &from, const allocation &memory) {
     if (memory.is_stream_ordered()) return memory.accessible_from() >> from.device & 1;
-    // Another process's is mapped in the context alone that opened it (seen on CUDA 13.0, H200).
+    // Memory of another process is mapped only in the context that opened it (seen on CUDA 13.0, H200).
     const bool is_at_home = memory.imported ? memory.owner == from.handle : from.device == memory.device;
     return memory.kind != allocation_kind::device || is_at_home || has_access(from, memory.owner);
 }

@@ -1,4 +1,4 @@
-// "What is this address?": pointer attributes. They need no current context.
+// Queries about an address: pointer attributes and the allocation's range. They need no current context.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -13,14 +13,14 @@ template <class Value> bool put(void *out, Value value) {
     return true;
 }
 
-// By the current context, if there is one (seen on CUDA 13.0 with two H200).
+// Returns whether the current context can access the memory; true without a context (seen on CUDA 13.0 with two H200).
 bool is_reached(driver &cu, const allocation &memory) {
     const context *const current = find_current_context(cu);
     return !current || can_reach(*current, memory);
 }
 
-// False where the attribute says nothing about this memory; `memory` is null for an address the driver does not know.
-// What is written then is what cuPointerGetAttributes answers; refuses attributes that do not exist.
+// Returns false if the attribute does not apply to this memory, and then writes what cuPointerGetAttributes answers.
+// `memory` is null for an address that the driver does not know. Refuses attributes that do not exist.
 bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointer_attribute attribute, void *out) {
     static const allocation unknown{.device = CU_DEVICE_INVALID};
     const bool known = memory != nullptr;
@@ -35,27 +35,27 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
         put(out, !known ? 0u : static_cast<unsigned>(of.on_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
         return known;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: {
-        // Where kernels of the current context find it: not on another device, unless access was enabled.
+        // The address for kernels of the current context: null on another device, unless peer access was enabled.
         const bool is_there = known && is_reached(cu, of);
         put(out, CUdeviceptr{is_there ? address : 0});
         return is_there;
     }
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        put(out, on_device ? std::uintptr_t{0} : address); // an unknown address may be the host's (seen)
+        put(out, on_device ? std::uintptr_t{0} : address); // unknown: the address itself (seen)
         return known && !on_device;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         put(out, of.buffer_id);
         return known;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
-        // Of pools on the host it is a device, the current one (seen on CUDA 13.0, H200, where that was the first).
+        // For host pools it is the current device (seen on CUDA 13.0, H200, where the current device was the first).
         const context *const current = find_current_context(cu);
         const bool of_current = known && of.on_host() && of.is_stream_ordered() && current;
         put(out, of_current ? current->device : of.device);
         return known;
     }
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        // Else left as it was. Of a host pool's memory it is told from the pool's beginning, which takes 32 MiB at a time
-        // (both seen on CUDA 13.0, H200).
+        // Not written for an unknown address. For a host pool it is the offset from the beginning of the pool's memory,
+        // which the pool reserves in steps of 32 MiB (both seen on CUDA 13.0, H200).
         return known &&
                put(out, CUdeviceptr{of.on_host() && of.is_stream_ordered() ? of.address % (32 << 20) : of.address});
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -83,7 +83,7 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         put(out, of.pool ? of.pool->handle : nullptr);
         return known;
-    // What this driver has none of.
+    // Features that this driver lacks.
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         put(out, 0);
@@ -98,7 +98,7 @@ bool read(driver &cu, const allocation *memory, std::uintptr_t address, CUpointe
 CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr address) {
     return enter_query([&](driver &cu) {
         require(out);
-        std::uint64_t scratch = 0; // the caller's value stays as it was where the call fails
+        std::uint64_t scratch = 0; // the caller's value must not change if the call fails
         const allocation *const memory = find_told_of(cu, address);
         require(memory && read(cu, memory, address, attribute, &scratch));
         read(cu, memory, address, attribute, out);

@@ -1,4 +1,5 @@
-// Pools of stream-ordered memory: what one has taken from its device or from the host, and what of that is in use.
+// Pools of stream-ordered memory: what a pool has reserved from its device or from the host, and how much of it is in
+// use.
 #pragma once
 
 #include "softdriver/engine.h"
@@ -12,11 +13,11 @@
 
 namespace ferry::softdriver {
 
-// Which frees some work comes after: of each stream, by id, how many.
+// The frees that some work is ordered after: for each stream id, the number of that stream's frees.
 using frees_before = std::map<std::uint64_t, std::uint64_t>;
 void merge(frees_before &into, const frees_before &more);
 
-// Memory freed in the order of a stream, which the pool gives to work that comes after that.
+// Memory freed in the order of a stream. The pool reuses it for work that is ordered after the free.
 struct freed_block {
     std::uintptr_t address = 0;
     std::size_t size = 0;
@@ -35,7 +36,7 @@ struct high_water {
 };
 
 struct pool {
-    // What a pool takes at a time on an H200 (docs/driver.md).
+    // A pool reserves memory in steps of this size on an H200 (docs/driver.md).
     static constexpr std::size_t step = std::size_t{32} << 20;
 
     CUmemoryPool handle = nullptr;
@@ -43,7 +44,7 @@ struct pool {
     CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
     std::size_t largest = 0; // 0: no limit of its own
     bool is_default = false;
-    bool destroyed = false;            // and kept for what is still in use
+    bool destroyed = false;            // but kept while its memory is in use
     std::uint64_t accessible_from = 0; // bit per device
 
     int follow_event_dependencies = 1;
@@ -51,14 +52,14 @@ struct pool {
     int allow_internal_dependencies = 1;
     std::uint64_t release_threshold = 0;
 
-    heap memory; // what is reserved and in nobody's use
+    heap memory; // reserved and unused
     std::vector<freed_block> freed;
     high_water reserved;
     high_water used;
-    std::size_t live = 0; // allocations
+    std::size_t live = 0; // number of allocations
 
-    std::optional<std::uint32_t> shared_at;   // the slot that names it to others
-    std::shared_ptr<shared_process> exporter; // of an imported one
+    std::optional<std::uint32_t> shared_at;   // the slot that publishes it to other processes
+    std::shared_ptr<shared_process> exporter; // imported pools only, as is the serial
     std::uint64_t exporter_serial = 0;
 
     void take_into_use(std::size_t bytes) {
@@ -69,13 +70,13 @@ struct pool {
         used.now -= bytes;
         --live;
     }
-    // One for other processes does, whatever the manual says of those (seen on CUDA 13.0, H200).
+    // Exportable pools release memory too, although the manual says otherwise (seen on CUDA 13.0, H200).
     bool gives_back() const { return !exporter; }
 
     bool on_device() const { return location.type == CU_MEM_LOCATION_TYPE_DEVICE; }
 };
 
-// The pools of a device, of the host or of one of its nodes.
+// The default and current pools of a device, of the host or of one of its NUMA nodes.
 struct pool_place {
     pool *standard = nullptr;
     pool *current = nullptr;

@@ -1,4 +1,5 @@
-// Stream-ordered allocation: an address is given at the call, and what is freed goes to whoever comes after the free.
+// Stream-ordered allocation: a call returns an address at once, and freed memory is reused by work that is ordered
+// after the free.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -8,14 +9,14 @@ namespace ferry::softdriver {
 
 namespace {
 
-constexpr std::size_t granularity = std::size_t{2} << 20; // of device memory, where a step is more than there is
+constexpr std::size_t granularity = std::size_t{2} << 20; // of device memory, when a whole step does not fit
 
 std::optional<std::size_t> rounded_up(std::size_t bytes, std::size_t to) {
     if (__builtin_add_overflow(bytes, to - 1, &bytes)) return std::nullopt;
     return bytes / to * to;
 }
 
-// Takes more memory from the pool's place, so that `bytes` lie in one piece.
+// Reserves more memory at the pool's location, at least `bytes` in one piece. Returns false if that is not possible.
 bool grow(driver &cu, pool &of, std::size_t bytes) {
     const std::size_t left = of.largest ? of.largest - of.reserved.now : ~std::size_t{0};
     for (const std::size_t unit : {pool::step, granularity, heap::alignment}) {
@@ -36,7 +37,7 @@ bool grow(driver &cu, pool &of, std::size_t bytes) {
     return false;
 }
 
-// Gives back what is in nobody's use until no more than `kept` is reserved, in the pieces in which it was taken.
+// Releases unused memory, in the steps in which it was reserved, until no more than `kept` bytes are reserved.
 void release_down_to(driver &cu, pool &of, std::size_t kept) {
     while (of.gives_back() && of.reserved.now > kept) {
         const std::size_t largest = of.memory.largest_free();
@@ -65,7 +66,8 @@ bool comes_after(const stream &next, const freed_block &block) {
     return known != next.after.end() && known->second >= block.number;
 }
 
-// The smallest freed block that is large enough and `may_be` used; what is left of it stays freed.
+// Takes `bytes` from the smallest freed block that is large enough and that `may_be` accepts. The rest of the block
+// stays freed.
 template <class Condition> std::optional<freed_block> take_freed(pool &from, std::size_t bytes, Condition &&may_be) {
     auto best = from.freed.end();
     for (auto block = from.freed.begin(); block != from.freed.end(); ++block)
@@ -80,8 +82,8 @@ template <class Condition> std::optional<freed_block> take_freed(pool &from, std
     return taken;
 }
 
-// In the order of the manual: memory that the stream comes after anyway, memory that the device has passed, new memory,
-// and at last memory for which the stream has to wait.
+// Tries sources in the manual's order: blocks whose free the stream is ordered after, blocks whose free the device has
+// passed, new memory, and last a block whose free the stream has to wait for.
 std::uintptr_t take(driver &cu, pool &from, stream &on, std::size_t bytes) {
     const auto ordered = take_freed(from, bytes, [&](const freed_block &block) {
         return block.stream == on.id || (from.follow_event_dependencies && comes_after(on, block));
@@ -119,7 +121,7 @@ CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &fro
     std::size_t rounded = bytes;
     require(heap::round_up(rounded), CUDA_ERROR_OUT_OF_MEMORY);
     refuse_if_capture_forbids(cu); // seen on CUDA 13.0, H200
-    enqueue(cu, on, {});           // what comes after the allocation comes after what the stream has waited for
+    enqueue(cu, on, {});           // work after the allocation must come after what the stream waited for
     const std::uintptr_t taken = take(cu, from, on, rounded);
     try {
         cu.allocations[taken] = {.address = taken,
@@ -137,11 +139,11 @@ CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &fro
     return CUDA_SUCCESS;
 }
 
-// The memory is unknown from the call on, and free when the stream has come to it.
+// The driver does not know the memory from this call on. The memory is free when the stream has passed the free.
 void free_in_order(driver &cu, stream &on, std::map<std::uintptr_t, allocation>::iterator gone) {
     const allocation memory = gone->second;
     const bool serves_again = memory.pool && !memory.imported;
-    std::uint64_t &number = on.after[on.id]; // what can throw comes before the free is enqueued, or with it
+    std::uint64_t &number = on.after[on.id]; // nothing after the enqueue can throw
     if (serves_again)
         memory.pool->freed.reserve(memory.pool->freed.size() + 1);
     else
@@ -189,7 +191,7 @@ void free_to_pool(driver &cu, const allocation &memory) {
         end_import(cu, memory);
     else
         memory.pool->memory.give_back(memory.address, size);
-    --memory.pool->live; // and goes on being counted among the used (seen on CUDA 13.0, H200)
+    --memory.pool->live; // but `used` keeps counting the memory (seen on CUDA 13.0, H200)
 }
 
 void collect_frees(driver &cu) {
@@ -240,7 +242,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPoo
     });
 }
 
-// It takes memory of cuMemAlloc, too (seen on CUDA 13.0, H200).
+// The call also takes cuMemAlloc memory (seen on CUDA 13.0, H200).
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     return enter([&](driver &cu) {
         stream &on = find_stream(cu, handle);

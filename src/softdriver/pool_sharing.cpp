@@ -1,5 +1,5 @@
-// Sharing pools: a descriptor stands for the pool and may travel between processes; then single allocations are
-// shared by a few bytes of data.
+// Sharing pools. A file descriptor stands for the pool and can be passed to another process. Then allocations are
+// shared one by one, each by a few bytes of export data.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -21,7 +21,7 @@ struct descriptor {
     int number;
 };
 
-// What is imported again is what it was (seen), and nobody counts.
+// A second import returns the same pool or address (seen); imports are not counted.
 const pool *find_imported(driver &cu, const shared_process &from, std::uint64_t serial) {
     const pool *found = nullptr;
     cu.pools.each([&](const pool &known) {
@@ -43,17 +43,17 @@ CUresult cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool of, CUmemAl
     return enter([&](driver &cu) {
         pool &shared = find_pool(cu, of);
         require(handle && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-        require(shared.handle_types & type); // an imported one has none
+        require(shared.handle_types & type); // an imported pool has none
         require(shared.on_device(), CUDA_ERROR_NOT_SUPPORTED);
         if (!shared.shared_at) shared.shared_at = publish(cu, shared_kind::pool, shared.location.id);
-        const shared_name name = cu.own->name_of(*shared.shared_at); // all that is in the file
+        const shared_name name = cu.own->name_of(*shared.shared_at); // the whole contents of the file
         descriptor file(memfd_create("ferry software memory pool", MFD_CLOEXEC));
         require(file.number >= 0 && write(file.number, &name, sizeof name) == sizeof name, CUDA_ERROR_OPERATING_SYSTEM);
         *static_cast<int *>(handle) = std::exchange(file.number, -1);
     });
 }
 
-// Like any pool it can be reached from its own device at first, whatever its exporter has set.
+// Like any new pool, an imported pool is accessible from its own device only, whatever the exporter has set.
 CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *imported, void *handle, CUmemAllocationHandleType type,
                                             unsigned long long flags) {
     return enter([&](driver &cu) {

@@ -1,5 +1,5 @@
-// Memory pools: making them, their attributes, who may reach them, and which one is a place's current pool. Where the
-// manual is silent they do what CUDA 13.0 was seen to do on H200s (docs/driver.md).
+// Memory pools: creation, attributes, access, and the current pool of each location. Where the manual is silent, pools
+// do what CUDA 13.0 was seen to do on H200s (docs/driver.md).
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -17,7 +17,7 @@ pool_place place_with_default(driver &cu, CUmemLocation at) {
     return {&made, &made};
 }
 
-// Refuses places that there are not.
+// Refuses locations that do not exist.
 pool_place &find_place(driver &cu, const CUmemLocation &at) {
     switch (at.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -25,7 +25,7 @@ pool_place &find_place(driver &cu, const CUmemLocation &at) {
     case CU_MEM_LOCATION_TYPE_HOST:
         return cu.host_pools;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-        require(at.id == 0); // the driver in software knows one node
+        require(at.id == 0); // the software driver has one node
         return cu.numa_pools;
     default:
         throw refusal{CUDA_ERROR_INVALID_VALUE};
@@ -53,7 +53,7 @@ void check(const CUmemPoolProps &asked) {
     require(!(asked.handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-// The attributes that are numbers of 64 bits and those that are truth values.
+// An attribute is a 64-bit number or a switch. Each function returns null for attributes of the other type.
 std::uint64_t *find_number(pool &of, CUmemPool_attribute attribute) {
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
@@ -122,7 +122,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *asked) {
     });
 }
 
-// What is still in use stays, and takes the pool along when it goes.
+// Memory that is still in use stays valid, and the pool exists until the last of it is freed.
 CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     return enter([&](driver &cu) {
         refuse_if_capture_forbids(cu);
@@ -176,12 +176,12 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
             return;
         }
         const std::uint64_t *const number = find_number(of, attribute);
-        require(number && !of.exporter); // of an imported pool the exporter alone can tell (seen on CUDA 13.0, H200)
+        require(number && !of.exporter); // only the exporter has an imported pool's numbers (seen on CUDA 13.0, H200)
         std::memcpy(value, number, sizeof *number);
     });
 }
 
-// All of the descriptors or none.
+// Applies all descriptors or none.
 CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count) {
     return enter([&](driver &cu) {
         refuse_if_capture_forbids(cu);
@@ -229,7 +229,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *handle, CUdevice ordinal) {
 CUresult cuDeviceGetMemPool(CUmemoryPool *handle, CUdevice ordinal) {
     return enter([&](driver &cu) {
         require(handle && ordinal >= 0 &&
-                static_cast<std::size_t>(ordinal) < cu.devices.size()); // no INVALID_DEVICE (seen)
+                static_cast<std::size_t>(ordinal) < cu.devices.size()); // not INVALID_DEVICE (seen)
         *handle = find_device(cu, ordinal).pools.current->handle;
     });
 }

@@ -1,4 +1,4 @@
-// get_proc: the software driver's answer to cuGetProcAddress, from the same list that the library resolves.
+// get_proc: the software driver's cuGetProcAddress, made from the same list of symbols that the library resolves.
 #include "softdriver/entry.h"
 #include "softdriver/softdriver.h"
 
@@ -14,7 +14,7 @@ struct implemented {
     void *function;
 };
 
-// By way of the pinned type, so that an entry point with another signature cannot enter.
+// Takes the function by its pinned type, so an entry point with another signature does not compile.
 template <class Function> void *address_of(Function function) { return reinterpret_cast<void *>(function); }
 
 const char software_driver_mark = 0;
@@ -29,7 +29,7 @@ void *get_proc(const char *name, int version) noexcept {
 #undef FERRY_DRIVER_SYMBOL
     };
     if (!name) return nullptr;
-    // How the library tells this driver from a real one.
+    // The library recognises this driver by this symbol.
     if (!std::strcmp(name, "ferrySoftwareDriver")) return const_cast<char *>(&software_driver_mark);
     const implemented *newest = nullptr;
     for (const implemented &one : all)

@@ -1,4 +1,4 @@
-// Finding other processes by the names in their handles, seeing whether they live, and waiting for their events.
+// Finds other processes by the names in their handles, checks whether they are alive, and waits for their events.
 #include "softdriver/sharing.h"
 
 #include <algorithm>
@@ -20,9 +20,10 @@ namespace ferry::softdriver {
 
 namespace {
 
-// Locks on the file, far beyond its end: each process holds the byte of its number, and the system lets go of it when
-// the process ends, however it ends. They belong to the process, not to the descriptor, so that a fork has none; and
-// they go when the process closes any descriptor of the file, so a process has each file open once.
+// Record locks on the file, far beyond its end, show which processes are alive. Each process locks the byte of its
+// participant number, and the system releases the lock when the process ends, however it ends. The locks belong to the
+// process, not to the descriptor, so a forked child has none. They are lost when the process closes any descriptor of
+// the file, so a process opens each file only once.
 constexpr off_t locks_at = off_t{1} << 60;
 
 struct flock lock_of(std::uint32_t participant) {
@@ -34,7 +35,7 @@ struct flock lock_of(std::uint32_t participant) {
     return lock;
 }
 
-// How long a waiter sleeps before it looks whether the process that it waits for still lives.
+// How long a waiter sleeps before it checks that the process it waits for is still alive.
 constexpr long patience_ns = 20'000'000;
 
 void sleep_until_changed(std::atomic<std::uint32_t> &word, std::uint32_t seen) {
@@ -62,7 +63,7 @@ std::optional<std::uint64_t> file_number(const shared_name &name) {
 
 constexpr const char file_name[] = "ferry software device memory";
 
-// A name from anywhere must not make this process open what it would not.
+// A name may be forged: it must not make this process open any other file.
 bool is_memory_of_a_driver(const shared_name &name) {
     char target[64] = {};
     const ssize_t length = readlink(path_of(name), target, sizeof target - 1);

@@ -1,5 +1,5 @@
-// What processes see of each other: a page of names beside a process's device memory, in the same file. Handles name
-// the process, its file and a slot of that page; the file is found in /proc.
+// What processes see of each other: a page of slots that follows a process's device memory in the same file. A handle
+// names the process, its file descriptor and a slot of that page. Other processes open the file through /proc.
 #pragma once
 
 #include <cuda.h>
@@ -16,24 +16,24 @@ namespace ferry::softdriver {
 
 enum class shared_kind : std::uint32_t { memory, pool, pool_memory, event };
 
-// One shared thing. Processes write to slots of each other only where it says so.
+// One shared object. Processes other than the owner write only the fields for events.
 struct shared_slot {
-    std::atomic<std::uint64_t> serial; // of what is here: never another's, and 0 where nothing is
+    std::atomic<std::uint64_t> serial; // of the object here, never reused; 0: the slot is free
     shared_kind kind;
     std::int32_t device;
-    std::uint64_t offset; // of memory, in its owner's file
+    std::uint64_t offset; // memory only: where it is in its owner's file
     std::uint64_t size;
-    std::uint64_t pool; // of memory of pools: the pool's serial
+    std::uint64_t pool; // pool memory only: the pool's serial
 
-    // Of events. Every process that records one takes the next ticket; how each of the last tickets fares is written
-    // where its number leads to.
+    // Events only. Each record of the event takes the next ticket, in whichever process. The state of ticket n is in
+    // records[n % remembered].
     static constexpr std::size_t remembered = 16;
     struct record {
-        std::atomic<std::uint64_t> taken;    // by the lower half, as the number in the upper half
-        std::atomic<std::uint64_t> finished; // the last ticket that has
+        std::atomic<std::uint64_t> taken;    // upper half: the ticket, lower half: the participant that took it
+        std::atomic<std::uint64_t> finished; // the last ticket that finished
     };
     std::atomic<std::uint64_t> last_ticket;
-    std::atomic<std::uint32_t> changes; // what waiters sleep on
+    std::atomic<std::uint32_t> changes; // a futex that waiters sleep on
     std::array<record, remembered> records;
 };
 
@@ -45,7 +45,7 @@ struct shared_page {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-// What a handle for other processes holds. Its 64 bytes may come from anywhere.
+// The contents of a handle for other processes. The 64 bytes of a handle may come from anywhere, hence the checksum.
 struct shared_name {
     std::uint64_t nonce = 0; // of the process
     std::int32_t process = 0;
@@ -70,12 +70,12 @@ struct shared_name {
     std::uint64_t sum() const;
 };
 
-// A process's file as this process has it open: its own, or another's. Safe from any thread.
+// The file of a process that shares, as this process has it open: its own file or another's. Thread-safe.
 class shared_process {
 public:
-    // `file` holds device memory up to `page`, and is its owner's to close.
+    // `file` holds device memory up to the offset `page`. The caller closes the file.
     static std::shared_ptr<shared_process> make_own(int file, std::size_t page);
-    // Null where there is no such process any more, or the name is none.
+    // Returns null if the process is gone or the name is invalid.
     static std::shared_ptr<shared_process> open(const shared_name &name);
     ~shared_process();
     shared_process(const shared_process &) = delete;
@@ -86,14 +86,14 @@ public:
     int file() const { return file_; }
     std::size_t memory_size() const { return page_at_; }
     std::uint32_t participant() const { return participant_; }
-    // Whether a process that has taken part since still runs this driver. The owner is the first.
+    // Returns whether the process with this participant number still runs this driver. The owner takes part first.
     static constexpr std::uint32_t owner = 1;
     bool is_alive(std::uint32_t participant = owner) const;
 
     shared_slot &slot(std::uint32_t index) const { return page_->slots[index]; }
-    shared_slot *find(const shared_name &name) const; // null where that has gone
+    shared_slot *find(const shared_name &name) const; // null if the object is gone
 
-    // Of the own process. Nothing where all slots are taken.
+    // Own process only. Returns nothing if all slots are taken.
     std::optional<std::uint32_t> publish(shared_kind kind, int device, std::uint64_t offset, std::uint64_t size,
                                          std::uint64_t pool = 0);
     void retire(std::uint32_t index) { slot(index).serial = 0; }
@@ -112,20 +112,20 @@ private:
     std::uint64_t file_number_ = 0;
 };
 
-// An event's slot, as long as anything here needs it.
+// An event's slot, held as long as this process needs it.
 class shared_event {
 public:
     shared_event(std::shared_ptr<shared_process> in, const shared_name &name);
-    ~shared_event(); // of the own process: it goes
+    ~shared_event(); // retires the slot if this process owns it
 
     std::uint64_t last_ticket() const { return at_.last_ticket; }
     std::uint64_t take_ticket();
     void finish(std::uint64_t ticket);
-    bool is_finished(std::uint64_t ticket) const; // or its process is gone
+    bool is_finished(std::uint64_t ticket) const; // or the event or the ticket's process is gone
     void wait(std::uint64_t ticket) const;
 
     bool is_own() const { return in_->is_own(); }
-    bool is_gone() const { return at_.serial != serial_; } // its owner has destroyed it
+    bool is_gone() const { return at_.serial != serial_; } // the owner has destroyed the event
     shared_name name() const { return in_->name_of(slot_); }
 
 private:

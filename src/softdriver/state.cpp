@@ -1,4 +1,4 @@
-// Opening and closing the software driver, the memory behind its devices, and what a fork leaves of it.
+// Opening and closing the software driver, the memory behind its devices, and its state after a fork.
 #include "softdriver/state.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@ namespace ferry::softdriver {
 
 namespace {
 
-// Never destroyed at exit: threads may still be running work then. Only the last close() frees the driver.
+// The driver is not destroyed at process exit: threads may still be running work then. Only the last close() frees it.
 std::mutex lifecycle;
 unsigned openers = 0;
 std::atomic<driver *> current_driver = nullptr;
@@ -20,7 +20,7 @@ std::atomic<bool> forked = false;
 constexpr std::size_t placement = std::size_t{2} << 20; // device ranges begin on a large page, as on GPUs
 constexpr unsigned most_devices = 64;                   // operation::devices is a bit set
 
-// A forked child has the memory but none of the threads: as with the real driver, it has no driver at all.
+// A forked child has the memory but none of the threads. As with the real driver, the child has no driver at all.
 void after_fork_in_child() {
     if (current_driver.load() || !lifecycle.try_lock())
         forked = true;
@@ -48,7 +48,7 @@ bool agrees(const config &asked, const config &runs) {
            (!asked.device_memory || full.device_memory == runs.device_memory);
 }
 
-// A key rather than a destructor of a thread_local: it can be taken back, so that the library can be unloaded.
+// A key rather than the destructor of a thread_local: a key can be deleted, so the library can be unloaded.
 pthread_key_t thread_end_key;
 
 void thread_ends(void *serial) noexcept {
@@ -59,12 +59,12 @@ void thread_ends(void *serial) noexcept {
     try {
         const std::scoped_lock lock(cu->submission, cu->state);
         retire_streams_of_thread(*cu, reinterpret_cast<std::uintptr_t>(serial));
-    } catch (...) { // no memory: the streams stay until their contexts go
+    } catch (...) { // no memory: the streams stay until their contexts are destroyed
     }
 }
 
 std::atomic<std::uint64_t> last_thread = 0;
-// Trivially destructible, so that the library can be closed while the threads it has seen live on.
+// Trivially destructible, so that the library can be unloaded while threads that called it live on.
 thread_local std::uint64_t thread_serial = 0;
 thread_local bool inside_host_function = false;
 
@@ -72,10 +72,10 @@ thread_local bool inside_host_function = false;
 
 driver::driver(const config &asked)
     : settings(with_defaults(asked)), engine(settings.devices, settings.hardware_queues) {
-    devices.resize(settings.devices); // what can throw comes before what would have to be undone
+    devices.resize(settings.devices); // what can throw comes before what would need undoing
     create_default_pools(*this);
     const std::size_t all = settings.devices * settings.device_memory;
-    backing_size_ = 2 * all; // as much again for what others share
+    backing_size_ = 2 * all; // as much again for imports
     reserved_size_ = backing_size_ + placement;
     pages_ = memfd_create("ferry software device memory", MFD_CLOEXEC);
     const bool sized = pages_ >= 0 && ftruncate(pages_, static_cast<off_t>(all)) == 0;
@@ -101,7 +101,7 @@ driver::driver(const config &asked)
 
 driver::~driver() {
     engine.wait_idle(~std::uint64_t{0});
-    // What graphs keep is destroyed by the engine.
+    // The engine, still alive here, destroys the user objects that graphs keep.
     while (!captures.empty())
         end_capture(*this, *capture_ptr(captures.back()));
     executables.remove_if([](const executable &) { return true; });
@@ -111,7 +111,7 @@ driver::~driver() {
         if ((memory.kind == allocation_kind::host && !memory.is_stream_ordered()) ||
             memory.kind == allocation_kind::managed)
             munmap(reinterpret_cast<void *>(address), memory.size);
-    events.remove_if([](const event &) { return true; }); // before the page that they are named on
+    events.remove_if([](const event &) { return true; }); // before the page that holds their slots
     own = nullptr;
     unmap();
     device_window = {};
@@ -147,7 +147,7 @@ std::uintptr_t driver::map_import(int file, std::uint64_t offset, std::size_t by
 
 void driver::unmap_import(std::uintptr_t address, std::size_t bytes) {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    // Where the system cannot do even that the addresses stay taken: others' memory may still lie there.
+    // If mmap fails the addresses stay taken: another process's memory may still be mapped there.
     if (mmap(reach(address), bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) imports.give_back(address, bytes);
 }
 
@@ -164,7 +164,7 @@ void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {
 }
 
 open_result open(const config &asked) noexcept {
-    if (forked) return open_result::opened; // cuInit is what fails, as with the real driver's library
+    if (forked) return open_result::opened; // cuInit fails instead, as in the real driver's library
     const std::lock_guard lock(lifecycle);
     if (driver *const cu = current_driver.load()) {
         if (!agrees(asked, cu->settings)) return open_result::refused_config;

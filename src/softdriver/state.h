@@ -1,10 +1,10 @@
-// The software driver's state: devices, contexts, streams, memory and captures; and enter(), the frame around every
+// The software driver's state: devices, contexts, streams, memory and captures; and enter(), the wrapper around every
 // entry point.
 //
-// There are two locks. Every call but queries takes `submission` first and keeps it to its end: the driver's own frees
-// wait for running work while they hold a lock that other calls need (docs/driver.md), and a design that deadlocks there
-// must deadlock here. `state` guards the data. A free releases `state` while it waits, so that queries, which take no
-// other lock, return then.
+// There are two locks. Every call except a query takes `submission` first and holds it while its body runs. The real
+// driver's frees wait for running work while they hold a lock that other calls need (docs/driver.md); a program that
+// deadlocks there must deadlock here. `state` guards the data. A free releases `state` while it waits, so queries,
+// which take only `state`, still return.
 #pragma once
 
 #include "softdriver/access.h"
@@ -26,7 +26,7 @@
 
 namespace ferry::softdriver {
 
-// How entry points refuse; enter() turns it into the result.
+// Entry points refuse a call by throwing this; enter() returns the result.
 struct refusal {
     CUresult result;
 };
@@ -38,28 +38,28 @@ struct driver;
 struct context;
 struct stream;
 
-// What a stream is asked to do: submitted at once, or kept as a node of a graph under capture.
+// Work for a stream: submitted at once, or during capture kept as a node of the graph.
 struct work {
     lane_kind kind = lane_kind::compute;
-    unsigned copy_device = 0;  // whose copy engine, for copies from and to the host
-    std::uint64_t devices = 0; // touched beside the stream's own
+    unsigned copy_device = 0;  // whose copy engine runs an H2D or D2H copy
+    std::uint64_t devices = 0; // used in addition to the stream's own
     std::function<void()> body{};
-    // Where set, makes the body when the work is submitted: of a graph at every launch anew.
+    // If set, makes the body when the work is submitted; in a graph, at every launch.
     std::function<std::function<void()>(driver &)> prepare{};
 };
 
-// Memory that a graph allocates: its address is known from the capture on and the same at every launch.
+// Memory that a graph allocates. Its address is fixed at capture and the same at every launch.
 struct graph_memory {
     std::uintptr_t address = 0;
     std::size_t size = 0;
     CUmemLocation location{};
-    std::uint64_t accessible_from = 0; // as the pool it would have come from
+    std::uint64_t accessible_from = 0; // as of the pool named in the capture
     bool live = false;                 // a launch has allocated it, and nothing has freed it since
     operation_ptr last_use;
 };
 using graph_memory_ptr = std::shared_ptr<graph_memory>;
 
-// Lives as long as anything refers to it: a handle, a graph, or a launch of one that has not ended.
+// Lives as long as a handle, a graph or an unfinished launch of a graph refers to it.
 struct user_resource {
     user_resource(driver &cu, void *user, CUhostFn destroy) : of(cu), user(user), destroy(destroy) {}
     ~user_resource();
@@ -73,7 +73,7 @@ using user_resources = std::vector<std::shared_ptr<user_resource>>;
 
 struct user_object {
     std::shared_ptr<user_resource> resource;
-    unsigned references = 0; // of the program's
+    unsigned references = 0; // held by the program
 };
 
 struct graph {
@@ -98,7 +98,7 @@ struct capture {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     std::uint64_t thread = 0;
     const stream *origin = nullptr;
-    CUgraph handle = nullptr; // the graph's, once it was asked for
+    CUgraph handle = nullptr; // of the graph, once it was asked for
     user_resources keeps;
     bool invalidated = false;
     bool ended = false;
@@ -115,10 +115,10 @@ struct stream {
     int priority = 0;
     unsigned queue = 0;
     operation_ptr last;
-    frees_before after; // what the last operation comes after
+    frees_before after; // frees that `last` is ordered after
     capture_ptr capturing;
-    std::vector<std::size_t> captured_after; // the nodes the next captured operation comes after
-    std::uint64_t id = next_handle();        // never another's, not even after its end
+    std::vector<std::size_t> captured_after; // nodes that the next captured operation depends on
+    std::uint64_t id = next_handle();        // never reused, not even after destruction
 
     bool synchronises_with_legacy() const { return !(flags & CU_STREAM_NON_BLOCKING); }
 };
@@ -128,49 +128,50 @@ struct event {
     context *owner = nullptr;
     unsigned flags = 0;
     operation_ptr recorded;
-    frees_before after;                   // of `recorded`
-    std::shared_ptr<shared_event> shared; // of an event for other processes, or of another process
-    std::uint64_t ticket = 0;             // of `recorded` there
-    capture_ptr captured;                 // set while the last record was inside a capture
+    frees_before after;                   // frees that `recorded` is ordered after
+    std::shared_ptr<shared_event> shared; // interprocess events only, exported or imported
+    std::uint64_t ticket = 0;             // of `recorded`, in `shared`
+    capture_ptr captured;                 // set if the last record was captured
     std::vector<std::size_t> captured_after;
 };
 
 using breakage = std::atomic<CUresult>;
 
 struct context {
-    CUcontext handle = nullptr;       // of a primary context the same each time
-    std::uint64_t id = next_handle(); // never another's
+    CUcontext handle = nullptr;       // a primary context always has the same handle
+    std::uint64_t id = next_handle(); // never reused
     int device = 0;
     unsigned flags = 0;
     bool primary = false;
-    std::vector<CUcontext> peers; // whose memory it may reach
+    std::vector<CUcontext> peers; // whose memory this context may access
     stream legacy;
     std::unordered_map<std::uint64_t, std::unique_ptr<stream>> per_thread; // by thread serial
     std::vector<stream *> streams;                                         // all but legacy
-    operations of_destroyed_streams[2];   // what they left running; [1]: of those that synchronise with legacy
+    operations of_destroyed_streams[2];   // their last operations; [1]: of those that synchronise with legacy
     frees_before after_destroyed_streams; // of [1]
-    // By a kernel, for good: what every further call answers. Waiting calls keep it, and look at it without the lock.
+    // The error of a kernel that broke this context: every later call returns it. Shared, because waiting calls read it
+    // after they have released the locks.
     std::shared_ptr<breakage> broken = std::make_shared<breakage>(CUDA_SUCCESS);
 
     void require_sound() const { require(*broken == CUDA_SUCCESS, *broken); }
 };
 
-// What kernels read an array through.
+// A surface object: kernels access an array through it.
 struct surface {
     CUarray of = nullptr;
     CUcontext owner = nullptr;
 };
 
-// An image of kernels that has been loaded, and what of this driver's own kernels it names.
+// A loaded image: those of the built-in kernels that it names, and the contexts that have loaded it.
 struct library {
     std::vector<CUkernel> kernels;
     std::vector<CUcontext> loaded_in;
 };
 
-// Memory of another process, or of this one by another address.
+// Memory of another process, or memory of this process at a second address.
 struct import {
     std::shared_ptr<shared_process> from;
-    std::uint64_t serial = 0; // there
+    std::uint64_t serial = 0; // in that process's page
     std::uintptr_t mapped_at = 0;
     std::size_t mapped_size = 0;
     unsigned opened = 1;
@@ -180,15 +181,15 @@ enum class allocation_kind { device, managed, host, registered };
 
 struct allocation {
     std::uintptr_t address = 0;
-    std::size_t size = 0; // as asked for
+    std::size_t size = 0; // as requested
     allocation_kind kind = allocation_kind::device;
     int device = 0;
-    CUcontext owner = nullptr; // null where it is of a pool or a graph
+    CUcontext owner = nullptr; // null for memory of a pool or a graph
     unsigned flags = 0;
     std::uint64_t buffer_id = 0;
     struct pool *pool = nullptr;
     graph_memory *graph = nullptr;
-    std::optional<std::uint32_t> shared_at = std::nullopt; // the slot that names it to others
+    std::optional<std::uint32_t> shared_at = std::nullopt; // the slot that publishes it to other processes
     std::shared_ptr<import> imported = nullptr;
 
     bool on_host() const { return kind == allocation_kind::host || kind == allocation_kind::registered; }
@@ -197,14 +198,15 @@ struct allocation {
     std::uint64_t accessible_from() const { return pool ? pool->accessible_from : graph->accessible_from; }
 };
 
-// An allocation of cuMemAlloc that cuMemFreeAsync has taken: its addresses are free once the stream has come to that.
+// Memory of cuMemAlloc or of an imported pool, freed by cuMemFreeAsync. The addresses become free when the stream has
+// passed the free.
 struct late_free {
     operation_ptr freed;
     allocation memory;
 };
 
-// Host memory is there for kernels that were launched before it, too (seen on CUDA 13.0, H200): they look for it without
-// the driver's locks.
+// Pinned host memory. A kernel can also access memory that was allocated or registered after its launch (seen on CUDA
+// 13.0, H200), so kernels look it up without the driver's locks.
 class mapped_host_memory {
 public:
     void add(std::uintptr_t address, std::size_t size) {
@@ -227,12 +229,12 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::map<std::uintptr_t, std::uintptr_t> ranges_; // first address, and the one beyond the last
+    std::map<std::uintptr_t, std::uintptr_t> ranges_; // first address, and the address after the last
 };
 
 struct device {
     heap memory;
-    CUcontext primary = nullptr; // the handle; a context stands behind it while it is retained
+    CUcontext primary = nullptr; // the handle; the context exists while it is retained
     unsigned primary_retained = 0;
     unsigned next_queue = 0;
     pool_place pools;
@@ -245,14 +247,14 @@ struct driver {
     const config settings;
     std::atomic<bool> initialised = false;
     std::mutex submission;
-    std::mutex state; // locked after `submission`; of all that follows
+    std::mutex state; // locked after `submission`; guards all that follows
     std::vector<device> devices;
     std::map<std::uintptr_t, allocation> allocations; // by address
     mapped_host_memory mapped_host;
     handle_table<CUcontext, context> contexts;
     handle_table<CUstream, stream> streams;
     handle_table<CUevent, event> events;
-    handle_table<CUarray, array> arrays; // levels and planes, too
+    handle_table<CUarray, array> arrays; // including levels and planes
     handle_table<CUmipmappedArray, mipmapped_array> mipmapped_arrays;
     handle_table<CUgraph, graph_ptr> graphs;
     handle_table<CUuserObject, user_object> user_objects;
@@ -260,24 +262,24 @@ struct driver {
     handle_table<CUlibrary, library> libraries;
     handle_table<CUkernel, const struct built_in_kernel *> kernels;
     handle_table<CUgraphExec, executable> executables;
-    handle_table<CUmemoryPool, pool> pools; // destroyed ones, too, while memory of theirs is in use
+    handle_table<CUmemoryPool, pool> pools; // including destroyed ones whose memory is in use
     pool_place host_pools;
     pool_place numa_pools;                   // of node 0
     heap host_memory;                        // addresses for pools on the host; empty until one is used
-    std::vector<graph_memory_ptr> of_graphs; // and of captures under way
+    std::vector<graph_memory_ptr> of_graphs; // and of captures in progress
     std::vector<late_free> late_frees;
     heap imports;                                        // device addresses for memory of other processes
     std::shared_ptr<shared_process> own;                 // null until something is shared
-    std::vector<std::shared_ptr<shared_process>> others; // that have shared with this one
-    std::vector<capture_ptr> captures;                   // under way
+    std::vector<std::shared_ptr<shared_process>> others; // whose memory or events are opened here
+    std::vector<capture_ptr> captures;                   // in progress
     std::uint64_t managed_bytes = 0;
     std::uint64_t next_id = 1;
     class engine engine;
 
-    void discard_pages(std::uintptr_t address, std::size_t bytes); // gives the system back what is whole pages
-    void reserve_host_memory();                                    // for pools; once
+    void discard_pages(std::uintptr_t address, std::size_t bytes); // returns whole pages to the system
+    void reserve_host_memory();                                    // for host pools, on the first call
     int device_file() const { return pages_; }
-    std::uintptr_t map_import(int file, std::uint64_t offset, std::size_t bytes); // of whole pages
+    std::uintptr_t map_import(int file, std::uint64_t offset, std::size_t bytes); // whole pages
     void unmap_import(std::uintptr_t address, std::size_t bytes);
 
 private:
@@ -291,11 +293,12 @@ private:
     void *host_pages_ = nullptr;
 };
 
-// The running driver, or null: not open, not initialised where that matters, or in a forked child.
+// Returns the running driver. Null if it is not open, if `initialised` is asked for and cuInit was not called, and in a
+// forked child.
 driver *running_driver(bool initialised) noexcept;
 
 std::uint64_t this_thread() noexcept;
-// From now on the calling thread's end is heard of: its streams go with it.
+// Retires the calling thread's per-thread streams when the thread ends.
 void watch_thread_end() noexcept;
 void enter_host_function(bool inside) noexcept;
 bool in_host_function() noexcept;
@@ -303,7 +306,7 @@ bool in_host_function() noexcept;
 inline constexpr int greatest_priority = -5; // as on the H200; least is 0
 
 // device.cpp
-device &find_device(driver &cu, CUdevice ordinal); // refuses one that there is not
+device &find_device(driver &cu, CUdevice ordinal); // refuses if there is none
 
 // context.cpp
 context &current_context(driver &cu); // refuses without one
@@ -313,13 +316,13 @@ void destroy_context(driver &cu, context &gone);
 // stream.cpp
 stream &find_stream(driver &cu, CUstream handle);
 void retire_streams_of_thread(driver &cu, std::uint64_t thread);
-operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after = {}); // null when captured
+operation_ptr enqueue(driver &cu, stream &on, work what, operations also_after = {}); // null under capture
 operations work_of(const context &all);
-operations work_before(const stream &next); // what an operation enqueued now on this stream would come after
-void note_frees_before(stream &next);       // as work_before, for frees
+operations work_before(const stream &next); // what an operation enqueued now on this stream must wait for
+void note_frees_before(stream &next);       // the same for frees: adds them to next.after
 
 // capture.cpp
-void refuse_if_capture_forbids(driver &cu); // for what may not happen beside a capture: allocating, freeing, waiting
+void refuse_if_capture_forbids(driver &cu); // for calls that are unsafe during a capture: allocating, freeing, waiting
 void refuse_if_legacy_would_join_capture(const context &of);
 void add_to_capture(stream &on, work what);
 void end_capture(driver &cu, capture &over);
@@ -330,10 +333,10 @@ bool can_reach(const context &from, const allocation &memory);
 
 // memory.cpp
 const allocation *find_allocation(const driver &cu, std::uintptr_t address);
-const allocation *find_told_of(const driver &cu, std::uintptr_t address); // what programs can ask after, and free
+const allocation *find_told_of(const driver &cu, std::uintptr_t address); // memory that programs can query and free
 const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size);
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone);
-void give_back(driver &cu, const allocation &memory); // of no pool and no graph
+void give_back(driver &cu, const allocation &memory); // not for memory of pools and graphs
 
 // pools.cpp
 void create_default_pools(driver &cu);
@@ -342,17 +345,17 @@ pool &add_pool(driver &cu, CUmemLocation at);
 
 // pool_memory.cpp
 std::size_t rounded_size(const allocation &memory);      // as pools count it
-heap &memory_below(driver &cu, const CUmemLocation &at); // what pools and graphs take theirs from
-void free_to_pool(driver &cu, const allocation &memory); // what no work uses any more
-void collect_frees(driver &cu);                          // looks which frees the devices have passed
-void release_unused_memory(driver &cu);                  // of all pools, whatever they would hold onto
+heap &memory_below(driver &cu, const CUmemLocation &at); // the heap that pools and graphs take memory from
+void free_to_pool(driver &cu, const allocation &memory); // memory that no work uses any more
+void collect_frees(driver &cu);                          // handles the frees that the devices have passed
+void release_unused_memory(driver &cu);                  // of all pools, regardless of thresholds
 
 // imports.cpp
-std::uint32_t publish(driver &cu, shared_kind kind, int device = 0); // the slot
+std::uint32_t publish(driver &cu, shared_kind kind, int device = 0); // returns the slot
 std::uint32_t publish(driver &cu, shared_kind kind, const allocation &memory, std::uint64_t pool = 0);
 void no_longer_shared(driver &cu, const allocation &memory);
-std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name); // null where there is none
-// Maps what a slot names; the rest of the allocation, its device too, is `like`.
+std::shared_ptr<shared_process> find_process(driver &cu, const shared_name &name); // null if it is gone
+// Maps the memory that a slot names. `like` gives the other fields of the allocation, including its device.
 std::uintptr_t import_memory(driver &cu, const std::shared_ptr<shared_process> &from, const shared_slot &what,
                              allocation like);
 void forget_unused_processes(driver &cu);
@@ -363,15 +366,15 @@ std::uintptr_t allocate_in_capture(driver &cu, stream &on, const pool &like, std
 void free_in_capture(driver &cu, stream &on, const allocation &memory);
 void require_launchable(const graph &runs, const stream &on, bool frees_on_launch);
 void note_memory_of_launch(driver &cu, const graph &launched, const stream &on);
-void collect_graph_memory(driver &cu); // what no graph and no program knows any more
+void collect_graph_memory(driver &cu); // frees what neither a graph nor the program holds any more
 
-// Waits, as frees do, until nothing runs on these devices. `submission` stays locked, `state` does not: only queries run
-// meanwhile.
+// Waits, as frees do, until nothing runs on these devices. `submission` stays locked and `state` is released, so only
+// queries run meanwhile.
 void wait_for_devices(driver &cu, std::uint64_t devices);
 
 enum class entry_kind { call, query };
 
-// Runs `body` with the locks held. It returns nothing, a CUresult, or work to wait for once the locks are free.
+// Runs `body` with the locks held. `body` returns nothing, a CUresult, or work to wait for without the locks.
 template <entry_kind kind = entry_kind::call, class Body> CUresult enter(Body &&body) noexcept {
     if (in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
     driver *const cu = running_driver(true);
@@ -399,25 +402,25 @@ template <entry_kind kind = entry_kind::call, class Body> CUresult enter(Body &&
         return why.result;
     } catch (const std::bad_alloc &) {
         return CUDA_ERROR_OUT_OF_MEMORY;
-    } catch (const std::system_error &) { // no thread to be had
+    } catch (const std::system_error &) { // no thread could be started
         return CUDA_ERROR_OPERATING_SYSTEM;
     } catch (...) {
         return CUDA_ERROR_UNKNOWN;
     }
 }
 
-// For queries: they return while a free in another thread waits for running work (docs/driver.md). `body` adds and
-// removes nothing but streams of threads.
+// For queries, which return while a free in another thread waits for running work (docs/driver.md). `body` may add and
+// remove only per-thread streams.
 template <class Body> CUresult enter_query(Body &&body) noexcept { return enter<entry_kind::query>(body); }
 
-// The same for calls that wait for a stream, an event or a context: pools give memory back to the system then.
+// For calls that wait for a stream, an event or a context: afterwards pools release memory above their thresholds.
 void after_synchronising(driver &cu);
 template <class Body> CUresult enter_to_synchronise(Body &&body) noexcept {
     const CUresult result = enter(body);
     return result == CUDA_SUCCESS ? enter([](driver &cu) { after_synchronising(cu); }) : result;
 }
 
-// The same for calls that need a current context.
+// For calls that need a current context.
 template <class Body> CUresult enter_context(Body &&body) noexcept {
     return enter([&](driver &cu) { return body(cu, current_context(cu)); });
 }

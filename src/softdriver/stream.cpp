@@ -1,4 +1,4 @@
-// Streams: what an operation comes after, and which lane runs it.
+// Streams: what an operation waits for, and which lane runs it.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -22,7 +22,7 @@ stream &per_thread_stream(driver &cu, context &of) {
     return *kept;
 }
 
-// What is left of a stream that goes: the work it has enqueued, which others may still have to come after.
+// Removes a stream but keeps its last operation, which later work may have to wait for.
 void retire(driver &cu, stream &gone) {
     if (gone.capturing) {
         gone.capturing->invalidated = true;
@@ -51,7 +51,7 @@ CUresult create(CUstream *handle, unsigned flags, int priority) {
     });
 }
 
-// Waiting on a stream that is being captured breaks the capture.
+// Waiting for a stream under capture breaks the capture.
 void refuse_to_wait(driver &cu, const stream &on) {
     if (on.capturing) invalidate(*on.capturing, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     if (&on == &on.owner->legacy) refuse_if_legacy_would_join_capture(*on.owner);
@@ -60,7 +60,8 @@ void refuse_to_wait(driver &cu, const stream &on) {
 
 } // namespace
 
-// The special handles mean a stream of the current context. Any other is taken wherever it belongs (docs/driver.md).
+// The special handles name streams of the current context. Any other handle is accepted whatever context its stream
+// belongs to (docs/driver.md).
 stream &find_stream(driver &cu, CUstream handle) {
     if (!handle || handle == CU_STREAM_LEGACY) return current_context(cu).legacy;
     if (handle == CU_STREAM_PER_THREAD) return per_thread_stream(cu, current_context(cu));
@@ -157,8 +158,8 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *owner) {
 
 namespace {
 
-// What a query counts and a wait waits for. On a stream that synchronises with the legacy stream the work there comes
-// first, but neither knows of it before something is enqueued behind it (seen on CUDA 13.0, H200).
+// The work that a query checks and that a wait waits for. Work on the legacy stream comes before the next work on a
+// stream that synchronises with it, but queries and waits ignore it until then (seen on CUDA 13.0, H200).
 operations own_work(const stream &on) { return &on == &on.owner->legacy ? work_before(on) : operations{on.last}; }
 
 } // namespace
@@ -175,7 +176,7 @@ CUresult cuStreamQuery(CUstream handle) {
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
-    std::shared_ptr<breakage> broken; // of a context that need not be current
+    std::shared_ptr<breakage> broken; // of the stream's context, which need not be current
     const CUresult result = enter_to_synchronise([&](driver &cu) {
         const stream &on = find_stream(cu, handle);
         refuse_to_wait(cu, on);
@@ -185,7 +186,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
     return result == CUDA_SUCCESS ? broken->load() : result;
 }
 
-// Returns at once; what was enqueued still runs, and the legacy stream still waits for it.
+// Returns at once. Enqueued work still runs, and the legacy stream still waits for it.
 void retire_streams_of_thread(driver &cu, std::uint64_t thread) {
     cu.contexts.each([&](context &owner) {
         const auto found = owner.per_thread.find(thread);
@@ -204,8 +205,8 @@ CUresult cuStreamDestroy(CUstream handle) {
     });
 }
 
-// One thread runs the host functions of the whole process, and no entry point may be called from them. In a context that
-// has died they are not called.
+// One thread runs the host functions of the whole process. Host functions may not call any entry point. Those of a
+// broken context are not called.
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
     return enter_context([&](driver &cu, context &) {
         require(function);

@@ -1,5 +1,5 @@
-// Surface objects, through which kernels read arrays. They are to be of arrays made with CUDA_ARRAY3D_SURFACE_LDST, for
-// which the driver does not look at their making (CUDA 13.0); here a kernel finds no other.
+// Surface objects, through which kernels access arrays. The array must be made with CUDA_ARRAY3D_SURFACE_LDST. The
+// driver does not check the flag when a surface object is made (CUDA 13.0); here kernels do not find other surfaces.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 

@@ -1,4 +1,5 @@
-// User objects: what graphs keep alive, and a function of the program's that is called when nothing needs it any more.
+// User objects: resources that graphs keep alive. The program's function is called when nothing needs a resource any
+// more.
 #include "softdriver/entry.h"
 #include "softdriver/state.h"
 
@@ -28,7 +29,7 @@ user_resources &resources_of(driver &cu, CUgraph handle) {
 
 } // namespace
 
-// On the thread of host functions, whatever thread had the last reference and whatever it has locked.
+// Calls the function on the host-function thread, because the thread with the last reference may hold locks.
 user_resource::~user_resource() {
     const auto call = [destroy = destroy, user = user] {
         enter_host_function(true);

@@ -1,4 +1,4 @@
-// Copies of boxes: where the bytes lie, ferry's descriptor of a copy, and the driver's calls that make the same copy.
+// Copies of boxes: places and boxes, ferry's descriptor of a copy, and the driver's calls that make the same copy.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ const char *name_of(memory kind);
 
 struct buffer {
     memory kind;
-    std::uint64_t address = 0; // of an array: none
+    std::uint64_t address = 0; // unused for an array
     CUarray array = nullptr;
-    int device = -1; // host memory: none, and no context
+    int device = -1; // unused for host memory, as is the context
     CUcontext context = nullptr;
 
     bool is_host() const { return kind == memory::pageable || kind == memory::pinned; }
@@ -33,14 +33,14 @@ struct extent {
     bool is_line() const { return height == 1 && depth == 1; }
 };
 
-// One end of a copy. The frame is all of an array, and of linear memory its row pitch, slice height and slices; the box
-// begins x bytes, y rows and z slices into it.
+// One end of a copy. The frame is the whole array, or the row pitch, slice height and number of slices of linear
+// memory. The box begins x bytes, y rows and z slices into the frame.
 struct place {
     bench::buffer buffer;
     extent frame;
     std::size_t x = 0, y = 0, z = 0;
 
-    // Where a row of the box begins in the frame, in bytes.
+    // The byte offset of a row of the box in the frame.
     std::size_t row(std::size_t in_slice, std::size_t slice) const {
         return ((z + slice) * frame.height + y + in_slice) * frame.width + x;
     }
@@ -53,17 +53,17 @@ struct box {
     bool is_between_devices() const;
 };
 
-// A place in linear memory with bytes between its rows and rows between its slices.
+// A place in linear memory with padding after each row, in bytes, and after each slice, in rows.
 place padded(const buffer &buffer, const extent &size, std::size_t row_padding, std::size_t slice_padding);
 
 struct array {
     owned<CUarray> handle;
-    bench::place place; // all of it
+    bench::place place; // the whole array
 };
-// An array on the device of the context that is current. `size` is in bytes as everywhere; a size of one row makes it
-// one-dimensional, one of several in one slice two-dimensional. `element_size` is 1, 2, 4, 8 or 16.
+// Makes an array on the current context's device. `size.width` is in bytes. One row makes a 1D array, several rows in
+// one slice a 2D array. `element_size` is 1, 2, 4, 8 or 16.
 array make_array(const environment &environment, const buffer &where, const extent &size, std::size_t element_size);
-// One that ferry makes, whose kernels can read it.
+// Makes an array through ferry, so that ferry's kernels can read it.
 array make_ferry_array(const environment &environment, const buffer &where, const extent &size,
                        std::size_t element_size);
 
@@ -74,12 +74,13 @@ ferry_copy_desc describe(const box &box);
 void drain(const environment &environment);
 void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream);
 
-// Every one of the driver's calls that makes this copy, until the bytes are there. Those that the driver refuses for it
-// are left out, which takes a try: both ends must be there.
+// All of the driver's calls that make this copy, timed until the bytes have arrived. Calls that the driver refuses are
+// left out. Each call is tried for that, so both ends must exist.
 std::vector<contender> raw_contenders(const environment &environment, const box &box);
-// ferry_copy_async, until the bytes are there. `flags`: FERRY_COPY_*.
+// ferry_copy_async, timed until the bytes have arrived. `flags`: FERRY_COPY_*.
 contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags = 0);
-// What ferry_copy_async would do on the environment's stream; nothing if the route that its flags force cannot serve.
+// Explains what ferry_copy_async would do on the environment's stream. Returns nothing if the copy's flags force a
+// route that cannot serve the copy.
 std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy);
 const char *name_of_route(std::int32_t route);
 

@@ -1,5 +1,5 @@
-// What a case is, what it is given and what it hands back. A new case is one file case_<name>.cpp that defines a
-// bench_case, declared at the end of this header and listed in main.cpp.
+// A case, its input and its result. A new case is one file case_<name>.cpp that defines a bench_case, which is declared
+// at the end of this header and listed in main.cpp.
 #pragma once
 
 #include <string>
@@ -20,23 +20,23 @@ struct session {
     bench::progress &progress;
 };
 
-// The way that ferry chose, beside all those that can serve, each forced.
+// The route that ferry chose, compared with every route that can serve the copy, each forced.
 struct route_choice {
     struct route {
         std::int32_t which; // FERRY_ROUTE_*
         distribution time_ns;
-        double predicted_ns; // by the plan; 0: not known
+        double predicted_ns; // by the plan; 0: unknown
     };
     std::vector<route> routes;
-    std::optional<std::int32_t> chosen; // not told of batches, whose pieces may go several ways
-    distribution ratio;                 // the fastest route's time / ferry's, as of a comparison
-    double target;                      // the least ratio that is acceptable
+    std::optional<std::int32_t> chosen; // empty for batches, whose pieces may take several routes
+    distribution ratio;                 // the fastest route's time / ferry's, as in a comparison
+    double target;                      // the minimum acceptable ratio
 
     verdict judged() const { return judge(ratio, target); }
 };
 
-// How near ferry comes to what the link alone limits: the driver's copy of as many bytes of pinned memory, in the same
-// rounds.
+// How close ferry comes to the link's limit, measured as the driver's copy of as many bytes of pinned memory in the
+// same rounds.
 struct link_share {
     distribution share; // that copy's time / ferry's
     std::optional<double> target;
@@ -44,21 +44,21 @@ struct link_share {
     verdict judged() const { return judge(share, target); }
 };
 
-// One comparison: raw beside ferry.
+// One comparison of the raw driver and ferry.
 struct row {
     std::vector<std::string> labels; // one for each of the case's label columns
     std::size_t bytes;
     comparison times;
-    std::optional<double> target = {};             // the least ratio that is acceptable
-    std::optional<double> most_ns = {};            // in its place: the most time that ferry may take
-    std::optional<double> ceiling = {};            // bytes a nanosecond (GB/s); with it, bandwidths are shown
-    std::optional<distribution> reference_ns = {}; // another raw call, for orientation
+    std::optional<double> target = {};             // the minimum acceptable ratio
+    std::optional<double> most_ns = {};            // instead of `target`: the maximum time for ferry
+    std::optional<double> ceiling = {};            // bytes per nanosecond (GB/s); with it, bandwidths are shown
+    std::optional<distribution> reference_ns = {}; // another raw call, for information
     std::optional<route_choice> choice = {};       // judged too
-    std::optional<link_share> of_link = {};        // judged too, where it has a target
+    std::optional<link_share> of_link = {};        // judged too, if it has a target
 
     // A row without a target is only shown.
     bool has_target() const { return is_judged_beside_calls() || is_judged_beside_link(); }
-    // The link and the calls are both to be kept up with.
+    // ferry has to keep up with both the link and the calls.
     verdict judged() const {
         if (!is_judged_beside_link()) return judged_beside_calls();
         return is_judged_beside_calls() ? worse_of(judged_beside_calls(), of_link->judged()) : of_link->judged();
@@ -67,8 +67,8 @@ struct row {
 private:
     bool is_judged_beside_calls() const { return target || most_ns || choice; }
     bool is_judged_beside_link() const { return of_link && of_link->target; }
-    // Both the raw call and the other routes are to be kept up with. Of a time and the other routes one is enough: no
-    // route may reach that time on this machine.
+    // ferry has to keep up with both the raw call and the other routes. With `most_ns`, keeping to that time or keeping
+    // up with the other routes is enough, because on this machine perhaps no route reaches that time.
     verdict judged_beside_calls() const {
         if (most_ns) {
             const verdict of_time = judge_at_most(times.ferry_ns, *most_ns);
@@ -79,7 +79,7 @@ private:
     }
 };
 
-// Numbers that are no comparison, in a table of their own.
+// Numbers without a comparison, in a table of their own.
 struct number_table {
     std::vector<std::string> label_columns = {};
     struct line {
@@ -91,15 +91,15 @@ struct number_table {
 };
 
 struct case_result {
-    std::string note;                       // what raw and ferry are here, for the reader of the table
+    std::string note;                       // tells the reader what raw and ferry are here
     std::vector<std::string> label_columns; // of the rows
     std::string reference_column = {};      // what row::reference_ns is, if the rows have one
-    bool is_in_us = false;                  // the times of rows without a ceiling: else in nanoseconds
+    bool is_in_us = false;                  // times of rows without a ceiling; otherwise in nanoseconds
     std::vector<row> rows = {};
     number_table numbers = {};
 };
 
-// Of a case that this driver or this machine has nothing for.
+// The result of a case that this driver or machine does not support.
 inline case_result skipped(const std::string &why) { return {.note = "skipped: " + why, .label_columns = {}}; }
 
 struct bench_case {
@@ -126,7 +126,7 @@ extern const bench_case urgent_case;
 extern const bench_case interference_case;
 extern const bench_case pageable_case;
 
-// What the second process of ipc-open does, which speaks with the first one through `socket`.
+// Runs the second process of ipc-open. It talks to the first process through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);
 
 } // namespace bench

@@ -1,4 +1,5 @@
-// A kernel that computes on all multiprocessors, to see what copies take from it, and events to time it and them by.
+// A kernel that computes on all SMs, to measure how much copies slow it down, and events to time the kernel and the
+// copies.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace bench {
 
-// Why this driver cannot run it; empty if it can.
+// Returns why this driver cannot run the kernel; empty if it can.
 std::string why_no_computing(const environment &environment);
 
 // One launch takes 3 ms on an H200.
@@ -26,7 +27,7 @@ private:
     CUkernel kernel_ = nullptr;
 };
 
-// Events that are recorded over and over.
+// Events that are recorded again and again.
 class stopwatch {
 public:
     stopwatch(const environment &environment, int count);

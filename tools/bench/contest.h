@@ -1,4 +1,4 @@
-// Rows in which several of the driver's calls can make the copy: ferry beside the fastest of them.
+// Rows in which several of the driver's calls can make the copy: ferry is compared with the fastest of them.
 #pragma once
 
 #include <span>
@@ -15,44 +15,45 @@ inline constexpr const char *contest_note =
     "raw: the fastest of the driver's calls that make the copy, found for each row; ferry: ferry_copy_async; both "
     "until\nthe bytes are there; copies of less than 40 us have no target";
 
-// What all contenders of a row have to do, and how the row is called.
+// The copies that all contenders of a row make, and the row's labels.
 struct task {
     std::vector<std::string> labels; // without the raw call's name
     std::vector<box> boxes;          // all of them in one run
     double ceiling;                  // GB/s
 };
 
-// Finds the raw contender that is fastest by its median, verifies it and ferry's, and measures them side by side.
+// Finds the raw contender with the best median, verifies it and ferry's, and measures the two side by side.
 row measure_beside_fastest(session &session, task task, std::span<const contender> raw, const contender &ferry);
-// The same for one copy by descriptor, with all of the driver's calls that make it.
+// The same for one copy by descriptor and all of the driver's calls that make it.
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling);
 
-// The same beside every route that can serve, forced, in the same rounds; for about `budget_ns`. What is judged is how much
-// longer ferry's choice takes than the fastest of them; the raw call has no target.
+// The same, with every route that can serve forced in the same rounds, for about `budget_ns`. The verdict is about how
+// much longer ferry's choice takes than the fastest route; the raw call has no target.
 inline constexpr const char *routes_note = "by driver, by kernel: the same call of ferry's with that route forced, and "
                                            "what the plan predicted; best/ferry: the "
                                            "faster of\nthem beside the route that ferry chose. Verdict: both ratios "
                                            "keep to their targets; of a target that is "
                                            "a time and that\nof best/ferry one is enough";
-// Regret: what ferry's choice may take more than the fastest route, and than the raw call.
+// Regret: how much longer than the fastest route, and than the raw call, ferry's choice may take.
 inline constexpr allowance more_than_best_route = {0.10, 100}, more_than_raw_call = {0.02, 100};
 row measure_routes(session &session, task task, double budget_ns);
-// The samples of each route, forced, beside those of ferry's own choice in the same rounds; the routes' times are not there
-// yet.
+// Compares the samples of each forced route with those of ferry's own choice in the same rounds. Fills in the routes'
+// times.
 route_choice compare_routes(std::vector<route_choice::route> routes, std::span<const samples> forced,
                             const samples &chosen);
-// What rows of a table take for that.
+// The budget of a row in a table.
 double contest_budget_ns(const session &session);
 
-// The most bytes that a box has in a table of many rows, soon verified and yet no short copy: in a full run 32 MiB from
-// or to the host, 0.6 ms over an H200's PCIe link, and 64 MiB between devices' memory, 30 us at the 2.1 TB/s there.
+// The maximum bytes of a box in a table of many rows: quick to verify and yet not a short copy. In a full run it is 32
+// MiB from or to the host, 0.6 ms over an H200's PCIe link, and 64 MiB between devices' memory, 30 us at the 2.1 TB/s
+// there.
 enum class way_of_bytes { host, devices };
 std::size_t table_bytes(const session &session, way_of_bytes way);
 
-// "256 B x 64 x 8": what a row is, then rows and slices where there are several.
+// "256 B x 64 x 8": the row, then the numbers of rows and slices if above 1.
 std::string dimensions_text(std::string row, const extent &size);
 
-// All entries of a table, or every third, the first among them, in a quick run.
+// Returns all entries of a table, or in a quick run every third, starting with the first.
 template <class Entry, std::size_t count>
 std::vector<Entry> chosen(const session &session, const Entry (&table)[count]) {
     std::vector<Entry> entries;

@@ -1,4 +1,4 @@
-// What every case stands on: ferry's instances, the raw driver as they reach it, a context, a stream, and errors.
+// What every case uses: ferry's instances, the raw driver as they reach it, a context, a stream, and errors.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace bench {
 
-// Throws: the run cannot go on, and the message says why.
+// Throws: the run cannot continue, and the message says why.
 [[noreturn]] void fail(const std::string &message);
-// Throws if a call failed, naming it.
+// Throws for a failed call and names the call.
 [[noreturn]] void fail(CUresult result, const char *call);
 [[noreturn]] void fail(std::int32_t status, const char *call, const ferry_error_info &error);
-// Inline, for they stand inside what is timed.
+// Inline, because they run inside timed code.
 inline void check(CUresult result, const char *call) {
     if (result != CUDA_SUCCESS) fail(result, call);
 }
@@ -26,17 +26,18 @@ inline void check(std::int32_t status, const char *call, const ferry_error_info 
     if (status != FERRY_SUCCESS) fail(status, call, error);
 }
 
-// Whether there is such a thing at all, in this build and in this driver; throws if it failed for another reason.
+// Returns whether this build and this driver support what a call asked for. Throws if the call failed for another
+// reason.
 bool is_supported(std::int32_t status, const char *call, const ferry_error_info &error);
 
-// A struct of ferry's, zero but for the size that it begins with.
+// A struct of ferry's: all zero except the struct_size at its beginning.
 template <typename Struct> Struct sized() {
     Struct value = {};
     value.struct_size = sizeof value;
     return value;
 }
 
-// Something of the driver's, with the call that gives it back.
+// A handle with the call that releases it.
 template <typename Handle> class owned {
 public:
     owned(Handle handle, std::function<void(Handle)> give_back) : handle_(handle), give_back_(std::move(give_back)) {}
@@ -54,14 +55,14 @@ private:
 using instance = owned<ferry_instance *>;
 instance open_ferry(const ferry_options &options);
 
-// A device's primary context, retained while this lives.
+// A device's primary context, retained while this object lives.
 struct primary_context {
     owned<CUdevice> retained;
     CUcontext handle;
 };
 primary_context retain_primary(const ferry::driver_table &cu, int ordinal);
 
-// A context is current on this thread while this lives, as it would be in any program that uses the driver.
+// Makes a context current on this thread while the object lives, as in any program that uses the driver.
 class current_context {
 public:
     current_context(const ferry::driver_table &cu, CUcontext context);
@@ -75,27 +76,27 @@ private:
 struct environment {
     environment(std::int32_t driver, int device);
 
-    // The first of these optional entry points that the driver lacks, or NULL.
+    // Returns the first of these optional entry points that the driver lacks, or NULL.
     const char *missing(std::initializer_list<const char *> entry_points) const;
-    // Throws if the driver lacks one of those that a case is about to call.
+    // Throws if the driver lacks an entry point that a case is about to call.
     void need(std::initializer_list<const char *> entry_points) const;
 
     const int device;
-    double first_open_ns = 0; // of ferry_open, with the driver's cuInit in it
+    double first_open_ns = 0; // of ferry_open, including the driver's cuInit
     const instance basic;
     const instance full; // the same driver, opened with FERRY_CHECKS_FULL
     ferry_report report = {};
     ferry_device_info device_info = {};
-    ferry::driver_table cu; // filled through ferry_get_proc: the same driver, and nothing of ferry in between
+    ferry::driver_table cu; // filled through ferry_get_proc: the same driver, without ferry in between
     const primary_context context;
     const current_context current;
     const owned<CUstream> stream;
 };
 
-// A non-blocking stream of the context that is current.
+// Makes a non-blocking stream of the current context.
 owned<CUstream> make_stream(const environment &environment);
 
-// What an instance costs once the driver runs, as medians.
+// Median times to open and close an instance once the driver runs.
 struct opening_cost {
     double open_ns, close_ns;
 };

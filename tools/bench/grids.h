@@ -11,15 +11,15 @@
 namespace bench {
 
 struct grid_box {
-    std::vector<std::string> labels; // for each of the grid's columns
+    std::vector<std::string> labels; // one for each of the grid's columns
     bench::box box;
-    const char *ceiling;                        // the direction whose link or memory it goes over
-    std::optional<double> target = {};          // the least raw/ferry, where the box has one of its own
-    std::optional<double> least_bandwidth = {}; // likewise: bytes a nanosecond (GB/s)
-    bool is_large = false;                      // so that launching is none of what it costs
+    const char *ceiling;                        // the direction whose link or memory limits the copy
+    std::optional<double> target = {};          // the minimum raw/ferry, if the box has its own
+    std::optional<double> least_bandwidth = {}; // the same in bytes per nanosecond (GB/s)
+    bool is_large = false;                      // launching is a negligible part of its cost
 };
 
-// The box's memory is there only during the visit.
+// The box's memory exists only during the visit.
 using box_visitor = std::function<void(const grid_box &)>;
 
 struct box_grid {

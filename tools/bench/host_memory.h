@@ -1,4 +1,4 @@
-// Ordinary host memory that is there: mapped, in huge pages where the system gives them, and touched.
+// Ordinary host memory: mapped, in huge pages if the system provides them, and touched.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@ namespace bench {
 // Aligned to a huge page.
 owned<void *> allocate_touched(std::size_t size);
 
-// Pages that nobody has touched, none of them in huge pages but where the system itself decides so; NULL where it does not
-// hand out such.
+// Maps pages that nobody has touched. They are in huge pages only if the system itself decides so. Returns NULL if the
+// system has no such memory.
 owned<void *> map_untouched(std::size_t size);
-// In their place others that nobody has touched, at the same address.
+// Replaces the pages by untouched ones at the same address.
 void renew_untouched(void *memory, std::size_t size);
 
-// 0 where the system does not tell.
+// 0 if the system does not report it.
 std::size_t free_host_memory();
 
-// A virtual machine may get its memory from its host as it touches it for the first time, which would be measured with
-// whatever comes first. Touches `size` bytes and gives them back, but no more than half of what is free.
+// A virtual machine may get memory from its host only when it first touches it, and the first measurement would include
+// that. Touches and releases `size` bytes, but no more than half of the free memory.
 void warm_host_memory(std::size_t size);
 
 } // namespace bench

@@ -1,4 +1,4 @@
-// The parts of the case pageable, each in a file of its own.
+// The parts of the case pageable, which are in separate files.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace bench {
 
-// Where ferry_copy or ferry_copy_async would send it.
+// The route that ferry_copy or ferry_copy_async would choose.
 const char *route_of(const environment &environment, const ferry_copy_desc &copy, form form);
 const char *ferry_call_of(form form);
 
-// The same direction with pinned memory, which only the link limits.
+// The same direction with pinned memory, whose copies only the link limits.
 direction pinned_like(const workspace &workspace, const direction &direction);
 
-// Rows: how long the asynchronous call itself takes.
+// Adds rows with the time that the asynchronous call itself takes.
 void add_calls(session &session, std::vector<row> &rows);
 
-// Processor time, threads, and what a kernel that computes beside the copies loses.
+// Measures processor time, threads, and how much the copies slow down a kernel that runs beside them.
 number_table measure_costs(session &session);
 std::string note_on_costs(const session &session);
 

@@ -1,4 +1,4 @@
-// What the user sees: the progress line, the tables, the JSON.
+// The output: the progress line, the tables and the JSON.
 #pragma once
 
 #include <iosfwd>
@@ -12,7 +12,7 @@ namespace bench {
 
 using json = nlohmann::ordered_json;
 
-// One line on stderr that says where the run is, only on a terminal and gone at the end.
+// One line on stderr with the run's progress, only on a terminal and erased at the end.
 class progress {
 public:
     progress();
@@ -25,7 +25,7 @@ private:
     const bool is_terminal_;
 };
 
-// The facts of the run that are not rows.
+// The facts about the run that are not rows.
 struct run_info {
     const bench::environment &environment;
     opening_cost opening;

@@ -1,5 +1,5 @@
-// A second process for what is shared between two: this program started anew, on the same driver and device, at the
-// other end of a pair of sockets.
+// A second process to share with: this program started again, on the same driver and device, at the other end of a pair
+// of sockets.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace bench {
 
-// One end. Throws where the other has gone or says nothing for too long.
+// One end of the pair. Throws if the other process is gone or does not answer in time.
 class channel {
 public:
     explicit channel(int socket);
@@ -32,16 +32,16 @@ private:
     const int socket_;
 };
 
-// The hidden option by which the second process is started; its value is the number of its socket.
+// The hidden option that starts the second process. Its value is the descriptor of its socket.
 inline constexpr const char *importer_option = "--importer";
 
 class second_process {
 public:
     static bool is_possible(); // not written for Windows
 
-    // The other process has the open file `descriptor` under the same number, unless that is negative.
+    // The other process inherits the open file `descriptor` under the same number, unless it is negative.
     second_process(const environment &environment, bool is_quick, int descriptor);
-    ~second_process(); // ends it, if it still runs
+    ~second_process(); // kills the process if it still runs
     second_process(const second_process &) = delete;
 
     channel &talk() { return channel_; }

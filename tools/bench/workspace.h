@@ -1,4 +1,4 @@
-// The buffers that all rows of a run share, the data in them, and the driver's own copies of lines between them.
+// The buffers that all rows of a run share, their data, and the driver's own copies of lines between them.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,29 @@
 
 namespace bench {
 
-// Bytes past the end of linear memory that must stay as they were.
+// Bytes past the end of linear memory that a copy must not change.
 inline constexpr std::size_t guard = 64;
 
-// The data has no zero byte, and a cleared destination has no other: a byte that was not copied is always found, and so
-// is one written outside the box, in its frame or just past it.
+// The data has no zero byte, and a cleared destination has only zero bytes. So a byte that was not copied is always
+// detected, and so is a byte written outside the box, in its frame or just past it.
 class workspace {
 public:
     workspace(const environment &environment, std::size_t largest);
 
     // Fills a place's frame with the data.
     void load(const place &to);
-    // Sets a place's frame, and some bytes past linear memory's, to zero.
+    // Sets a place's frame to zero, and in linear memory some bytes past it.
     void clear(const place &in);
-    // Throws if the destination does not hold what a loaded source has in the box, and zeros elsewhere; `who` copied it.
+    // Throws unless the destination holds a loaded source's bytes in the box and zeros elsewhere. `who` names the
+    // copier.
     void verify(const box &box, const char *who);
 
     const std::size_t largest; // bytes of a frame
 
 private:
-    // Fills a whole frame from host memory, where it lies tight.
+    // Fills a whole frame from tightly packed host memory.
     void put(const place &to, const std::byte *bytes);
-    // The whole frame in host memory, with the bytes past it.
+    // Returns the whole frame and the bytes past it in host memory.
     const std::byte *get(const place &from);
 
     const environment &environment_;
@@ -46,19 +47,19 @@ public:
     const buffer pageable, pinned, device_source, device_destination;
 };
 
-// Memory with room for a frame of `size` bytes and the bytes past it that are watched; device memory is on the device of
-// the context that is current.
+// Allocates room for a frame of `size` bytes and the guard bytes past it; device memory is on the current context's
+// device.
 owned<void *> allocate_pinned(const environment &environment, std::size_t size);
 owned<CUdeviceptr> allocate_device(const environment &environment, std::size_t size);
 buffer host_buffer(memory kind, void *address);
 buffer device_buffer(CUdeviceptr address, int device, CUcontext context);
 
-// One direction of copying, and the two buffers it goes between.
+// A direction of copying, with its two buffers.
 struct direction {
     const char *name;
     buffer source, destination;
 
-    // What kind of memory a reader asks about: the host's, or the device's where no host is in it.
+    // The kind of memory that the report names: the host end's, or the device's if neither end is on the host.
     memory kind() const { return source.is_host() ? source.kind : destination.kind; }
     std::string text() const { return std::string(name) + ' ' + name_of(kind()); }
 };
@@ -73,12 +74,12 @@ void raw_copy_async(const environment &environment, const direction &direction, 
 // The same, blocking: returns when the bytes are there.
 void raw_copy(const environment &environment, const direction &direction, std::size_t size);
 
-// For each contender, all of which make the same copies: poisons the destinations, runs it, compares every byte. Throws
-// if one differs.
+// For each contender, all of which make the same copies: clears the destinations, runs it, and compares every byte.
+// Throws if a byte differs.
 void verify_each(workspace &workspace, std::span<const box> boxes, std::span<const contender> contenders);
 
-// The most this machine moves, in bytes a nanosecond (GB/s): the best of the driver's own copies of 64 MiB and more
-// from or to pinned memory and on the device, or of the largest size there is.
+// The maximum bandwidth of this machine in bytes per nanosecond (GB/s): the best of the driver's own copies of 64 MiB
+// and more from or to pinned memory and on the device, or of the largest size if that is smaller.
 double measure_ceiling(const environment &environment, workspace &workspace, const direction &direction);
 struct ceiling {
     const char *direction;

@@ -40,12 +40,12 @@ template <class Struct> Struct sized() {
     return value;
 }
 
-// A PCI link as the system describes it: "32.0 GT/s PCIe" and "16".
+// A PCI link. The system describes it as "32.0 GT/s PCIe" and "16".
 struct link {
-    double transfers = 0; // 10⁹ a second and lane
+    double transfers = 0; // GT/s per lane
     int lanes = 0;
 
-    // PCIe sends 10 bits for 8 up to 5 GT/s, 130 for 128 up to 32 GT/s, and at 64 GT/s 236 bytes of each 256.
+    // PCIe encodes 8 bits in 10 up to 5 GT/s and 128 in 130 up to 32 GT/s; at 64 GT/s 236 of 256 bytes are payload.
     double gigabytes_per_second() const {
         const double payload = transfers <= 5 ? 0.8 : transfers <= 32 ? 128.0 / 130 : 236.0 / 256;
         return transfers * lanes * payload / 8;
@@ -60,7 +60,7 @@ std::optional<link> read_link(const std::string &folder, const std::string &whic
     return found;
 }
 
-// A device's default pool as it is in this process.
+// A device's default pool in this process.
 struct pool {
     ferry_pool_attributes attributes;
     ferry_pool_stats stats;
@@ -68,8 +68,8 @@ struct pool {
 
 struct device {
     ferry_device_info info;
-    std::optional<link> link_now, link_most; // where the system tells
-    std::optional<pool> default_pool;        // where there are pools
+    std::optional<link> link_now, link_most; // if the system reports it
+    std::optional<pool> default_pool;        // if the device has pools
 };
 
 struct machine {
@@ -103,7 +103,8 @@ device describe_device(ferry_instance *instance, std::int32_t ordinal) {
     return found;
 }
 
-// Most of a ring is pinned by a thread, after ferry_open has returned. Where less can be pinned it stays smaller.
+// Waits until the staging buffers are complete, but at most 2 s: a thread pins most of a ring after ferry_open has
+// returned, and a ring stays smaller if the system cannot pin all of it.
 ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &report) {
     const std::uint64_t whole = report.staging_bytes * static_cast<std::uint64_t>(report.device_count);
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
@@ -129,7 +130,7 @@ machine look_around(ferry_instance *instance, bool probe) {
         for (std::int32_t to = 0; to < count; ++to) {
             if (from == to) continue;
             const std::int32_t status = probe ? ferry_peer_probe(instance, from, to) : FERRY_SUCCESS;
-            if (status != FERRY_ERROR_PEER_ACCESS) check(status, "ferry_peer_probe"); // that one is in the info
+            if (status != FERRY_ERROR_PEER_ACCESS) check(status, "ferry_peer_probe"); // ferry_peer_info reports that
             auto info = sized<ferry_peer_info>();
             check(ferry_get_peer_info(instance, from, to, &info), "ferry_get_peer_info");
             found.peers.push_back(info);
@@ -163,7 +164,7 @@ const char *probe_text(std::int32_t probe) {
     return probe >= 0 && probe <= FERRY_PROBE_FAILED ? names[probe] : "?";
 }
 
-// One list for the table and for JSON: what is asked of each device beyond its name, memory and link.
+// One list for the table and for JSON: the facts about each device besides its name, memory and link.
 struct fact {
     const char *name;
     std::int32_t ferry_device_info::*value;
@@ -188,7 +189,7 @@ constexpr fact facts[] = {
     {"integrated", &ferry_device_info::integrated, true},
 };
 
-// The same for what a pool may do with memory that another stream freed.
+// The same for a pool's policies on memory that another stream freed.
 struct reuse_policy {
     const char *name;
     std::int32_t ferry_pool_attributes::*value;
@@ -262,7 +263,7 @@ json to_json(const ferry_peer_info &info) {
             {"array_access", info.array_access != 0}};
 }
 
-// FERRY_KERNELS_* and FERRY_STAGING_* alike.
+// Names FERRY_KERNELS_* and FERRY_STAGING_*, which have the same values.
 const char *when_text(std::int32_t when) {
     constexpr const char *names[] = {"lazy", "at_open", "none"};
     static_assert(FERRY_KERNELS_NONE == FERRY_STAGING_NONE && FERRY_KERNELS_AT_OPEN == FERRY_STAGING_AT_OPEN);
@@ -413,14 +414,14 @@ instance_owner open(std::int32_t driver, std::int32_t staging) {
     return instance_owner(instance);
 }
 
-// The text of the profile is all that goes out, so that it can be put into a file.
+// Returns the profile's text. Nothing else is printed, so that the output can be redirected to a file.
 std::string measured_profile(ferry_instance *instance, std::int32_t device) {
     check(ferry_calibrate(instance, device, nullptr), "ferry_calibrate");
     std::uint64_t size = 0;
     check(ferry_profile_save(instance, device, nullptr, 0, &size), "ferry_profile_save");
     std::string text(size, '\0');
     check(ferry_profile_save(instance, device, text.data(), size, nullptr), "ferry_profile_save");
-    text.pop_back(); // the ending zero
+    text.pop_back(); // the terminating zero
     return text;
 }
 
@@ -444,7 +445,7 @@ int main(int argument_count, char **arguments) {
         ->option_text("auto|cuda|software");
     CLI11_PARSE(app, argument_count, arguments);
     try {
-        // What is made at open is seen to work.
+        // Staging set up at open can be reported.
         const bool is_tried = !no_probe && calibrated < 0;
         const instance_owner instance = open(driver, is_tried ? FERRY_STAGING_AT_OPEN : FERRY_STAGING_LAZY);
         if (calibrated >= 0) {
