@@ -1,7 +1,8 @@
-// What a kernel has of its machine: memory by address, and which thread of the launch it is. On a GPU an address is a
-// pointer. On the CPU the software driver finds what lies behind it, and stops the launch where nothing does.
-// Threads share nothing and wait for nobody, so the CPU may run them one after the other. Where they do share and wait, the
-// kernel is written for a block of them at once.
+// The machine as kernels see it: memory by address, surfaces, fences, and a thread's position in its launch. On a GPU
+// an address is a pointer. On the CPU the software driver looks up the memory behind an address, and ends the launch if
+// there is none.
+// In most kernels threads share nothing and never wait, so the CPU can run them one after another. A kernel whose
+// threads share data and wait is written for a whole block.
 #pragma once
 
 #include "kernels/parameters.h"
@@ -19,16 +20,16 @@
 
 namespace ferry::kernels {
 
-// Of a launch with blocks in one dimension.
+// A thread's position in a one-dimensional launch.
 struct thread_index {
     u32 block, thread, blocks, threads;
 
     FERRY_KERNEL_CODE u64 in_grid() const { return u64{block} * threads + thread; }
 };
 
-// The same for a kernel that is written for whole blocks.
+// A block's position, for a kernel that is written for whole blocks.
 struct block_of_threads {
-    thread_index me; // on a GPU; the CPU is none of the threads
+    thread_index me; // the CPU runs a whole block in one call, and me.thread is 0 there
 };
 
 struct alignas(16) sixteen_bytes {
@@ -37,7 +38,7 @@ struct alignas(16) sixteen_bytes {
 
 #if defined(__CUDACC__)
 
-// What is copied is touched once: .cs, evict first.
+// Copied data is touched once, so these accesses are streaming (.cs: evict first).
 FERRY_KERNEL_CODE u8 load(u64 address, u8) { return __ldcs(reinterpret_cast<const unsigned char *>(address)); }
 FERRY_KERNEL_CODE u16 load(u64 address, u16) { return __ldcs(reinterpret_cast<const unsigned short *>(address)); }
 FERRY_KERNEL_CODE u32 load(u64 address, u32) { return __ldcs(reinterpret_cast<const unsigned *>(address)); }
@@ -56,12 +57,12 @@ FERRY_KERNEL_CODE void store(u64 address, sixteen_bytes word) {
     __stcs(reinterpret_cast<ulonglong2 *>(address), make_ulonglong2(word.low, word.high));
 }
 
-// Tables are read by many threads: cached as usual.
+// Many threads read the same table, so these loads are cached as usual.
 template <class Record> FERRY_KERNEL_CODE Record read_table(u64 table, u64 index) {
     return reinterpret_cast<const Record *>(table)[index];
 }
 
-// x in bytes. A place that the array does not have ends the launch.
+// x is in bytes. Coordinates outside the array end the launch.
 template <class Texels> FERRY_KERNEL_CODE Texels read_texels(u64 surface, array_form form, u32 x, u32 y, u32 z) {
     const int column = static_cast<int>(x), row = static_cast<int>(y), slice = static_cast<int>(z);
     switch (form) {
@@ -131,14 +132,13 @@ FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y,
 
 FERRY_KERNEL_CODE u64 high_half_of_product(u64 a, u64 b) { return __umul64hi(a, b); }
 
-// What the host or another block may store to meanwhile. The host sees what was stored before a release by this thread,
-// and by those of its block that it has met since.
+// Accesses to words that the host or another block uses concurrently. docs/kernels.md derives which fences they need.
 FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     u64 word;
     asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
     return word;
 }
-// In no order, and not waited for before the word is used.
+// Relaxed: orders nothing, and the thread waits for the word only when it uses the word.
 FERRY_KERNEL_CODE u64 load_early(u64 address) {
     u64 word;
     asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
@@ -147,21 +147,21 @@ FERRY_KERNEL_CODE u64 load_early(u64 address) {
 FERRY_KERNEL_CODE void store_early(u64 address, u64 word) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
 }
-// What comes before it is before what comes after it, for the host too. It takes microseconds.
+// Orders the accesses before the fence ahead of those after it, for the host too. The fence takes microseconds.
 FERRY_KERNEL_CODE void order_for_host() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
-// Among blocks of the device only.
+// Acquires and releases among blocks of the device only, not with the host.
 FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
     u64 before;
     asm volatile("atom.acq_rel.gpu.exch.b64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(word) : "memory");
     return before;
 }
 FERRY_KERNEL_CODE void pause() { __nanosleep(100); }
-// Ends the launch, and with it the context.
+// Ends the launch and breaks its context.
 FERRY_KERNEL_CODE void trap() { __trap(); }
 
 FERRY_KERNEL_CODE bool is_first(const block_of_threads &all) { return all.me.thread == 0; }
 
-// All threads of a block come here; what one of them finds then is every one's.
+// Every thread of the block must make this call. Thread 0 runs `find`, and all threads return its result.
 template <class Find> FERRY_KERNEL_CODE auto once(const block_of_threads &all, const Find &find) {
     __shared__ decltype(find()) found;
     __syncthreads();
@@ -173,7 +173,7 @@ template <class Do> FERRY_KERNEL_CODE void by_each(const block_of_threads &all, 
 
 #else
 
-// Defined by the software driver, for `size` bytes at an address that must be aligned as a GPU wants it.
+// Defined by the software driver, for `size` bytes. An address must be aligned as on a GPU.
 const void *memory_to_read(u64 address, u64 size, u64 alignment);
 void *memory_to_write(u64 address, u64 size, u64 alignment);
 void *find_in_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, u64 size);
@@ -200,9 +200,9 @@ FERRY_KERNEL_CODE void write_surface(u64 surface, array_form form, u32 x, u32 y,
     std::memcpy(find_in_surface(surface, form, x, y, z, sizeof word), &word, sizeof word);
 }
 
-// Defined by the software driver: gives the processor to others for a while.
+// Defined by the software driver: yields the processor for a while.
 void pause();
-// Ends the launch, and with it the context.
+// Ends the launch and breaks its context.
 [[noreturn]] void trap();
 
 FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
@@ -238,13 +238,13 @@ template <class Word> FERRY_KERNEL_CODE void move(u64 destination, u64 source) {
     store(destination, load<Word>(source));
 }
 
-// n / the divisor, exact for every n.
+// Returns n divided by the divisor, exact for every n.
 FERRY_KERNEL_CODE u64 divide(u64 n, const divisor &by) {
     const u64 high = high_half_of_product(n, by.multiplier);
     return (high + ((n - high) >> by.shift_before)) >> by.shift_after;
 }
 
-// The same for n and divisor below 2^32, by floor((2^64 - 1) / divisor).
+// Returns n divided by a divisor, exact for n and divisor below 2^32. `multiplier` is floor((2^64 - 1) / divisor).
 FERRY_KERNEL_CODE u32 divide(u32 n, u64 multiplier) {
     return static_cast<u32>(high_half_of_product(u64{n} + 1, multiplier));
 }

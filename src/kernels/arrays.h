@@ -1,13 +1,13 @@
-// Boxes of arrays into linear memory, as raw bytes through surfaces: one by itself, or many in one launch. Arrays lie in
-// memory in tiles of some words and rows, and so are they walked over. The other way round the driver's own copy is the
-// faster one.
+// Copies boxes of arrays into linear memory, as raw bytes through surfaces: one box, or many in one launch. Arrays lie
+// in memory in tiles of a few words and rows, so the kernels walk them tile by tile. From linear memory to arrays the
+// driver's own copy is faster.
 #pragma once
 
 #include "kernels/box_jobs.h"
 
 namespace ferry::kernels {
 
-// A word of a box, counted in words, rows and slices from its first.
+// The position of a word in a box: words, rows and slices from the first word.
 struct place_in_box {
     u32 x, y, z;
 };
@@ -20,7 +20,7 @@ FERRY_KERNEL_CODE Word read_word(const Box &of, array_form form, const place_in_
 
 // ---- One box ---------------------------------------------------------------------------------------------------
 
-// A warp reads one tile after the other, of which every thread has two words of a row.
+// Each warp reads one tile after another. In every tile a thread reads two words of one row.
 template <class Word, array_form form>
 FERRY_KERNEL_CODE void read_tiles(const array_parameters &of, const thread_index &me) {
     const u32 lane = me.thread % threads_per_tile, words_shift = of.tile_words_shift;
@@ -42,7 +42,7 @@ FERRY_KERNEL_CODE void read_tiles(const array_parameters &of, const thread_index
     }
 }
 
-// No choice is left to be made while texels are on their way.
+// Selects the form before the loop, so that the loop has no branch on the form while loads are in flight.
 template <class Word> FERRY_KERNEL_CODE void read_by_form(const array_parameters &of, const thread_index &me) {
     switch (of.form) {
     case array_form::one_d:

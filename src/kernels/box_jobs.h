@@ -1,4 +1,5 @@
-// Many boxes in one launch, of whatever kind: teams take some of their windows.
+// Distributes many boxes, of linear memory or of arrays, over the teams of one launch. A team takes some of their
+// windows.
 #pragma once
 
 #include "kernels/strided.h"
@@ -6,7 +7,7 @@
 
 namespace ferry::kernels {
 
-// Fewer than elsewhere: a box takes many registers.
+// Smaller than in_flight, as a box takes many registers.
 constexpr u32 box_in_flight = 2;
 
 template <class Box> FERRY_KERNEL_CODE position find_in_box(const Box &of, u32 window) {
@@ -15,7 +16,7 @@ template <class Box> FERRY_KERNEL_CODE position find_in_box(const Box &of, u32 w
     return {window - row * of.per_row, row - slice * of.rows_per_slice, slice};
 }
 
-// Calls Do::windows<Word>(box, first window, the one after the last, member).
+// Calls Do::windows<Word>(box, first window of the unit, end of its windows, member).
 template <class Do, class Box>
 FERRY_KERNEL_CODE void do_box_unit(const Box &of, u32 unit, u32 unit_shift, const team_member &me) {
     const u32 begin = unit << unit_shift;
@@ -35,8 +36,8 @@ FERRY_KERNEL_CODE void do_box_unit(const Box &of, u32 unit, u32 unit_shift, cons
     }
 }
 
-// Boxes in the kernel's parameters or in a table. One is read where it lies at each of its units: to keep it and the next
-// one would take more registers than there are.
+// Boxes in the kernel's parameters or in a table. A box is read again from there for each of its units: keeping it and
+// the next one would take more registers than there are.
 struct box_place {
     u32 index, first_unit;
 };

@@ -1,4 +1,4 @@
-// Many boxes, small and large, in one launch.
+// Copies many boxes of linear memory, small and large, in one launch.
 #pragma once
 
 #include "kernels/box_jobs.h"

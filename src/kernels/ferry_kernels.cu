@@ -1,4 +1,4 @@
-// The kernels as the GPU has them. `tools/dev kernels` makes ferry_kernels.ptx of this file.
+// Defines the kernels' entry points for the GPU. `tools/dev kernels` compiles this file into ferry_kernels.ptx.
 #include "kernels/arrays.h"
 #include "kernels/boxes.h"
 #include "kernels/fills.h"

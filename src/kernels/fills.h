@@ -1,11 +1,11 @@
-// A pattern over a box.
+// Fills a box with a pattern.
 #pragma once
 
 #include "kernels/strided.h"
 
 namespace ferry::kernels {
 
-// What of the pattern lies at an address that is aligned to the word.
+// Returns the part of the pattern that belongs at `address`, which is aligned to the word.
 template <class Word> FERRY_KERNEL_CODE Word pattern_at(const fill_parameters &fill, u64 address) {
     const u64 half = address & 8 ? fill.pattern_high : fill.pattern_low;
     return static_cast<Word>(half >> address % 8 * 8);

@@ -1,4 +1,4 @@
-// The kernels by name, for the host.
+// Numbers the kernels for the host, and gives each entry point's name.
 #pragma once
 
 namespace ferry::kernels {

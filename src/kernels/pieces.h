@@ -1,18 +1,19 @@
-// Many runs of bytes, small and large, in one launch.
+// Copies many runs of bytes, small and large, in one launch.
 #pragma once
 
 #include "kernels/teams.h"
 
 namespace ferry::kernels {
 
-// The bytes at an end, fewer than a word: one for each thread.
+// Copies the bytes at one end of a run, fewer than a word, byte by byte across the team.
 FERRY_KERNEL_CODE void copy_bytes(u64 destination, u64 source, u32 size, const team_member &me) {
     FERRY_NOT_UNROLLED
     for (u32 i = me.thread; i < size; i += me.threads)
         move<u8>(destination + i, source + i);
 }
 
-// Words a stride apart, up to as many as can be under way together, of what is left.
+// Copies up to `together` words that lie `stride` bytes apart, within the `left` bytes that remain. All loads are in
+// flight together.
 template <class Word, u32 together>
 FERRY_KERNEL_CODE void copy_words(u64 destination, u64 source, u32 left, u32 stride) {
     Word words[together];
@@ -24,7 +25,7 @@ FERRY_KERNEL_CODE void copy_words(u64 destination, u64 source, u32 left, u32 str
         if (i * stride < left) store(destination + i * stride, words[i]);
 }
 
-// Source and destination agree in their alignment to a word.
+// Copies one run. Source and destination have the same alignment modulo a word.
 template <class Word, u32 together = in_flight>
 FERRY_KERNEL_CODE void copy_run(u64 destination, u64 source, u32 size, const team_member &me) {
     constexpr u32 word = sizeof(Word);
@@ -40,7 +41,8 @@ FERRY_KERNEL_CODE void copy_run(u64 destination, u64 source, u32 size, const tea
     copy_bytes(destination + end_of_words, source + end_of_words, size - end_of_words, me);
 }
 
-// A unit begins where the destination is aligned to 16 bytes, so the ends of units within a piece are whole words.
+// Copies one unit of a piece. Units begin where the destination is aligned to 16 bytes, so no word is split between two
+// units.
 FERRY_KERNEL_CODE void copy_unit(const piece &of, u32 unit, u32 unit_shift, const team_member &me) {
     const u64 begin = (of.destination & ~u64{15}) + (u64{unit} << unit_shift);
     const u64 last = of.destination + of.size;
@@ -61,10 +63,11 @@ FERRY_KERNEL_CODE void copy_unit(const piece &of, u32 unit, u32 unit_shift, cons
         copy_run<u8>(first, source, size, me);
 }
 
-// Those of a table, of which the parameters tell where some begin.
+// Pieces in a table, with an index of first units in the parameters.
 template <class Table> struct indexed_pieces : Table { const piece_table_parameters &given; };
 
-// Between two that the parameters tell of, as if those between were equal.
+// Finds the two neighbouring pieces of the index that enclose the unit, and guesses between them as if all pieces there
+// were of equal size.
 template <class Table>
 FERRY_KERNEL_CODE u32 find_job(const indexed_pieces<Table> &pieces, const team_work &work, u32 unit) {
     const piece_table_parameters &given = pieces.given;

@@ -1,5 +1,5 @@
-// The device's half of a copy from or to pageable memory: see ring_record in parameters.h. Blocks wait for the host alone,
-// and none for another that may not be running.
+// The device's half of a copy from or to pageable memory: see ring_record in parameters.h. A block waits for the host,
+// and never for a block that may not be running.
 #pragma once
 
 #include "kernels/pieces.h"
@@ -7,16 +7,17 @@
 
 namespace ferry::kernels {
 
-// As many accesses under way as fill the bus to the host from few blocks (H200: 8 blocks, 51 of 55 GB/s).
+// Enough accesses in flight for each thread to fill the bus to the host from few blocks (H200: 8 blocks, 51 of 55
+// GB/s).
 constexpr u32 in_flight_to_host = 8;
 
 FERRY_KERNEL_CODE u64 after_message(u64 seen) { return (seen & ~u64{0xffffffff}) | static_cast<u32>(seen + 1); }
-FERRY_KERNEL_CODE u64 after_door(u64 seen) { return seen + (u64{1} << 32); } // in or out
+FERRY_KERNEL_CODE u64 after_door(u64 seen) { return seen + (u64{1} << 32); } // the block enters or leaves
 
 FERRY_KERNEL_CODE u64 place_of_message(u64 mailbox, u64 seen) {
     return mailbox + sizeof(u64) + static_cast<u32>(seen) % messages_at_once * sizeof(ring_message);
 }
-// As it lies there: it may not have come yet.
+// Reads a message without waiting for it. The message may not have been published yet.
 FERRY_KERNEL_CODE ring_message read_early(u64 mailbox, u64 seen) {
     const u64 message = place_of_message(mailbox, seen);
     return {load_early(message), load_early(message + 8), load_early(message + 16)};
@@ -31,20 +32,21 @@ FERRY_KERNEL_CODE bool has_come(const ring_message &read, u64 seen) {
     return (read.slot & 1) == mark && (read.first & 1) == mark && (read.count & 1) == mark;
 }
 
-// With the slot's address. Of 0 rows or bytes: the run is over. `read`: early, as it was then.
+// Waits for the next message and returns it with the slot's address. A count of 0 says that the run is over. `read` is
+// the message as the early read found it.
 FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, ring_message read) {
     while (!has_come(read, seen)) {
         const u64 ended = load_early(mailbox);
         read = read_now(mailbox, seen);
         if (has_come(read, seen)) break;
         if (ended == ring_aborted) {
-            order_for_host(); // what was told before
+            order_for_host(); // acquires the messages that were published before the abort
             read = read_now(mailbox, seen);
             if (has_come(read, seen)) break;
             trap();
         }
         if (ended != seen >> 33) {
-            order_for_host(); // what threads have written, before the work behind this kernel
+            order_for_host(); // orders the host threads' writes before the work behind this kernel
             return {0, 0, 0};
         }
         pause();
@@ -97,7 +99,7 @@ struct of_long_rows {
 // ---- Arrays
 
 struct place_in_chunk {
-    u32 x, y, z; // of the array: bytes, row, slice
+    u32 x, y, z; // in the array: bytes, row, slice
     u64 slot;
 };
 
@@ -111,7 +113,7 @@ FERRY_KERNEL_CODE place_in_chunk find_in_chunk(const ring_parameters &of, const 
             told.slot + row * of.slot.row_pitch + x};
 }
 
-// Both sides of the bus are slower than either side of the array, so rows are walked along, tile or not.
+// The bus is slower than the array in both directions, so threads walk along rows and ignore the array's tiles.
 template <class Word, bool to_array>
 FERRY_KERNEL_CODE void copy_array_words(const ring_parameters &of, const ring_message &told, const thread_index &me) {
     const u64 count = of.by_rows ? told.count * of.over.per_row : told.count / sizeof(Word);
@@ -161,7 +163,7 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     const u64 lock = seen_at + sizeof(ring_record::seen);
     u64 seen = once(all, [&] {
         while (given.is_shared && exchange(lock, 1) != 0) {
-            if (load_early(mailbox) == ring_aborted) trap(); // whoever has the lock may have trapped
+            if (load_early(mailbox) == ring_aborted) trap(); // the lock's holder may have trapped
             pause();
         }
         const u64 entered = after_door(load_acquire(seen_at));
@@ -173,7 +175,8 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     for (bool has_moved = false;; has_moved = true) {
         const ring_message told = once(all, [&] {
             if (has_moved) {
-                // For what the block has done at its slot, and for the message that was read early (docs/kernels.md).
+                // Releases what the block has done at its slot, and acquires the message that was read early
+                // (docs/kernels.md).
                 order_for_host();
                 store_early(seen_at, seen);
             }
@@ -181,7 +184,7 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
         });
         if (told.count == 0) break;
         seen = after_message(seen);
-        // Usually it is there by now: then it costs no way over the bus of its own.
+        // The next message is usually there by now. Reading it during the copy saves a round trip over the bus.
         if (is_first(all)) next = read_early(mailbox, seen);
         by_each(all, [&](const thread_index &me) { Chunk::copy(given, told, me); });
     }

@@ -1,11 +1,11 @@
-// Many jobs in one launch: which of them a team of threads does, one after the other.
+// Distributes many jobs over the teams of one launch. A team does its units one after another.
 #pragma once
 
 #include "kernels/access.h"
 
 namespace ferry::kernels {
 
-// Jobs with a number of units before each, in the kernel's parameters or in a table.
+// Jobs in the kernel's parameters or in a table. Each records the number of units before it, its first unit.
 template <class Job> struct jobs_in_parameters {
     const Job *jobs;
 
@@ -16,15 +16,15 @@ template <class Job> struct jobs_in_table {
     u64 table;
 
     FERRY_KERNEL_CODE Job operator[](u32 index) const { return read_table<Job>(table, index); }
-    // The last word of a job.
+    // first_unit is the last word of a job.
     FERRY_KERNEL_CODE u32 first_unit(u32 index) const {
         constexpr u32 words = sizeof(Job) / sizeof(u32);
         return read_table<u32>(table, u64{index} * words + words - 1);
     }
 };
 
-// Which of the jobs from `first` to before `end` a unit is of, beginning with a guess: the steps away from it double
-// until the unit is between two, and are halved again.
+// Finds the job in [first, end) that a unit belongs to. The steps away from the guess double until they enclose the
+// unit, and are then halved again.
 template <class Jobs> FERRY_KERNEL_CODE u32 find_job_from(const Jobs &jobs, u32 first, u32 end, u32 guess, u32 unit) {
     u32 low = guess < end ? guess : end - 1;
     u32 high = low + 1;
@@ -52,7 +52,7 @@ template <class Jobs> FERRY_KERNEL_CODE u32 find_job_from(const Jobs &jobs, u32 
     return low;
 }
 
-// Which job a unit is of. Where all jobs are of one size the first guess is right.
+// Finds the job that a unit belongs to. The first guess is right if all jobs have the same size.
 template <class Jobs> FERRY_KERNEL_CODE u32 find_job(const Jobs &jobs, const team_work &work, u32 unit) {
     return find_job_from(jobs, 0, work.count, static_cast<u32>(unit * work.jobs_per_unit >> 32), unit);
 }
@@ -74,7 +74,7 @@ FERRY_KERNEL_CODE void do_jobs(const team_work &work, const Jobs &jobs, const th
     u32 index = find_job(jobs, work, static_cast<u32>(unit));
     Job current = jobs[index];
     for (;;) {
-        // The next job is on its way while this one is done.
+        // The load of the next job is in flight while this job is done.
         const bool has_next = index + 1 < work.count;
         Job next = {};
         if (has_next) next = jobs[index + 1];
@@ -90,8 +90,8 @@ FERRY_KERNEL_CODE void do_jobs(const team_work &work, const Jobs &jobs, const th
     }
 }
 
-// Calls do_unit(index of the job, unit of the job, member). Teams take units in turn, so that what is done at one time
-// lies together.
+// Calls do_unit(index of the job, unit of the job, member) for the units of this thread's team. Teams take units in
+// turn, so that units done at the same time lie close together.
 template <class Jobs, class DoUnit>
 FERRY_KERNEL_CODE void do_jobs_in_turn(const team_work &work, const Jobs &jobs, const thread_index &me,
                                        const DoUnit &do_unit) {

@@ -66,7 +66,7 @@ std::uint16_t memory::newest(unsigned location) const {
     return const_cast<memory *>(this)->at(location, atomics_[location].newest()).value;
 }
 
-// Both must be in the other's scope (morally strong): a store of the host's is learned within the system only.
+// Each scope must include the other's thread (morally strong): a device learns the host's stores at system scope only.
 view_id memory::learned(const thread &reader, const stored &from, scope within) const {
     if (reader.where == side::device && from.by_device) return from.for_device;
     const bool includes_both = reader.where == side::host || within == scope::system;
@@ -83,13 +83,13 @@ std::uint16_t memory::load(unsigned by, unsigned location, order how, scope with
     now.stores[location] = static_cast<std::uint8_t>(number);
     reader.now = views_->name(now);
     if (how == order::acquire) reader.now = views_->joined(reader.now, learned(reader, from, within));
-    if (reader.where == side::device) // the host's code has no fences
+    if (reader.where == side::device) // the host's code uses no fences
         for (const scope one : {scope::device, scope::system})
             reader.to_learn[index(one)] = views_->joined(reader.to_learn[index(one)], learned(reader, from, one));
     return from.value;
 }
 
-// Each location has one writer at a time, so stores follow each other in the order of the steps.
+// Each location has one writer at a time, so the order of its stores is the order of the steps.
 void memory::add_store(thread &writer, unsigned location, const stored &made) {
     view now = (*views_)[writer.now];
     atomic &there = atomics_[location];
@@ -117,7 +117,7 @@ std::uint16_t memory::exchange(unsigned by, unsigned location, std::uint16_t val
     view now = (*views_)[one.now];
     now.stores[location] = static_cast<std::uint8_t>(atomics_[location].newest());
     one.now = views_->joined(views_->name(now), learned(one, before, within));
-    // Whoever acquires the later store has acquired those before it too.
+    // An acquire of this store also acquires the store before it.
     stored made = {value, views_->joined(one.now, before.for_device), before.for_all, one.where == side::device};
     if (within == scope::system) made.for_all = views_->joined(one.now, before.for_all);
     add_store(one, location, made);

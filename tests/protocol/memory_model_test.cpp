@@ -1,4 +1,4 @@
-// The memory model of the checker gives the outcomes that C++ and PTX allow, and no others: the usual litmus tests.
+// Litmus tests: the checker's memory model gives the outcomes that C++ and PTX allow, and no others.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned writer = 0, reader = 1, third = 2;
 constexpr unsigned flag = 0, other_flag = 1, data = 0;
 
-// Every value that `run` may return, over all choices. Broken protocols return -1.
+// Returns every value that `run` returns over all choices. -1 stands for a broken protocol.
 template <class Run> std::set<int> outcomes_of(const Run &run) {
     std::set<int> all;
     choices way;
@@ -28,7 +28,7 @@ template <class Run> std::set<int> outcomes_of(const Run &run) {
 struct passing {
     order stored, loaded;
     scope load_scope;
-    bool is_fenced; // relaxed loads and then a fence of the load's scope
+    bool is_fenced; // a fence of the load's scope follows the load
     side from;
     bool is_right;
 };

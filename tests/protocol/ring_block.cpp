@@ -5,7 +5,7 @@ namespace ferry::protocol {
 
 namespace {
 
-// As in a record: messages done, and twice the runs left, with 1 while a block is there.
+// As in ring_record::seen: messages completed, and twice the runs left plus 1 while a block is there.
 constexpr std::uint16_t seen_word(unsigned messages, unsigned doors) {
     return static_cast<std::uint16_t>(doors << 8 | messages);
 }
@@ -68,7 +68,7 @@ const char *ring_model::enter(State &state, unsigned which, unsigned block, choi
     return "enters";
 }
 
-// Both words, in the order of the code; by an acquire the last.
+// Reads both words of a message in the order of kernels/ring.h. `by` is the order of the last load.
 bool ring_model::read_message(State &state, unsigned thread, unsigned block, kernel_block &me, order by, choices &way) {
     const auto load = [&](unsigned which, order how) {
         return state.shared.load(thread, word(block, me.messages, which), how, scope::system, way);
@@ -118,7 +118,8 @@ const char *ring_model::work(State &state, unsigned which, unsigned block, choic
         state.shared.write(thread, to, bytes);
     };
     ++me.messages;
-    // The early read stands before the copy, but its loads may be satisfied as late as at the fence, with newer values.
+    // The kernel issues the early read before the copy. Its loads may be satisfied as late as at the fence, and then
+    // return newer values.
     const bool has_next = read_message(state, thread, block, me, order::relaxed, way);
     if (!has(ring_defect::seen_before_copy)) copy();
     const bool is_narrow =

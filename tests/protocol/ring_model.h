@@ -1,6 +1,6 @@
-// A staged copy between one record's two sides, step by step: what kernels/ring.h does in a block, staging/channel.cpp
-// and staging/scheduler.cpp in threads of the host, and a program around them. All accesses go through the memory model.
-// What the board's mutex guards is one step each; docs/protocol.md says why that loses nothing.
+// Models a staged copy over one record step by step: blocks as in kernels/ring.h, host threads as in
+// staging/channel.cpp and staging/scheduler.cpp, and a program around them. All accesses go through the memory
+// model. A section under the board's mutex is one step; docs/protocol.md says why that loses nothing.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace ferry::protocol {
 enum class use : std::uint8_t {
     once,
     again_after_ticket, // another copy takes the record, on another stream, once a ticket says that the first is done
-    again_after_stream, // the same, once the stream has passed the copy
+    again_after_stream, // another copy takes the record once the stream has passed the first
     captured_in_turn,   // a graph is launched twice on one stream
-    captured_at_once,   // and on two
+    captured_at_once,   // a graph is launched on two streams
     captured_once,      // a graph is launched and destroyed, and another copy takes the record
 };
 
@@ -26,22 +26,22 @@ struct ring_setup {
     unsigned blocks, workers, chunks;
 };
 
-// Defects of the ring, each put back into the protocol by itself.
+// Defects of the ring. The tests put each one back into the protocol by itself.
 enum class ring_defect : std::uint8_t {
     none,
-    fence_of_the_device,     // to the device: the fence before `seen` has the device's scope only
-    fence_after_match,       // the same, but a fence of the system's scope follows a match of the early read
-    early_read_not_acquired, // `seen` is released to the system, but nothing acquires what was read early
+    fence_of_the_device,     // to the device: the fence before `seen` has device scope only
+    fence_after_match,       // as before, but a fence of system scope follows a match of the early read
+    early_read_not_acquired, // `seen` is released at system scope, but nothing acquires what was read early
     no_fence_before_seen,
     seen_before_copy,
-    end_not_acquired, // the block leaves by a relaxed load of `ended`
+    end_not_acquired, // the block leaves after a relaxed load of `ended`, without a fence
     message_not_acquired,
     message_not_released,
     marks_never_flip,
     only_first_mark_checked,
     door_in_not_counted,
     door_out_not_counted,
-    streams_not_ended, // no sfence
+    streams_not_ended, // no sfence after streamed stores
     seen_not_acquired,
     slot_back_before_seen,
     more_messages_than_places,
@@ -50,7 +50,7 @@ enum class ring_defect : std::uint8_t {
     record_reused_before_left,
     shared_record_not_locked,
     announced_at_capture_only,
-    given_back_by_destroy, // of a graph, whose launch may still run
+    given_back_by_destroy, // destroying a graph returns its record while a launch may still run
 };
 
 class ring_model {
@@ -61,8 +61,8 @@ public:
 
     struct lane {
         std::uint8_t told, done, ended;
-        std::uint8_t idle;            // slots, as bits
-        std::uint8_t told_of[places]; // slots
+        std::uint8_t idle;            // slots, as a bit mask
+        std::uint8_t told_of[places]; // the slot of each published message
         bool is_attended, is_taken;
     };
     enum class job_state : std::uint8_t { unused, launched, expected, under_way, leaving };
@@ -89,7 +89,7 @@ public:
         std::uint8_t block;
     };
     enum class program_state : std::uint8_t { prepares, takes, launches, waits, checks, over };
-    struct control { // all but the memory
+    struct control { // all of a state except the memory
         program_state program;
         std::uint8_t round; // copies or launches so far
         job one;
@@ -111,19 +111,19 @@ public:
 
 private:
     bool has(ring_defect which) const { return defect_ == which; }
-    // The launch, from 1.
+    // Rounds count from 1.
     bool is_captured(unsigned round) const {
         if (setup_.how == use::captured_once) return round == 1;
         return setup_.how == use::captured_in_turn || setup_.how == use::captured_at_once;
     }
-    // Both launches are on their way at one time, and copy the same bytes.
+    // Both launches are in flight at the same time, and copy the same bytes.
     bool is_at_once() const { return setup_.how == use::captured_at_once || setup_.how == use::captured_once; }
     bool is_locked(const State &state, unsigned launch) const {
         return state.at.launches[launch].is_shared && !has(ring_defect::shared_record_not_locked);
     }
     unsigned launches() const { return setup_.how == use::once ? 1 : 2; }
 
-    // ---- Where things are, in the memory model
+    // ---- Locations in the memory model
     enum block_location : unsigned { ended, seen, lock, words, per_block = words + 2 * places };
     static constexpr unsigned most_chunks = 4;
     static unsigned location(unsigned block, unsigned which) { return block * per_block + which; }
@@ -140,7 +140,7 @@ private:
     unsigned thread_of_worker(unsigned which) const { return 1 + which; }
     unsigned stream_of(unsigned launch) const { return 1 + setup_.workers + launch * (1 + setup_.blocks); }
     unsigned thread_of_block(unsigned launch, unsigned block) const { return stream_of(launch) + 1 + block; }
-    unsigned mutex_thread() const { return actors(); } // its view: what whoever locks it learns
+    unsigned mutex_thread() const { return actors(); } // its view is what a thread learns that locks the mutex
 
     std::uint16_t content(const State &state, unsigned chunk) const;
     unsigned mark(unsigned number) const { return has(ring_defect::marks_never_flip) ? 1 : ~(number / places) & 1; }
@@ -171,7 +171,6 @@ private:
     void report_end(State &state, unsigned thread);
     bool supply(State &state, lane &of) const;
     void give_back(State &state, lane &of) const;
-    // As many as places, or one more.
     unsigned slots() const { return has(ring_defect::more_messages_than_places) ? places + 1 : places; }
     unsigned slots_each() const { return slots() / setup_.blocks; }
     std::uint16_t load_seen(State &state, unsigned thread, unsigned block, choices &way) const;

@@ -1,5 +1,6 @@
-// The host's half: a thread as staged_board::serve() runs it, at a lane as staged_lane.cpp does. A step that holds the
-// board's mutex learns what other holders did, and passes on what it did.
+// The host's half of a ring: threads that look for work as staged_board::serve() does, and work at a lane as
+// staged_lane.cpp does. A step under the board's mutex learns what earlier holders of the mutex did, and passes on what
+// it did itself.
 #include "ring_model.h"
 
 namespace ferry::protocol {
@@ -168,7 +169,7 @@ const char *ring_model::advance(State &state, unsigned which, choices &way) {
     return mine.told != before ? "tells the block of free slots" : "has nothing to tell";
 }
 
-// To the device one chunk, which takes long; to the host all there is room for.
+// Publishes one chunk to the device, as filling a slot takes long; to the host, all the chunks that there is room for.
 void ring_model::tell_more(State &state, unsigned thread, unsigned block) {
     job &one = state.at.one;
     lane &mine = one.lanes[block];

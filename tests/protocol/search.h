@@ -1,6 +1,6 @@
-// The exhaustive search: every state that a model can reach, shortest way first. A model is a set of actors, each of
-// which takes one atomic step at a time and may have several outcomes to choose from. The search reports a broken
-// property, or a state from which the end can no longer be reached: a deadlock, or a loop without a way out.
+// The exhaustive search over every state that a model can reach, shortest path first. A model is a set of actors. Each
+// takes one atomic step at a time, which may have several outcomes. The search reports a broken property, or a state
+// from which the end can no longer be reached: a deadlock, or a loop without a way out.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace ferry::protocol {
 
-// What a step picks among its outcomes. The search runs each step once for every sequence of picks.
+// A step's picks among its outcomes. The search runs each step once for every sequence of picks.
 class choices {
 public:
-    // One of 0 to count - 1.
+    // Returns one of 0 to count - 1.
     unsigned pick(unsigned count) {
         if (at_ == taken_.size()) taken_.push_back({0, count});
         return taken_[at_++].first;
     }
-    // Back to the beginning, with the next sequence; false past the last.
+    // Starts the next sequence of picks. Returns false after the last one.
     bool advance() {
         at_ = 0;
         while (!taken_.empty() && ++taken_.back().first == taken_.back().second)
@@ -31,11 +31,11 @@ public:
     }
 
 private:
-    std::vector<std::pair<unsigned, unsigned>> taken_; // the pick, and of how many
+    std::vector<std::pair<unsigned, unsigned>> taken_; // each pick, and its number of outcomes
     std::size_t at_ = 0;
 };
 
-// What tells states apart: two hashes of 64 bits. Of a million states two agree with a probability below 10^-26.
+// Tells states apart by two hashes of 64 bits. The probability that two of a million states agree is below 10^-26.
 class fingerprint {
 public:
     void add(std::uint64_t word) {
@@ -63,8 +63,8 @@ private:
 };
 
 struct finding {
-    std::string what;               // empty: nothing
-    std::vector<std::string> steps; // from the beginning to it
+    std::string what;               // empty: nothing was found
+    std::vector<std::string> steps; // from the first state to the finding
     std::uint64_t states = 0;
 
     explicit operator bool() const { return !what.empty(); }
@@ -81,8 +81,8 @@ struct finding {
 //     State first()
 //     unsigned actors()
 //     std::string actor(unsigned)
-//     const char *step(State &, unsigned actor, choices &)   what was done; null: nothing
-//     const char *broken(const State &)                      a broken property, or null
+//     const char *step(State &, unsigned actor, choices &)   what the actor did, or null for nothing
+//     const char *broken(const State &)                      the broken property, or null
 //     bool is_end(const State &)
 //     fingerprint identify(const State &)
 template <class Model> class search {
@@ -130,7 +130,7 @@ private:
         return found->second;
     }
 
-    // The first state found from which no step leads to an end, however often tried.
+    // Returns the first state found from which no sequence of steps leads to an end.
     std::uint32_t find_stuck() const {
         const std::size_t count = nodes_.size();
         std::vector<std::uint32_t> begin(count + 1), from(ways_.size());

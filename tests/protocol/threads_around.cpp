@@ -1,5 +1,5 @@
-// What staged copies are served for, and what they wait for: a caller that waits, the driver and its lock, streams, contexts
-// that die, the program until it has closed.
+// The surroundings of the board's threads: a caller that waits, the driver and its lock, streams, contexts that die,
+// and the program until its close has returned.
 #include <algorithm>
 
 #include "threads_model.h"
@@ -8,7 +8,7 @@ namespace ferry::protocol {
 
 using submitting = threads_setup::submitting;
 
-// ---- A caller that waits for its copy, the last one
+// ---- A caller that waits for its copy, which is the last one
 
 const char *threads_model::step_helper(State &state, choices &way) const {
     const unsigned own = copies_ - 1;
@@ -27,7 +27,7 @@ const char *threads_model::step_helper(State &state, choices &way) const {
             enter(state, copy);
             return "takes a chunk";
         }
-        if (!has(threads_defect::helper_asks_under_lock)) return nullptr; // what it asks needs no lock
+        if (!has(threads_defect::helper_asks_under_lock)) return nullptr; // without the defect it asks without a lock
         state.helps = helper::asks;
         return "asks the driver whether its context lives";
     case helper::in_copy:
@@ -46,7 +46,7 @@ const char *threads_model::step_helper(State &state, choices &way) const {
 
 // ---- The driver
 
-// A free holds the driver's lock until nothing runs.
+// A free holds the driver's lock until no kernel runs.
 const char *threads_model::step_free(State &state) const {
     const auto runs = [](const staged &one) {
         return one.at == kernel::queued || one.at == kernel::announced || one.at == kernel::running;
@@ -96,7 +96,7 @@ const char *threads_model::step_stream(State &state, unsigned copy) const {
     case kernel::running:
         if (!one.may_leave) return nullptr;
         one.may_leave = false;
-        // What the last run has left over belongs to nobody.
+        // Without a run that is expected or in progress, nobody moves the chunks that are left.
         if (one.chunks_left != 0 && one.now == run::none) state.error = bytes_missing;
         one.at = --one.launches_left != 0 ? kernel::queued : kernel::over;
         return "has passed the kernel";

@@ -1,4 +1,4 @@
-// The board's threads, as staged_board::serve() runs them: who looks, who sleeps, who is woken and by whom.
+// The board's threads as in staged_board::serve(): which threads look for work, sleep, are woken, and by which thread.
 #include "threads_model.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ bool threads_model::has_pending(const State &state) const {
     for (unsigned copy = 0; copy < copies_; ++copy) {
         const staged &one = state.copies[copy];
         if (one.is_lost) continue;
-        // Not captured: until its blocks have left, which those of a dead context do not say.
+        // A copy that is not captured is pending until its blocks have left. In a dead context they never report that.
         const bool is_leaving = !setup_.copies[copy].is_captured && copy < state.launched && one.at != kernel::over;
         if (one.runs_expected != 0 || is_leaving) return true;
     }
@@ -84,7 +84,7 @@ void threads_model::expect(State &state, unsigned copy) const {
     if (state.idle + state.called == 0 && !has(threads_defect::watcher_not_woken)) wake(state);
 }
 
-// Whether there is a chunk for one more thread.
+// Begins the run if its kernel has started. Returns whether there is a chunk for one more thread.
 bool threads_model::begin_or_find(State &state, unsigned copy) const {
     staged &one = state.copies[copy];
     if (one.is_lost) return false;
@@ -96,7 +96,7 @@ bool threads_model::begin_or_find(State &state, unsigned copy) const {
     return one.now == run::under_way && one.next_chunk < setup_.copies[copy].chunks;
 }
 
-// The last thread that is free goes where no other is, so that no copy has them all.
+// The last free thread enters only a copy that has no other thread, so that no copy has all threads.
 bool threads_model::may_enter(const State &state, unsigned copy) const {
     const unsigned free = state.awake + state.asleep + state.called - state.in_copies;
     return free > 1 || state.copies[copy].inside == 0 || has(threads_defect::any_thread_enters_any_copy);
@@ -144,7 +144,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
         const unsigned started = state.awake + state.asleep + state.called;
         const bool is_spare = which < setup_.residents + setup_.spares && state.in_copies == started &&
                               !has(threads_defect::no_spare_thread);
-        // Refused work is done by a thread of the library's own.
+        // A thread of the library takes work that `submit` has refused.
         const bool is_substitute =
             which == 0 && setup_.submit == submitting::refused && !has(threads_defect::refusal_ignored);
         if (!has_work(state) || !(is_spare || is_substitute)) return nullptr;
@@ -162,7 +162,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
         me.at = resident::looks;
         return "looks again after a rest";
     case resident::in_copy:
-        if (setup_.copies[me.copy].is_slow) return nullptr; // its page does not come
+        if (setup_.copies[me.copy].is_slow) return nullptr; // its page never arrives
         leave(state, me.copy);
         --state.in_copies;
         me = {resident::looks, 0, 0};
@@ -171,7 +171,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
         if (has(threads_defect::wait_value_read_unlocked)) me.wakes_seen = state.wakes;
         me.at = me.wakes_seen == state.wakes ? resident::asleep : resident::looks;
         if (me.at == resident::asleep) return "waits";
-        break; // it has been called meanwhile, it or another
+        break; // meanwhile this thread or another was called
     case resident::woken:
         break;
     default:
@@ -187,7 +187,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
     return "wakes";
 }
 
-// Where nobody waits yet, or any more, it is for nothing.
+// Notifies a thread that waits. Where none waits yet, or any more, the notification is lost.
 const char *threads_model::notify(State &state, choices &way) const {
     if (state.to_notify == 0) return nullptr;
     --state.to_notify;
@@ -214,7 +214,7 @@ const char *threads_model::look(State &state, thread &me, choices &way) const {
         me.at = resident::in_copy;
         enter(state, me.copy);
         ++state.in_copies;
-        // Somebody else looks from now on.
+        // Another thread must look for work from now on.
         const bool has_more = state.copies[me.copy].next_chunk < setup_.copies[me.copy].chunks;
         const bool is_wanted = has_more || !has(threads_defect::last_looker_wakes_nobody);
         if (state.idle + state.called == 0 && is_wanted) wake(state);

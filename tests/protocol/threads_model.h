@@ -1,6 +1,6 @@
-// Who serves staged copies, and what everybody waits for: the board's rules, threads that sleep and are woken, pages that
-// never come, a program that helps, frees or closes, the driver's lock, contexts that die. What is decided here is decided
-// under the board's mutex, so its order is that of the steps, and memory needs no model.
+// Models which threads serve staged copies, and what all threads wait for: the board's rules, threads that sleep and
+// are woken, pages that never arrive, a program that helps, frees or closes, the driver's lock, contexts that die. The
+// board takes these decisions under its mutex. So their order is that of the steps, and memory needs no model.
 #pragma once
 
 #include <string>
@@ -13,41 +13,41 @@ constexpr unsigned most_copies = 3, most_residents = 4;
 
 struct threads_setup {
     struct copy {
-        std::uint8_t chunks = 0; // each by a block of its own
-        bool is_slow = false;    // its pages never come
+        std::uint8_t chunks = 0; // each moved by a block of its own
+        bool is_slow = false;    // its pages never arrive
         bool is_captured = false;
         std::uint8_t launches = 1;
         std::uint8_t context = 0;
     };
     enum class submitting : std::uint8_t {
         no,
-        only_worker_waits, // the program's one worker waits for the first copy, so what is submitted runs after that
-        refused,           // the program's job system takes nothing
+        only_worker_waits, // the program's one worker waits for the first copy, so submitted work runs only after that
+        refused,           // the program's job system refuses all work
     };
 
     const char *name;
     std::uint8_t residents;
     copy copies[most_copies];
-    std::uint8_t spares = 0;     // threads that may be started when all are in copies: one for each with slow pages
-    bool program_helps = false;  // it waits for its last copy so
+    std::uint8_t spares = 0;     // threads that may be started when all are in copies: one for each slow copy
+    bool program_helps = false;  // while it waits for its last copy
     bool frees = false;          // another thread frees device memory meanwhile
-    bool kills_context = false;  // the context 1 dies at any time
+    bool kills_context = false;  // context 1 dies at any time
     bool hears_of_death = false; // a call into context 0 returns the status of another context's death
-    bool closes = true;          // in the end
+    bool closes = true;          // the program closes at the end
     submitting submit = submitting::no;
 };
 
 enum class threads_defect : std::uint8_t {
     none,
     announced_at_capture,       // once, and not by each launch
-    any_thread_enters_any_copy, // with slow pages too, down to the last thread
-    no_spare_thread,            // when all are in copies
+    any_thread_enters_any_copy, // a copy with slow pages too, down to the last thread
+    no_spare_thread,            // when all threads are in copies
     helper_serves_others,       // before its own copy is done
-    helper_asks_under_lock,     // the driver, whether its context lives
-    close_asks_one_context,     // the first, for ever
-    death_inferred,             // from the status of any context, and the kernel leaves
-    death_inferred_and_trapped, // the same, and the kernel traps
-    refusal_ignored,            // of submit
+    helper_asks_under_lock,     // whether its context is alive, under the driver's lock
+    close_asks_one_context,     // always the first
+    death_inferred,             // from the status of any context; the kernel leaves
+    death_inferred_and_trapped, // from the status of any context; the kernel traps
+    refusal_ignored,            // by `submit`
     watcher_not_woken,          // when a run is announced
     wait_value_read_unlocked,   // by a thread that goes to sleep: a wake in between is lost
     last_looker_sleeps,         // while there is work
@@ -76,15 +76,15 @@ public:
     enum class free : std::uint8_t { absent, wants_lock, holds_lock, over };
     struct State {
         staged copies[most_copies];
-        thread threads[most_residents];                             // residents, then spare ones
-        std::uint8_t awake, idle, in_copies, asleep, called, wakes; // as the board counts
+        thread threads[most_residents];                             // residents, then spares
+        std::uint8_t awake, idle, in_copies, asleep, called, wakes; // counted as on the board
         std::uint8_t to_notify;
         helper helps;
-        std::uint8_t helps_copy; // where the helper is
+        std::uint8_t helps_copy; // the copy that the helper is in
         program does;
         std::uint8_t launched; // copies
         free frees;
-        bool is_dead, is_heard, is_locked, is_closing; // locked: the driver
+        bool is_dead, is_heard, is_locked, is_closing; // is_locked: the driver's lock is held
         std::uint8_t error;
     };
 
@@ -102,7 +102,7 @@ private:
         the_helper,
         the_freeing,
         the_driver,
-        the_notifying, // whoever woke threads, after it has unlocked the mutex
+        the_notifying, // a thread that woke others, after it has unlocked the mutex
         first_stream,
         first_thread = first_stream + most_copies,
         most_actors = first_thread + most_residents,

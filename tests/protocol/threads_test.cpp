@@ -1,5 +1,5 @@
-// Every interleaving of those who serve staged copies, wait for them, free and close comes to its end; and each defect of
-// the table, put back, is found.
+// Checks that every interleaving of the threads that serve staged copies, wait for them, free and close comes to its
+// end, and that each defect of the table is found when put back.
 #include <gtest/gtest.h>
 
 #include "threads_model.h"
