@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the results of the last `meson test` in a build folder, test cases of GoogleTest one by one.
+"""Counts the results of the last `meson test` in a build folder. GoogleTest cases count one by one.
 
 count-tests.py BUILD_FOLDER
 """
@@ -13,8 +13,8 @@ passed = failed = skipped = 0
 if not (logs / "testlog.junit.xml").exists():
     sys.exit("the tests did not run")
 
-# Suites of GoogleTest are named project.test.suite (test: with or without Meson's suites before it, as versions
-# differ); anything else has one result and is counted from the other log.
+# GoogleTest suites are named project.test.suite. The test part has Meson's suites before it or not, depending on
+# Meson's version. Anything else has one result, which comes from the other log.
 suites = ElementTree.parse(logs / "testlog.junit.xml").getroot().findall("testsuite")
 
 for line in (logs / "testlog.json").read_text().splitlines():
@@ -30,7 +30,7 @@ for line in (logs / "testlog.json").read_text().splitlines():
         passed += is_as_wanted
         failed += not is_as_wanted
     else:
-        # A program may fail beside its cases, by a leak at its end for instance.
+        # A program may fail outside its cases, for instance by a leak at exit.
         failed += max(failures, not is_as_wanted)
         skipped += skips
         passed += len(cases) - failures - skips

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The GPU kernels as the library carries them.
+"""Builds the GPU kernels in the forms that the library contains.
 
 kernels.py ptx NVCC               makes src/kernels/ferry_kernels.ptx, which is kept in the tree
-kernels.py check NVCC             whether that is what the sources give; 77 (skipped) where another release made it
+kernels.py check NVCC             checks that the kept file matches the sources; exits with 77 (skipped) where another
+                                  release of nvcc made the file
 kernels.py native PTXAS FATBINARY OUTPUT
-                                  native code for current GPUs, and the PTX for all others, as one image
-kernels.py embed IMAGE OUTPUT     an image as C++
+                                  puts native code for current GPUs, and the PTX for all others, into one image
+kernels.py embed IMAGE OUTPUT     writes an image as C++
 """
 import re
 import subprocess
@@ -15,17 +16,18 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 PTX = SOURCE / "kernels" / "ferry_kernels.ptx"
-# A driver takes PTX up to its own CUDA's language version; nvcc writes its newest, whatever the code needs. This is
-# the oldest that knows sm_75, the oldest GPU that nvcc 13 compiles for, and the code needs no more.
+# A driver accepts PTX up to the language version of its own CUDA release. nvcc writes its newest version, whatever the
+# code needs. 6.3 is the oldest version that knows sm_75, the oldest GPU that nvcc 13 compiles for. The code needs no
+# newer one.
 LANGUAGE = "6.3"
-# ptxas of 12.8 or newer knows all of them; one that it does not know is left to the PTX.
+# ptxas 12.8 or newer knows all of these architectures. The PTX serves an architecture that ptxas does not know.
 NATIVE = ["80", "90", "100", "120"]
 MARK = "ferry kernels"
 SKIPPED = 77
 
 
 def generate(nvcc):
-    """(the release of nvcc, the PTX)"""
+    """Returns the release of nvcc and the PTX."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "kernels.ptx")
         command = [nvcc, "-std=c++20", "-O3", "-arch=compute_75", "-ptx", f"-I{SOURCE}", "-o", str(output)]
@@ -34,7 +36,7 @@ def generate(nvcc):
     release = re.search(r"Cuda compilation tools, (release [^,]+, \S+)", text).group(1)
     text = re.sub(r"//.*", "", text)
     text = re.sub(r"^\.version .*$", f".version {LANGUAGE}", text, flags=re.M)
-    # A hint of newer languages about bytes that a load does not use.
+    # Removes a hint of newer language versions about bytes that a load does not use.
     text = re.sub(r'^\s*\.pragma "used_bytes_mask[^"]*";$', "", text, flags=re.M)
     lines = [line.rstrip() for line in text.splitlines()]
     body = "\n".join(line for line in lines if line)
@@ -64,8 +66,8 @@ def native(ptxas, fatbinary, output):
                 images.append(f"--image3=kind=elf,sm={architecture},file={code}")
             else:
                 print(f"no native code for sm_{architecture}:", made.stderr.decode().strip())
-        # Of the ways to compress, the one that drivers before 12.4 know too. Its mark stays readable: the software driver
-        # looks for it.
+        # Drivers before 12.4 know this compression mode too. The identification string stays readable: the software
+        # driver looks for it.
         options = ["-64", "--compress-all", "--compress-mode=speed", f"--ident={MARK}", f"--create={output}"]
         subprocess.run([fatbinary, *options, *images], check=True)
 
@@ -74,7 +76,7 @@ def embed(image, output):
     data = Path(image).read_bytes()
     rows = [data[at : at + 64] for at in range(0, len(data), 64)]
     literals = "\n".join('    "' + "".join(f"\\{byte:03o}" for byte in row) + '"' for row in rows)
-    # The literal's own zero ends the image, which is how a driver finds the end of PTX.
+    # The terminating zero of the literal ends the image. A driver finds the end of PTX by the zero.
     Path(output).write_text(
         "// Made by tools/kernels.py.\n"
         '#include "device/kernel_image.h"\n'
