@@ -159,7 +159,8 @@ TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_m
                               describe_copy(device.describe(statement::stated), host.describe(statement::stated), 64);
     for (ferry_instance *const one : {instance.get(), unstaged.get()})
         for (const ferry_copy_desc &copy : {to_device, to_host}) {
-            // Pageable memory is staged; where staging is off, the driver would read a pageable source too early.
+            // One query finds out whether the host memory is pageable. If so, ferry stages the copy or, without staging,
+            // waits for the stream, since the driver would read a pageable source too early.
             const int asked = one == instance.get() || copy.source.kind == FERRY_KIND_HOST;
             ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr));
             driver.reset_counts();
@@ -291,7 +292,7 @@ TEST_F(costs, a_warm_batch_queries_each_allocation_once_and_allocates_nothing) {
             const int launches = driver.calls("cuLaunchKernel"), batches = driver.calls("cuMemcpyBatchAsync");
             EXPECT_EQ(launches + batches, 1) << "one call for all copies";
             EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
-            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 8 + 2 * 8 + launches); // a launch has a table, too
+            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 8 + 2 * 8 + launches); // launches: for the table
             // The first rounds allocate a table for each batch that may be in flight.
             EXPECT_TRUE(made == 0 || round < 3) << made << " allocations in round " << round;
         }

@@ -372,8 +372,8 @@ FERRY_SECOND_PROCESS(outlives_events_of_another) {
     CUevent opened_after = nullptr;
     EXPECT_OK(raw().cuIpcOpenEventHandle(&opened_before, channel.receive<CUipcEventHandle>()));
     channel.arrive();
-    EXPECT_OK(raw().cuIpcOpenEventHandle(
-        &opened_after, channel.receive<CUipcEventHandle>())); // the exporter has destroyed both events
+    EXPECT_OK(
+        raw().cuIpcOpenEventHandle(&opened_after, channel.receive<CUipcEventHandle>())); // destroyed by the exporter
     test_stream stream;
     for (const CUevent event : {opened_before, opened_after})
         EXPECT_OK(raw().cuEventQuery(event));
