@@ -84,7 +84,8 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
                         EXPECT_EQ(made, 0);
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
                         EXPECT_EQ(driver.calls("cuCtxPushCurrent"), 0) << "the right context is already current";
-                        // Memory that may be pageable takes two queries: whether it is, and where the other end lies.
+                        // Memory that may be pageable takes two queries: whether it is pageable, and where the other
+                        // end lies.
                         EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"),
                                   how == statement::any || instance == full.get() ? 4 : 2);
                         EXPECT_LE(driver.calls("cuStreamSynchronize"), told.synchronises);

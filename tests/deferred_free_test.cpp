@@ -197,7 +197,7 @@ TEST_F(deferred_frees, an_array_of_another_device_is_not_reused) {
 
 // ---- No call waits ----------------------------------------------------------------------------------------------
 
-// Runs `work` in another thread and returns whether the work ends.
+// Runs `work` in another thread and returns whether the work ends within 20 s.
 bool returns(const std::function<void()> &work) {
     const auto done = std::make_shared<std::promise<void>>();
     std::future<void> over = done->get_future();
