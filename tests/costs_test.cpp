@@ -160,8 +160,8 @@ TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_m
                               describe_copy(device.describe(statement::stated), host.describe(statement::stated), 64);
     for (ferry_instance *const one : {instance.get(), unstaged.get()})
         for (const ferry_copy_desc &copy : {to_device, to_host}) {
-            // One query finds out whether the host memory is pageable. If so, ferry stages the copy or, without staging,
-            // waits for the stream, since the driver would read a pageable source too early.
+            // One query finds out whether the host memory is pageable. If so, ferry stages the copy or, without
+            // staging, waits for the stream, since the driver would read a pageable source too early.
             const int asked = one == instance.get() || copy.source.kind == FERRY_KIND_HOST;
             ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr));
             driver.reset_counts();
