@@ -1,4 +1,5 @@
-// Arrays that ferry made for surfaces: kernels read them, and their surfaces live as long as they do.
+// Tests the kernel route for arrays that ferry created for surfaces: kernels read such an array through a surface, and
+// the surface lives as long as its array.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -24,10 +25,10 @@ protected:
     }
     void TearDown() override {
         counted_test::TearDown();
-        EXPECT_EQ(surfaces(), 0) << "left behind";
+        EXPECT_EQ(surfaces(), 0) << "surfaces leaked";
     }
 
-    // All of an array, packed, by a kernel.
+    // Describes a packed copy of the whole array by a kernel.
     static ferry_copy_desc whole(const ferry_array &from, std::uint64_t to) {
         ferry_copy_desc copy = {};
         copy.source.kind = FERRY_KIND_ARRAY;
@@ -63,10 +64,10 @@ protected:
     void forget_surfaces() { earlier_ = destroyed() - made(); }
 
 private:
-    int earlier_ = 0; // surfaces that there were when the counts were reset
+    int earlier_ = 0; // live surfaces when the counts were last reset
 };
 
-TEST_F(array_routes, boxes_of_every_kind_of_array_and_texel_arrive_by_a_kernel) {
+TEST_F(array_routes, a_kernel_copies_boxes_of_every_array_kind_and_texel_size) {
     std::mt19937_64 random(31);
     const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
     for (const array_kind &kind : array_kinds)
@@ -116,7 +117,7 @@ TEST_F(array_routes, boxes_of_every_kind_of_array_and_texel_arrive_by_a_kernel) 
                 }
                 EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
                 EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
-                EXPECT_EQ(made(), round == 0) << "one for each array";
+                EXPECT_EQ(made(), round == 0) << "one surface per array";
                 ASSERT_TRUE((to_host ? on_host.copy() : read_back(on_device, expected.size())) == expected);
             }
             from.destroy();
@@ -136,7 +137,7 @@ TEST_F(array_routes, other_arrays_are_left_to_the_driver) {
     const auto expect = [&] {
         copy.flags = FERRY_COPY_BY_KERNEL;
         expect_refusal_as_array(copy);
-        copy.flags = FERRY_COPY_URGENT; // a wish only
+        copy.flags = FERRY_COPY_URGENT; // a hint, not a demand
         EXPECT_OK(copy_async(copy));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ferry_explanation told = {};
@@ -169,7 +170,7 @@ TEST_F(array_routes, other_arrays_are_left_to_the_driver) {
     }
 }
 
-TEST_F(array_routes, a_surface_is_made_when_a_kernel_first_needs_it_and_ends_with_its_array) {
+TEST_F(array_routes, a_surface_is_created_on_first_use_and_destroyed_with_its_array) {
     const device_memory to(1 << 20);
     for (const array_kind &kind : {array_kinds[2], array_kinds[8]}) {
         SCOPED_TRACE(kind.name);
@@ -190,20 +191,20 @@ TEST_F(array_routes, a_surface_is_made_when_a_kernel_first_needs_it_and_ends_wit
             CUarray again = nullptr, first = nullptr;
             ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 2, &again));
             ASSERT_OK(copy_async(whole(from, to)));
-            EXPECT_EQ(made(), 1) << "asked for twice, and still one array";
+            EXPECT_EQ(made(), 1) << "the same level, looked up again, keeps its surface";
             ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), from.mipmapped(), 0, &first));
             ferry_copy_desc copy = whole(from, to);
             copy.source.array = first;
             ASSERT_OK(copy_async(copy));
-            EXPECT_EQ(made(), 2) << "each level has its own";
+            EXPECT_EQ(made(), 2) << "each level has its own surface";
         }
-        from.destroy(); // with copies still on their way
+        from.destroy(); // copies are still in flight
         EXPECT_EQ(surfaces(), 0);
         EXPECT_OK(raw().cuStreamSynchronize(stream));
     }
 }
 
-TEST_F(array_routes, an_array_that_could_not_be_destroyed_is_read_as_before) {
+TEST_F(array_routes, an_array_that_failed_to_be_destroyed_can_still_be_copied) {
     const device_memory to(1 << 20);
     for (const array_kind &kind : {array_kinds[2], array_kinds[8]}) {
         SCOPED_TRACE(kind.name);
@@ -226,7 +227,7 @@ TEST_F(array_routes, an_array_that_could_not_be_destroyed_is_read_as_before) {
     }
 }
 
-TEST_F(array_routes, closing_ends_the_surfaces_that_are_left_and_no_array) {
+TEST_F(array_routes, closing_destroys_the_remaining_surfaces_and_no_array) {
     const device_memory to(1 << 20);
     ferry_array from(counted.get(), array_kinds[2], texels[2]), level(counted.get(), array_kinds[8], texels[2]);
     ASSERT_OK(copy_async(whole(from, to)));
@@ -239,12 +240,12 @@ TEST_F(array_routes, closing_ends_the_surfaces_that_are_left_and_no_array) {
     level.destroy_by_the_driver();
 }
 
-TEST_F(array_routes, a_surface_ends_whichever_driver_call_fails_while_its_array_is_destroyed) {
+TEST_F(array_routes, no_surface_leaks_if_a_driver_call_fails_while_its_array_is_destroyed) {
     const device_memory to(1 << 20);
     const made_current none(nullptr);
     for (const char *const entry : {"cuCtxGetCurrent", "cuCtxPushCurrent", "cuThreadExchangeStreamCaptureMode",
                                     "cuArrayDestroy", "cuMipmappedArrayDestroy", "cuStreamGetCtx"})
-        for (const std::size_t kind : {2, 8}) // an array, a level
+        for (const std::size_t kind : {2, 8}) // an array and a level
             for (int nth = 1, is_reached = true; is_reached; ++nth) {
                 SCOPED_TRACE(testing::Message() << entry << ", call " << nth << ", " << array_kinds[kind].name);
                 ferry_array from(counted.get(), array_kinds[kind], texels[2]);
@@ -261,7 +262,7 @@ TEST_F(array_routes, a_surface_ends_whichever_driver_call_fails_while_its_array_
     EXPECT_EQ(surfaces(), 0);
 }
 
-TEST_F(array_routes, surfaces_end_with_their_context) {
+TEST_F(array_routes, surfaces_are_destroyed_with_their_context) {
     const device_memory to(1 << 20);
     CUctx_st *own = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own));
@@ -286,10 +287,10 @@ TEST_F(array_routes, surfaces_end_with_their_context) {
     }
     EXPECT_EQ(made(), 1);
     copy.destination.address = to;
-    expect_refusal_as_array(copy); // the stream is another context's
+    expect_refusal_as_array(copy); // the stream belongs to another context
     ASSERT_OK(ferry_context_destroy(counted.get(), own));
     counted.reset();
-    EXPECT_EQ(destroyed(), 0) << "it went with the context";
+    EXPECT_EQ(destroyed(), 0) << "the surface was destroyed with its context";
     forget_surfaces();
 }
 
@@ -297,7 +298,7 @@ TEST_F(array_routes, a_copy_out_of_an_array_is_captured_and_replayed) {
     const device_memory to(1 << 20);
     ferry_array from(counted.get(), array_kinds[4], texels[3]);
     const ferry_copy_desc copy = whole(from, to);
-    // Its kernels are loaded and its surface is made within the capture.
+    // The capture itself loads the kernels and creates the surface.
     captured_graph graph(stream);
     EXPECT_OK(copy_async(copy));
     graph.end();
@@ -330,7 +331,7 @@ TEST_F(array_routes, without_a_surface_the_driver_copies) {
     reset_counts();
     write_for_all_streams(to, bytes(from.picture.size()));
     ASSERT_OK(copy_async(copy));
-    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "it is tried again";
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "ferry tries again to create the surface";
     expect_all_of(from, to);
 }
 
@@ -349,7 +350,7 @@ TEST_F(array_routes, a_driver_without_surfaces_copies_arrays_itself) {
     }
 }
 
-TEST_F(array_routes, threads_that_come_first_at_one_time_share_a_surface) {
+TEST_F(array_routes, concurrent_first_copies_share_one_surface) {
     const device_memory to(1 << 20);
     for (int round = 0; round < 20; ++round) {
         ferry_array from(counted.get(), array_kinds[2], texels[2]);
@@ -363,7 +364,7 @@ TEST_F(array_routes, threads_that_come_first_at_one_time_share_a_surface) {
     }
 }
 
-TEST_F(array_routes, an_explanation_is_what_happens) {
+TEST_F(array_routes, an_explanation_matches_what_the_copy_does) {
     int by_kernel = 0;
     for (const std::uint64_t side : {16u, 128u})
         for (const std::uint32_t flags : {0u, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {

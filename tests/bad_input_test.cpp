@@ -1,5 +1,5 @@
-// Bad input: each kind has its own status that names the field, nothing is enqueued, and the caller's world is
-// unharmed.
+// Tests bad input: each mistake has its own status and names the field, nothing is enqueued, and no memory or context
+// of the caller changes.
 #include <functional>
 #include <limits>
 
@@ -33,7 +33,7 @@ protected:
         return describe_copy(host->describe(statement::stated), device->describe(statement::stated), 128, 8, 2);
     }
 
-    // Both forms refuse `copy` in the same words, and no byte of any destination changes.
+    // Expects both forms of the call to refuse `copy` with the same error, and no byte of any destination to change.
     void expect_refused(ferry_instance *instance, const ferry_copy_desc &copy, std::int32_t status, std::int32_t side,
                         std::int32_t field) {
         for (const bool is_synchronous : {true, false}) {
@@ -57,7 +57,7 @@ protected:
     std::unique_ptr<test_place> host, device, array;
 };
 
-TEST_F(bad_input, null_handles) {
+TEST_F(bad_input, null_handles_are_refused) {
     const ferry_copy_desc copy = good();
     ferry_error_info error = new_error();
     EXPECT_EQ(ferry_copy(nullptr, &copy, &error), FERRY_ERROR_INVALID_ARGUMENT);
@@ -138,7 +138,7 @@ TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
     }
 }
 
-TEST_F(bad_input, error_tells_value_and_limit) {
+TEST_F(bad_input, an_error_states_the_value_and_the_limit) {
     ferry_copy_desc copy = good();
     copy.source.row_pitch = 100;
     ferry_error_info error = new_error();
@@ -162,7 +162,7 @@ TEST_F(bad_input, error_tells_value_and_limit) {
     EXPECT_STREQ(short_buffer, "source.");
 }
 
-TEST_F(bad_input, an_overflow_names_the_field_at_fault_and_the_most_that_fits) {
+TEST_F(bad_input, an_overflow_names_the_field_at_fault_and_the_largest_value_that_fits) {
     ferry_copy_desc copy = good();
     copy.source.row_pitch = 256;
     copy.source.slice_height = 16;
@@ -190,11 +190,11 @@ TEST_F(bad_input, an_overflow_names_the_field_at_fault_and_the_most_that_fits) {
     EXPECT_EQ(device->read(), device->picture());
 }
 
-TEST_F(bad_input, error_info_is_filled_as_far_as_it_reaches_and_cleared_by_success) {
+TEST_F(bad_input, error_info_is_filled_up_to_its_size_and_cleared_on_success) {
     ferry_copy_desc copy = good();
     copy.source.row_pitch = 100;
     ferry_error_info error = {};
-    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH) << "zeroed: the first version's size";
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH) << "a size of 0 means the first version";
     EXPECT_EQ(error.struct_size, 40u);
     EXPECT_EQ(error.limit, 128u);
     error = {};
@@ -202,12 +202,12 @@ TEST_F(bad_input, error_info_is_filled_as_far_as_it_reaches_and_cleared_by_succe
     error.field = 77;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
     EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
-    EXPECT_EQ(error.field, 77) << "beyond the size the caller gave";
+    EXPECT_EQ(error.field, 77) << "lies past the size that the caller gave";
     error = {};
     error.struct_size = 7;
     error.status = 77;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
-    EXPECT_EQ(error.status, 77) << "too small to hold a field";
+    EXPECT_EQ(error.status, 77) << "the struct is too small for a field";
     error = new_error();
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
     copy = good();
@@ -217,7 +217,7 @@ TEST_F(bad_input, error_info_is_filled_as_far_as_it_reaches_and_cleared_by_succe
     device->fill(1);
 }
 
-TEST_F(bad_input, boxes_past_an_array) {
+TEST_F(bad_input, boxes_past_the_end_of_an_array_are_refused) {
     ferry_copy_desc copy =
         describe_copy(host->describe(statement::stated), array->describe(statement::stated), 128, 8, 2);
     struct {
@@ -239,7 +239,7 @@ TEST_F(bad_input, boxes_past_an_array) {
     }
 }
 
-TEST_F(bad_input, formats_of_arrays_that_do_not_match) {
+TEST_F(bad_input, array_formats_that_do_not_match_are_refused) {
     const test_place wide(place_kind::array_2d, {.width = 256, .height = 16, .element_size = 16});
     ferry_copy_desc copy = describe_copy(wide.describe(statement::stated), array->describe(statement::stated), 128, 8);
     expect_refused(copy, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY);
@@ -249,7 +249,7 @@ TEST_F(bad_input, formats_of_arrays_that_do_not_match) {
     expect_refused(copy, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
 }
 
-TEST_F(bad_input, full_checks_know_the_ends_of_allocations) {
+TEST_F(bad_input, full_checks_find_copies_past_the_end_of_an_allocation) {
     const std::uint64_t size = 256 * 16 * 4;
     for (test_place *const place : {host.get(), device.get()}) {
         ferry_error_info error = new_error();
@@ -261,7 +261,7 @@ TEST_F(bad_input, full_checks_know_the_ends_of_allocations) {
     }
 }
 
-TEST_F(bad_input, full_checks_know_kinds_and_devices) {
+TEST_F(bad_input, full_checks_find_wrong_kinds_and_devices) {
     ferry_copy_desc copy = good();
     copy.source = device->describe(statement::stated);
     copy.source.kind = FERRY_KIND_HOST;
@@ -280,14 +280,14 @@ TEST_F(bad_input, full_checks_know_kinds_and_devices) {
     expect_refused(full.get(), copy, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
 }
 
-TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_tells) {
+TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_reports_them) {
     std::uint64_t freed = 0;
     ASSERT_OK(ferry_device_alloc(full.get(), 0, 1 << 20, &freed));
     ASSERT_OK(ferry_device_free(full.get(), freed));
     ferry_copy_desc copy = good();
     copy.destination.address = freed;
     expect_refused(full.get(), copy, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
-    // Nothing lies in the first page, so no driver and no process can read there.
+    // Nothing is mapped in the first page, so neither the driver nor a process can read there.
     copy = good();
     copy.source.kind = FERRY_KIND_ANY;
     copy.source.address = 64;
@@ -321,7 +321,7 @@ TEST_F(bad_input, refused_copies_make_no_driver_copy_call) {
     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
 }
 
-TEST_F(bad_input, options_of_the_wrong_size_or_content) {
+TEST_F(bad_input, options_of_the_wrong_size_or_content_are_refused) {
     ferry_instance *instance = nullptr;
     ferry_error_info error = new_error();
     std::string text;
@@ -360,7 +360,7 @@ TEST_F(bad_input, options_of_the_wrong_size_or_content) {
     EXPECT_EQ(ferry_open(&options, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(bad_input, structs_of_older_programs_are_served_and_of_newer_ones_if_they_ask_nothing_new) {
+TEST_F(bad_input, structs_of_older_programs_are_accepted_and_of_newer_ones_if_the_new_fields_are_zero) {
     struct {
         ferry_options known;
         std::uint64_t newer;
@@ -374,7 +374,7 @@ TEST_F(bad_input, structs_of_older_programs_are_served_and_of_newer_ones_if_they
 
     ferry_options shorter = options_under_test();
     shorter.struct_size = offsetof(ferry_options, checks);
-    shorter.checks = 77; // beyond what this program is said to know
+    shorter.checks = 77; // past the size that the program states
     EXPECT_OK(ferry_open(&shorter, &instance, nullptr));
     ferry_close(instance);
 
@@ -383,10 +383,10 @@ TEST_F(bad_input, structs_of_older_programs_are_served_and_of_newer_ones_if_they
     report.device_count = -5;
     EXPECT_OK(ferry_get_report(basic.get(), &report));
     EXPECT_GT(report.driver_version, 0);
-    EXPECT_EQ(report.device_count, -5) << "beyond the size the caller gave";
+    EXPECT_EQ(report.device_count, -5) << "lies past the size that the caller gave";
 }
 
-TEST_F(bad_input, unknown_flags_of_memory_calls) {
+TEST_F(bad_input, memory_calls_refuse_unknown_flags_and_formats) {
     void *memory = nullptr;
     CUarray made = nullptr;
     EXPECT_EQ(ferry_host_alloc(basic.get(), 64, FERRY_HOST_ALLOW_SMALLER, &memory), FERRY_ERROR_FLAGS);
@@ -408,12 +408,12 @@ TEST_F(bad_input, unknown_flags_of_memory_calls) {
     desc.format = FERRY_FORMAT_FLOAT;
     desc.width = std::uint64_t{1} << 40;
     EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
-        << "the driver's own, as the format is known";
+        << "the format is known, so the driver's own status";
     EXPECT_EQ(ferry_device_alloc(basic.get(), device_count(), 64, reinterpret_cast<std::uint64_t *>(bytes)),
               FERRY_ERROR_DEVICE);
 }
 
-TEST_F(bad_input, from_one_layer_of_a_1d_array_to_another_is_copied) {
+TEST_F(bad_input, copies_between_layers_of_one_1d_array_work) {
     const grid shape = {.width = 64, .depth = 6, .element_size = 4};
     test_place array(place_kind::layers_1d, shape);
     array.fill(1);
@@ -430,8 +430,8 @@ TEST_F(bad_input, from_one_layer_of_a_1d_array_to_another_is_copied) {
         }
 }
 
-// The driver reads the layer that it writes.
-TEST_F(bad_input, from_one_layer_to_another_of_one_array_is_refused_and_within_one_copied) {
+// In a copy between two layers of one array the driver reads the layer that it writes.
+TEST_F(bad_input, copies_between_layers_of_one_array_are_refused_and_within_a_layer_work) {
     const grid shape = {.width = 64, .height = 16, .depth = 6, .element_size = 4};
     for (const place_kind kind : {place_kind::layers_2d, place_kind::cubemap}) {
         test_place array(kind, shape), other(kind, shape);

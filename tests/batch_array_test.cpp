@@ -1,4 +1,5 @@
-// Boxes out of arrays in batches: kernels read those of arrays that ferry made for surfaces, many in one launch.
+// Tests batches that copy boxes out of arrays. Where ferry created the arrays for surfaces, kernels read them, many
+// boxes in one launch.
 #include <cstring>
 
 #include "support/captured_graph.h"
@@ -25,13 +26,13 @@ protected:
     int copies_by_the_driver() const { return driver.calls_beginning("cuMemcpy"); }
 };
 
-// Memory that boxes are copied into, one after the other with bytes between them that must stay.
+// Device memory that collects boxes one after the other. The bytes between the boxes must not change.
 class catcher {
 public:
     explicit catcher(std::uint64_t size) : expected_(size, std::byte{0x5a}), memory_(size) { clear(); }
 
-    // A box into the next place, `lead` bytes behind where 256 divide it, with gaps between its rows and slices. Texels
-    // at `x`.
+    // Describes a copy of a box at `at` to the next free place, `lead` bytes past a multiple of 256, with the given
+    // gaps between rows and slices. `at` and `size` are in bytes, rows and slices.
     ferry_copy_desc add(const ferry_array &from, const std::uint64_t (&at)[3], const std::uint64_t (&size)[3],
                         std::uint64_t lead = 0, std::uint64_t row_gap = 0, std::uint64_t slice_gap = 0) {
         ferry_copy_desc copy = {};
@@ -81,7 +82,7 @@ private:
     std::uint64_t next_ = 0;
 };
 
-// Small boxes of one size from anywhere in a volume of floats.
+// Small boxes of one size at random places in a volume of floats.
 std::vector<ferry_copy_desc> small_boxes(const ferry_array &from, catcher &to, std::size_t count, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<ferry_copy_desc> copies;
@@ -94,7 +95,7 @@ std::vector<ferry_copy_desc> small_boxes(const ferry_array &from, catcher &to, s
 }
 constexpr std::uint64_t small_box_room = 8 * float_texel * 5 * 4 + 256;
 
-TEST_F(batches_of_arrays, boxes_of_all_arrays_and_texels_arrive_beside_lines_and_boxes_of_memory) {
+TEST_F(batches_of_arrays, boxes_of_every_array_kind_and_texel_share_a_batch_with_lines_and_boxes_of_memory) {
     std::mt19937_64 random(41);
     const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
     for (const texel &texel : texels)
@@ -118,7 +119,7 @@ TEST_F(batches_of_arrays, boxes_of_all_arrays_and_texels_arrive_beside_lines_and
                                          1 + up_to(std::min<std::uint64_t>(from.slices - z - 1, 4))},
                                         up_to(17), up_to(20), up_to(2)));
             }
-            // What lies beside them: lines, and boxes of memory.
+            // Lines and boxes of memory in the same batch.
             constexpr std::uint64_t line = 3000, pitch = 100;
             const bytes data = random_bytes(line * pitch, 9);
             const device_memory linear(data.size()), beside(data.size());
@@ -152,7 +153,7 @@ TEST_F(batches_of_arrays, boxes_of_all_arrays_and_texels_arrive_beside_lines_and
         }
 }
 
-TEST_F(batches_of_arrays, many_boxes_take_one_launch_and_each_array_one_question_and_one_surface) {
+TEST_F(batches_of_arrays, many_boxes_take_one_launch_and_each_array_one_query_and_one_surface) {
     constexpr std::size_t count = 1000;
     ferry_array first(counted.get(), volume, texels[2]), second(counted.get(), volume, texels[2]);
     first.fill(1);
@@ -173,7 +174,7 @@ TEST_F(batches_of_arrays, many_boxes_take_one_launch_and_each_array_one_question
         EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"), 6);
         to.check(stream);
     }
-    first.destroy(); // with nothing else to tell it
+    first.destroy(); // nothing else tells ferry to destroy the surface
     EXPECT_EQ(driver.calls("cuSurfObjectDestroy"), 1);
 }
 
@@ -186,11 +187,11 @@ TEST_F(batches_of_arrays, few_boxes_travel_in_the_parameters_of_one_launch) {
     ASSERT_OK(copy(copies));
     EXPECT_EQ(launches(), 1);
     EXPECT_EQ(copies_by_the_driver(), 0);
-    EXPECT_EQ(driver.calls_beginning("cuMemHostAlloc") + driver.calls_beginning("cuMemHostRegister"), 0) << "a table";
+    EXPECT_EQ(driver.calls_beginning("cuMemHostAlloc") + driver.calls_beginning("cuMemHostRegister"), 0) << "no table";
     to.check(stream);
 }
 
-TEST_F(batches_of_arrays, an_array_may_be_destroyed_while_its_boxes_are_on_their_way) {
+TEST_F(batches_of_arrays, an_array_may_be_destroyed_while_its_boxes_are_in_flight) {
     constexpr std::size_t count = 200;
     catcher to(count * small_box_room);
     ferry_array from(counted.get(), volume, texels[2]);
@@ -201,7 +202,7 @@ TEST_F(batches_of_arrays, an_array_may_be_destroyed_while_its_boxes_are_on_their
     to.check(stream);
 }
 
-TEST_F(batches_of_arrays, boxes_reach_pinned_memory) {
+TEST_F(batches_of_arrays, boxes_are_copied_to_pinned_memory) {
     ferry_array from(counted.get(), volume, texels[2]);
     from.fill(8);
     constexpr std::uint64_t count = 300, row = 32, rows = 6;
@@ -281,8 +282,8 @@ TEST_F(batches_of_arrays, a_captured_batch_copies_at_every_launch_of_the_graph) 
     catcher to(count * small_box_room);
     const std::vector<ferry_copy_desc> copies = small_boxes(from, to, count, 10);
     captured_graph graph(stream);
-    EXPECT_OK(copy(copies)); // loads the kernels and makes the surface within the capture
-    EXPECT_EQ(launches(), 3) << "in the parameters: a table would be gone";
+    EXPECT_OK(copy(copies)); // loads the kernels and creates the surface within the capture
+    EXPECT_EQ(launches(), 3) << "boxes travel in the parameters: a table would not outlive the capture";
     EXPECT_EQ(copies_by_the_driver(), 0);
     graph.end();
     for (const std::uint64_t seed : {2u, 3u}) {
@@ -315,14 +316,14 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
     graph.end();
     graph.run();
     to.check(stream);
-    // A surface is of its context.
+    // A surface belongs to one context.
     CUctx_st *other = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &other));
     ASSERT_OK(ferry_context_adopt(counted.get(), 0, other));
     {
         const made_current in_other(other);
         driver.reset_counts();
-        ferry_prepared_launch(prepared, nullptr, nullptr); // as the driver may take an array of another context or not
+        ferry_prepared_launch(prepared, nullptr, nullptr); // the driver may refuse an array of another context
         EXPECT_EQ(launches(), 0);
         EXPECT_GT(copies_by_the_driver(), 0);
         EXPECT_OK(raw().cuCtxSynchronize());
@@ -372,7 +373,7 @@ TEST_F(batches_of_arrays, arrays_that_kernels_do_not_read_are_left_to_the_driver
     std::shuffle(copies.begin(), copies.end(), std::mt19937_64(15));
     driver.reset_counts();
     ASSERT_OK(copy(copies));
-    EXPECT_GT(launches(), 0) << "the others";
+    EXPECT_GT(launches(), 0) << "kernels read the other arrays";
     EXPECT_GT(copies_by_the_driver(), 0);
     to.check(stream);
 }
@@ -410,7 +411,7 @@ TEST_F(batches_of_arrays, without_surfaces_or_kernels_the_driver_copies) {
     }
 }
 
-TEST_F(batches_of_arrays, a_refused_launch_is_told_and_the_next_batch_works) {
+TEST_F(batches_of_arrays, a_failed_launch_is_reported_and_the_next_batch_works) {
     constexpr std::size_t count = 100;
     ferry_array from(counted.get(), volume, texels[2]);
     from.fill(1);
@@ -434,7 +435,7 @@ TEST_F(batches_of_arrays, a_refused_launch_is_told_and_the_next_batch_works) {
         if (status) {
             EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
             to.expect_nothing(stream);
-        } else { // it was of the table, without which the parameters serve
+        } else { // the table's look-up failed, and the boxes travelled in the parameters
             to.check(stream);
         }
         try_again();

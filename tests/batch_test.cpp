@@ -1,5 +1,5 @@
-// Batches and prepared copies, against a plain reference: every byte that is to be copied, and none beside it; and each
-// line of their contract.
+// Tests batches and prepared batches against a plain reference (each byte to be copied and no other changes) and
+// against each line of their contract.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -40,7 +40,7 @@ struct piece_batch {
     }
 };
 
-// Two lines of memory, and pieces from the first to the second that share nothing, in any order and of any alignment.
+// Two lines of memory, and pieces from the first to the second in any order and alignment. No two destinations overlap.
 struct scattered {
     scattered(place_kind source_kind, place_kind destination_kind, std::size_t count, std::size_t largest,
               std::uint64_t seed, int source_device = 0, int destination_device = 0)
@@ -90,7 +90,7 @@ struct batch : ferry_test {
         EXPECT_OK(raw().cuStreamDestroy(stream));
         ferry_test::TearDown();
     }
-    // What loads kernels and gets memory for tables waits for what a test holds back: all is there before.
+    // Loads the kernels and allocates the tables. Later both would wait for work that a test holds back.
     void warm_up(ferry_instance *instance) {
         for (const auto &[from, to] :
              {std::pair{place_kind::pinned, place_kind::device}, {place_kind::device, place_kind::pinned}}) {
@@ -105,7 +105,7 @@ struct batch : ferry_test {
 
 // ---- Every byte and no other
 
-TEST_F(batch, pieces_between_all_kinds_of_memory_are_copied_and_nothing_beside_them) {
+TEST_F(batch, pieces_between_all_kinds_of_memory_are_copied_and_no_other_bytes) {
     std::uint64_t seed = 1;
     for (const place_kind from : linear_kinds)
         for (const place_kind to : linear_kinds) {
@@ -127,7 +127,7 @@ TEST_F(batch, pieces_between_all_kinds_of_memory_are_copied_and_nothing_beside_t
         }
 }
 
-// The driver does not tell where such memory begins or ends.
+// The driver does not report where memory of a host pool begins or ends.
 TEST_F(batch, pieces_of_host_pool_memory_may_overlap_and_run_past_each_other) {
     CUmemPoolProps props = {};
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -199,7 +199,8 @@ TEST_F(batch, pieces_between_two_devices_are_copied) {
         }
 }
 
-// Copies of one, two and three dimensions between memory and arrays of all kinds, each into bands of rows of its own.
+// Copies in one, two and three dimensions between memory and arrays of all kinds. Each copy has its own band of rows in
+// its destination.
 struct mixture {
     explicit mixture(std::uint64_t seed) : random(seed) {
         const grid shapes[] = {
@@ -251,7 +252,7 @@ struct mixture {
     std::vector<ferry_copy_desc> copies;
 };
 
-TEST_F(batch, a_mixture_of_all_places_and_shapes_is_as_its_copies_one_by_one) {
+TEST_F(batch, a_mixed_batch_gives_the_same_bytes_as_its_copies_one_by_one) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed)
         for (ferry_instance *const instance : {basic.get(), full.get()})
             for (const bool is_synchronous : {true, false}) {
@@ -272,7 +273,7 @@ TEST_F(batch, a_mixture_of_all_places_and_shapes_is_as_its_copies_one_by_one) {
             }
 }
 
-TEST_F(batch, neighbours_that_continue_each_other_become_one_copy) {
+TEST_F(batch, adjacent_pieces_are_merged_into_one_copy) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     test_place source(place_kind::pinned, {.width = 4096}), destination(place_kind::device, {.width = 4096});
@@ -290,8 +291,8 @@ TEST_F(batch, neighbours_that_continue_each_other_become_one_copy) {
     EXPECT_TRUE(destination.read() == destination.picture());
 }
 
-// A kernel that has not run yet still reads its table, whatever a call here says of another context.
-TEST_F(batch, a_table_is_not_given_out_again_because_another_context_has_died) {
+// A kernel in flight still reads its table, even if a driver call reports that another context has failed.
+TEST_F(batch, a_table_in_flight_is_not_reused_after_the_failure_of_another_context) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
@@ -318,7 +319,7 @@ TEST_F(batch, a_table_is_not_given_out_again_because_another_context_has_died) {
 
 // ---- The contract
 
-TEST_F(batch, an_empty_batch_and_copies_of_nothing_succeed) {
+TEST_F(batch, an_empty_batch_and_empty_copies_succeed) {
     test_place device(place_kind::device, {.width = 64});
     EXPECT_OK(ferry_copy_batch(basic.get(), nullptr, 0, 0, nullptr));
     EXPECT_OK(ferry_copy_pieces(basic.get(), nullptr, nullptr, nullptr, 0, 0, nullptr));
@@ -448,7 +449,7 @@ TEST_F(batch, a_bad_descriptor_is_refused_by_its_index_and_field) {
     EXPECT_TRUE(device.read() == device.picture());
 }
 
-TEST_F(batch, what_is_stated_is_compared_with_full_checks) {
+TEST_F(batch, full_checks_verify_the_stated_kinds) {
     test_place device(place_kind::device, {.width = 256}), host(place_kind::pinned, {.width = 256});
     std::vector<ferry_copy_desc> copies;
     for (std::uint64_t i = 0; i < 4; ++i)
@@ -462,7 +463,7 @@ TEST_F(batch, what_is_stated_is_compared_with_full_checks) {
     EXPECT_EQ(error.index, 2u);
 }
 
-TEST_F(batch, overlap_between_copies_is_found_where_it_is_asked_for) {
+TEST_F(batch, overlap_between_copies_is_found_on_request) {
     test_place device(place_kind::device, {.width = 8192}), host(place_kind::pinned, {.width = 8192});
     device.fill(1);
     const std::uint64_t to = device.address(), from = host.address();
@@ -492,7 +493,7 @@ TEST_F(batch, overlap_between_copies_is_found_where_it_is_asked_for) {
         EXPECT_EQ(error.index, one.index);
         EXPECT_EQ(error.value, one.index);
         EXPECT_EQ(error.limit, one.other);
-        EXPECT_OK(one.pieces.copy(basic.get())) << "nobody asked";
+        EXPECT_OK(one.pieces.copy(basic.get())) << "without the flag nothing is checked";
     }
 }
 
@@ -519,7 +520,7 @@ TEST_F(batch, columns_of_one_image_interleave_without_overlap) {
     }
 }
 
-TEST_F(batch, all_default_streams_take_batches_with_and_without_a_current_context) {
+TEST_F(batch, every_default_stream_takes_batches_with_and_without_a_current_context) {
     CUcontext const contexts[] = {context, nullptr};
     std::uint64_t seed = 300;
     for (CUstream const on : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
@@ -537,7 +538,7 @@ TEST_F(batch, all_default_streams_take_batches_with_and_without_a_current_contex
         }
 }
 
-TEST_F(batch, a_batch_without_a_context_works_on_the_device_of_its_first_copy_that_has_one) {
+TEST_F(batch, a_batch_without_a_context_runs_on_the_device_of_its_first_copy_that_has_one) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     scattered pieces(place_kind::pinned, place_kind::pool, 20, 100, 400, 0, 1);
     {
@@ -547,7 +548,7 @@ TEST_F(batch, a_batch_without_a_context_works_on_the_device_of_its_first_copy_th
     pieces.expect_copied();
 }
 
-TEST_F(batch, the_batch_starts_after_earlier_work_on_its_stream_and_later_work_after_it) {
+TEST_F(batch, a_batch_runs_after_earlier_and_before_later_work_on_its_stream) {
     constexpr std::size_t size = 1 << 16, count = 256;
     test_place first(place_kind::pinned, {.width = size}), middle(place_kind::device, {.width = size}),
         last(place_kind::pinned, {.width = size});
@@ -565,7 +566,7 @@ TEST_F(batch, the_batch_starts_after_earlier_work_on_its_stream_and_later_work_a
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), first.address(), size, on, nullptr));
         ASSERT_OK(down.copy_async(basic.get(), on));
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), last.address(), size, on, nullptr));
-        EXPECT_TRUE(last.read() == last.picture()) << "nothing has run";
+        EXPECT_TRUE(last.read() == last.picture()) << "nothing may run behind the gate";
     }
     ASSERT_OK(raw().cuStreamSynchronize(on));
     reference_copy(first, {}, middle, {}, size, 1, 1);
@@ -577,7 +578,7 @@ TEST_F(batch, the_batch_starts_after_earlier_work_on_its_stream_and_later_work_a
     EXPECT_TRUE(middle.read() == middle.picture());
 }
 
-TEST_F(batch, the_arrays_are_read_before_return) {
+TEST_F(batch, the_arrays_of_a_call_are_read_before_it_returns) {
     scattered pieces(place_kind::pinned, place_kind::device, 1000, 64, 500);
     warm_up(basic.get());
     {
@@ -590,14 +591,14 @@ TEST_F(batch, the_arrays_are_read_before_return) {
     pieces.expect_copied();
 }
 
-// ---- Pieces that no single call takes
+// ---- Pieces that need several driver calls
 
-TEST_F(batch, pieces_cross_registrations_and_pageable_memory) {
+TEST_F(batch, pieces_may_cross_registrations_and_pageable_memory) {
     constexpr std::uint64_t page = 4096;
     bytes memory(8 * page);
     const std::uint64_t base = (at(memory.data()) + page - 1) / page * page;
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
-        // Two registrations side by side, then pageable memory.
+        // Two adjacent registrations, then pageable memory.
         ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base), page, 0));
         ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base + page), page, 0));
         test_place device(place_kind::device, {.width = 8 * page});
@@ -632,7 +633,7 @@ TEST_F(batch, a_captured_batch_copies_at_every_launch_of_the_graph) {
             captured_graph graph(stream);
             ASSERT_OK(pieces.batch.copy_async(basic.get(), stream));
             graph.end();
-            EXPECT_TRUE(pieces.destination.read() == pieces.destination.picture()) << "captured, not run";
+            EXPECT_TRUE(pieces.destination.read() == pieces.destination.picture()) << "captured copies must not run";
             for (int round = 0; round < 2; ++round) {
                 pieces.source.fill(seed * 10 + static_cast<std::uint64_t>(round));
                 graph.run();
@@ -648,7 +649,7 @@ struct prepared_owner {
     ferry_prepared *handle = nullptr;
 };
 
-TEST_F(batch, a_prepared_batch_is_launched_often_and_on_any_stream_of_its_device) {
+TEST_F(batch, a_prepared_batch_can_be_launched_repeatedly_on_any_stream_of_its_device) {
     std::uint64_t seed = 700;
     test_stream other;
     for (const place_kind from : linear_kinds)
@@ -667,7 +668,7 @@ TEST_F(batch, a_prepared_batch_is_launched_often_and_on_any_stream_of_its_device
         }
 }
 
-TEST_F(batch, prepared_descriptors_are_launched_too) {
+TEST_F(batch, a_prepared_batch_of_descriptors_can_be_launched) {
     mixture mixed(11);
     prepared_owner prepared;
     ASSERT_OK(ferry_prepared_create(basic.get(), mixed.copies.data(), mixed.copies.size(), FERRY_BATCH_CHECK_OVERLAP,
@@ -702,7 +703,7 @@ TEST_F(batch, a_prepared_batch_is_refused_on_streams_of_another_device) {
                    FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
 }
 
-TEST_F(batch, launches_may_be_on_their_way_when_a_prepared_batch_ends) {
+TEST_F(batch, a_prepared_batch_may_be_destroyed_while_its_launches_are_in_flight) {
     scattered pieces(place_kind::pinned, place_kind::device, 1000, 90, 760);
     ferry_prepared *prepared = nullptr;
     ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared));
@@ -713,7 +714,7 @@ TEST_F(batch, launches_may_be_on_their_way_when_a_prepared_batch_ends) {
     pieces.expect_copied();
 }
 
-// The pieces of a cache of pages: other pages at every step.
+// The pieces of a page cache: each step copies to other pages.
 struct pages {
     pages(place_kind from, place_kind to, std::size_t count, std::uint64_t seed)
         : source(from, {.width = count * page}), destination(to, {.width = 2 * count * page}), count(count) {
@@ -743,7 +744,7 @@ struct pages {
     piece_batch batch;
 };
 
-TEST_F(batch, new_addresses_hold_for_the_launches_after_them) {
+TEST_F(batch, new_addresses_apply_to_later_launches) {
     std::uint64_t seed = 800;
     for (const place_kind from : linear_kinds)
         for (const place_kind to : linear_kinds) {
@@ -764,7 +765,7 @@ TEST_F(batch, new_addresses_hold_for_the_launches_after_them) {
         }
 }
 
-TEST_F(batch, a_graph_of_a_changeable_batch_reads_the_addresses_of_now_or_is_refused) {
+TEST_F(batch, a_graph_of_a_changeable_batch_reads_its_current_addresses_or_is_refused) {
     std::uint64_t seed = 900;
     for (const auto &[from, to] : {std::pair{place_kind::pinned, place_kind::device},
                                    {place_kind::device, place_kind::pinned},
@@ -777,7 +778,7 @@ TEST_F(batch, a_graph_of_a_changeable_batch_reads_the_addresses_of_now_or_is_ref
         EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
                   FERRY_ERROR_CAPTURE);
         graph.end();
-        if (status == FERRY_ERROR_CAPTURE) continue; // no kernels serve here
+        if (status == FERRY_ERROR_CAPTURE) continue; // no kernels can serve this batch
         ASSERT_OK(status);
         for (int step = 0; step < 3; ++step) {
             graph.run();
@@ -806,7 +807,7 @@ TEST_F(batch, a_captured_prepared_batch_copies_at_every_launch_of_the_graph) {
     }
 }
 
-TEST_F(batch, new_addresses_that_change_more_are_refused_by_their_index_and_the_old_ones_stay) {
+TEST_F(batch, bad_new_addresses_are_refused_by_their_index_and_the_old_ones_stay) {
     pages cache(place_kind::pinned, place_kind::device, 300, 970);
     test_place elsewhere(place_kind::pinned, {.width = 4096});
     prepared_owner prepared;
@@ -829,7 +830,7 @@ TEST_F(batch, new_addresses_that_change_more_are_refused_by_their_index_and_the_
         to[7] = one.to;
         ferry_error_info error = new_error();
         const std::int32_t status = ferry_prepared_set_addresses(prepared.handle, to.data(), nullptr, stream, &error);
-        if (one.status == FERRY_ERROR_OUT_OF_MEMORY) // pinned to pinned: of another kind, or not even aligned alike
+        if (one.status == FERRY_ERROR_OUT_OF_MEMORY) // pinned to pinned: the kind differs, or even the alignment
             EXPECT_TRUE(status == FERRY_ERROR_KIND || status == FERRY_ERROR_ALIGNMENT) << describe(error);
         else
             EXPECT_STREQ(ferry_status_name(status), ferry_status_name(one.status)) << describe(error);
@@ -845,7 +846,7 @@ TEST_F(batch, new_addresses_that_change_more_are_refused_by_their_index_and_the_
 struct counting_allocator {
     std::atomic<long> live = 0;
     std::atomic<long> calls = 0;
-    long fail_at = 0; // the n-th call; 0: none
+    long fail_at = 0; // the number of the call that fails; 0: none
     static void *allocate(void *self, std::uint64_t size, std::uint64_t alignment) {
         auto &of = *static_cast<counting_allocator *>(self);
         if (++of.calls == of.fail_at) return nullptr;
@@ -893,7 +894,8 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                         status == FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_LAUNCH_FAILED);
                     EXPECT_TRUE(is_told) << ferry_status_name(status);
                 };
-                // One after the other, also where a failure leaves some under way: they write the same memory.
+                // All calls write the same memory. A failed call may leave copies in flight, so the test waits after
+                // each.
                 expect_told(all.copy_async(instance.get(), stream));
                 EXPECT_OK(raw().cuCtxSynchronize());
                 expect_told(all.copy(instance.get()));
@@ -912,7 +914,7 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                 CUcontext current = nullptr;
                 EXPECT_OK(raw().cuCtxGetCurrent(&current));
                 EXPECT_EQ(current, context);
-                ASSERT_OK(all.copy(instance.get())) << "after the failure";
+                ASSERT_OK(all.copy(instance.get())) << "the instance must work after the failure";
             }
             EXPECT_EQ(memory.live, 0);
         }
@@ -920,7 +922,7 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
     apart.expect_copied();
 }
 
-TEST_F(batch, what_the_driver_refuses_in_a_batch_is_copied_one_by_one) {
+TEST_F(batch, copies_that_the_driver_refuses_as_a_batch_are_made_one_by_one) {
     fault_driver driver(raw_entry_points());
     driver.hide("cuLaunchKernel");
     const instance_owner instance = open_or_fail(driver.options());
@@ -932,7 +934,7 @@ TEST_F(batch, what_the_driver_refuses_in_a_batch_is_copied_one_by_one) {
     pieces.expect_copied();
 }
 
-TEST_F(batch, want_of_memory_is_reported_and_the_next_batch_works) {
+TEST_F(batch, a_failed_allocation_is_reported_and_the_next_batch_works) {
     counting_allocator memory;
     ferry_options options = options_under_test();
     options.allocate = counting_allocator::allocate;
@@ -947,7 +949,7 @@ TEST_F(batch, want_of_memory_is_reported_and_the_next_batch_works) {
             EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_OUT_OF_MEMORY) << ferry_status_name(status);
         }
         memory.fail_at = 0;
-        wait(); // the next one writes the same memory
+        wait(); // the next batch writes the same memory
         ASSERT_OK(pieces.batch.copy(instance.get()));
         wait();
         pieces.expect_copied();
@@ -979,7 +981,7 @@ TEST_F(batch, threads_launch_one_prepared_batch_at_once) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)
         threads.emplace_back([&] {
-            const made_current as(context); // on one stream: they write the same memory
+            const made_current as(context); // one stream for all threads: they write the same memory
             for (int round = 0; round < 10; ++round)
                 ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));

@@ -1,4 +1,4 @@
-// What ferry-bench makes of its samples: ratios, targets and verdicts.
+// Tests the arithmetic of ferry-bench: ratios, targets and verdicts.
 #include <gtest/gtest.h>
 
 #include "../tools/bench/case.h"
@@ -19,21 +19,21 @@ row row_of(double raw_ns, double ferry_ns) {
     return {.labels = {}, .bytes = 1, .times = compare({raw_ns, raw_ns}, {ferry_ns, ferry_ns}), .target = std::nullopt};
 }
 
-// A choice that took this share of the fastest route's speed, and has to have 0.9 of it.
+// A choice with `ratio` times the speed of the fastest route. The target is 0.9.
 route_choice choice_of(double ratio) {
     return {.routes = {}, .chosen = FERRY_ROUTE_KERNEL, .ratio = exactly(ratio), .target = 0.9};
 }
 
-TEST(bench_arithmetic, a_share_and_a_fixed_time_are_allowed_beyond_the_other) {
+TEST(bench_arithmetic, a_target_allows_a_share_and_a_fixed_time_more) {
     const allowance more = {0.10, 100};
     EXPECT_DOUBLE_EQ(target_of(more, 1000), 1000.0 / 1200);
     EXPECT_NEAR(target_of(more, 1e9), 1 / 1.1, 1e-6);
-    // Just as long as is allowed, and longer.
+    // Just within the allowance, and just past it.
     EXPECT_EQ(judge(compare({1000, 1000}, {1199, 1199}).ratio, target_of(more, 1000)), verdict::ok);
     EXPECT_EQ(judge(compare({1000, 1000}, {1201, 1201}).ratio, target_of(more, 1000)), verdict::lost);
 }
 
-TEST(bench_arithmetic, what_the_spread_reaches_over_is_noise) {
+TEST(bench_arithmetic, a_target_within_the_spread_is_noise) {
     EXPECT_EQ(judge(summarise(around(1, 0.1)), 1), verdict::noise);
     EXPECT_EQ(judge(summarise(around(1.2, 0.1)), 1), verdict::ok);
     EXPECT_EQ(judge(summarise(around(0.8, 0.1)), 1), verdict::lost);
@@ -42,14 +42,14 @@ TEST(bench_arithmetic, what_the_spread_reaches_over_is_noise) {
     EXPECT_EQ(judge_at_most(summarise(around(120, 10)), 100), verdict::lost);
 }
 
-TEST(bench_arithmetic, of_two_verdicts_the_worse_counts_or_the_better) {
+TEST(bench_arithmetic, the_worse_or_the_better_of_two_verdicts_is_found) {
     EXPECT_EQ(worse_of(verdict::ok, verdict::noise), verdict::noise);
     EXPECT_EQ(worse_of(verdict::lost, verdict::noise), verdict::lost);
     EXPECT_EQ(better_of(verdict::ok, verdict::noise), verdict::ok);
     EXPECT_EQ(better_of(verdict::lost, verdict::noise), verdict::noise);
 }
 
-TEST(bench_arithmetic, a_choice_has_to_keep_up_with_the_raw_call_and_with_the_best_route) {
+TEST(bench_arithmetic, a_choice_must_keep_up_with_the_raw_call_and_the_best_route) {
     for (const auto &[raw_ns, ratio, expected] :
          {std::tuple{120.0, 1.0, verdict::ok}, {120.0, 0.5, verdict::lost}, {80.0, 1.0, verdict::lost}}) {
         row both = row_of(raw_ns, 100);
@@ -59,7 +59,7 @@ TEST(bench_arithmetic, a_choice_has_to_keep_up_with_the_raw_call_and_with_the_be
     }
 }
 
-TEST(bench_arithmetic, without_a_target_beside_the_raw_call_the_choice_alone_is_judged) {
+TEST(bench_arithmetic, without_a_target_for_the_raw_call_only_the_choice_is_judged) {
     row one = row_of(80, 100);
     EXPECT_FALSE(one.has_target());
     EXPECT_EQ(one.judged(), verdict::lost);
@@ -68,7 +68,7 @@ TEST(bench_arithmetic, without_a_target_beside_the_raw_call_the_choice_alone_is_
     EXPECT_EQ(one.judged(), verdict::ok);
 }
 
-TEST(bench_arithmetic, the_most_time_or_the_best_route_is_enough) {
+TEST(bench_arithmetic, meeting_the_time_limit_or_the_best_route_is_enough) {
     for (const auto &[most_ns, ratio, expected] :
          {std::tuple{110.0, 0.5, verdict::ok}, {90.0, 0.95, verdict::ok}, {90.0, 0.5, verdict::lost}}) {
         row either = row_of(100, 100);
@@ -78,7 +78,7 @@ TEST(bench_arithmetic, the_most_time_or_the_best_route_is_enough) {
     }
 }
 
-TEST(bench_arithmetic, the_link_and_the_raw_call_both_have_to_be_kept_up_with) {
+TEST(bench_arithmetic, both_the_link_and_the_raw_call_must_be_kept_up_with) {
     for (const auto &[raw_ns, share, expected] :
          {std::tuple{120.0, 0.9, verdict::ok}, {120.0, 0.8, verdict::lost}, {80.0, 0.9, verdict::lost}}) {
         row both = row_of(raw_ns, 100);
@@ -88,11 +88,11 @@ TEST(bench_arithmetic, the_link_and_the_raw_call_both_have_to_be_kept_up_with) {
     }
 }
 
-TEST(bench_arithmetic, a_share_of_the_link_is_judged_where_it_has_a_target) {
+TEST(bench_arithmetic, a_share_of_the_link_is_judged_if_it_has_a_target) {
     row one = row_of(80, 100);
     one.of_link = {exactly(0.9), std::nullopt};
     EXPECT_FALSE(one.has_target());
-    EXPECT_EQ(one.judged(), verdict::lost) << "of the raw call";
+    EXPECT_EQ(one.judged(), verdict::lost) << "ferry is slower than the raw call";
     one.of_link->target = 0.85;
     EXPECT_TRUE(one.has_target());
     EXPECT_EQ(one.judged(), verdict::ok) << "the raw call has no target";
@@ -100,7 +100,7 @@ TEST(bench_arithmetic, a_share_of_the_link_is_judged_where_it_has_a_target) {
     EXPECT_EQ(one.judged(), verdict::lost);
 }
 
-TEST(bench_arithmetic, what_a_run_is_to_find_is_made_before_it_and_not_timed) {
+TEST(bench_arithmetic, preparation_comes_before_each_run_and_is_not_timed) {
     int prepared = 0, ran = 0, unprepared = 0;
     const contender one = {"one",
                            [&] {
@@ -117,12 +117,12 @@ TEST(bench_arithmetic, what_a_run_is_to_find_is_made_before_it_and_not_timed) {
                            }};
     const std::vector<samples> taken = interleave({&one, 1}, {3, 3, 0});
     EXPECT_EQ(unprepared, 0);
-    EXPECT_EQ(ran, 8) << "a round to warm up and three";
+    EXPECT_EQ(ran, 8) << "one warm-up round and three timed rounds";
     EXPECT_LT(summarise(taken[0]).least, 2e6);
 }
 
-TEST(bench_arithmetic, a_ratio_pairs_what_was_measured_at_the_same_time) {
-    // The machine is four times as slow half of the time, for both.
+TEST(bench_arithmetic, a_ratio_pairs_samples_of_the_same_time) {
+    // For half of the time the machine is four times as slow, for both contenders.
     samples raw, ferry;
     for (int round = 0; round < 40; ++round) {
         const double slow = round < 20 ? 1 : 4;

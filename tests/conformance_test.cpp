@@ -1,5 +1,5 @@
-// Every pairing of places, in one, two and three dimensions, synchronous and on a stream, against the plain reference.
-// The same bodies run on the software driver and on a GPU.
+// Tests copies between every pair of places, in one, two and three dimensions, synchronous and on a stream, against a
+// plain reference. The same tests run on the software driver and on a GPU.
 #include <tuple>
 
 #include "support/test_place.h"
@@ -11,7 +11,7 @@ struct extent {
     std::uint64_t width, height, depth;
 };
 
-// An odd box in the middle of odd grids; arrays get element sizes that divide their x and width.
+// A box at odd offsets inside odd grids. Arrays get element sizes that divide their x and width.
 struct scene {
     const char *name;
     grid source, destination;
@@ -100,7 +100,7 @@ class every_pairing : public ferry_test, public ::testing::WithParamInterface<st
 
 TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
     const auto [source_kind, destination_kind] = GetParam();
-    if (!is_supported(source_kind) || !is_supported(destination_kind)) GTEST_SKIP() << "no such memory here";
+    if (!is_supported(source_kind) || !is_supported(destination_kind)) GTEST_SKIP() << "no such memory";
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     int scenes_run = 0;
@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(places, every_pairing,
                                     name_of(std::get<1>(info.param));
                          });
 
-// ---- What the forms promise -----------------------------------------------------------------------------------
+// ---- The forms of the call ------------------------------------------------------------------------------------
 
 class copy_forms : public ferry_test {};
 
@@ -181,7 +181,7 @@ TEST_F(copy_forms, zeroed_descriptor_with_two_addresses_and_a_width_is_a_1d_copy
     EXPECT_EQ(destination.read(), destination.picture());
 }
 
-TEST_F(copy_forms, a_thread_without_a_context_copies) {
+TEST_F(copy_forms, a_thread_without_a_context_can_copy) {
     test_place source(place_kind::pageable, {.width = 4096}), destination(place_kind::device, {.width = 4096});
     source.fill(1);
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
@@ -193,7 +193,7 @@ TEST_F(copy_forms, a_thread_without_a_context_copies) {
     EXPECT_EQ(destination.read(), source.picture());
 }
 
-TEST_F(copy_forms, async_copies_are_ordered_with_the_work_around_them_on_the_stream) {
+TEST_F(copy_forms, async_copies_are_ordered_with_other_work_on_their_stream) {
     constexpr std::uint64_t size = 1 << 20;
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -213,9 +213,9 @@ TEST_F(copy_forms, async_copies_are_ordered_with_the_work_around_them_on_the_str
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-// The driver's own call does not wait after device to device; ferry's must: a stream that does not synchronise with
-// the legacy one sees the bytes without being ordered after them.
-TEST_F(copy_forms, synchronous_copy_has_ended_when_it_returns) {
+// The driver's own call returns before a copy from device to device has completed. ferry's must not: a stream that does
+// not synchronise with the legacy stream sees the bytes without being ordered after them.
+TEST_F(copy_forms, a_synchronous_copy_has_completed_when_it_returns) {
     constexpr std::uint64_t size = 8 << 20;
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -279,7 +279,7 @@ TEST_F(copy_forms, synchronous_copies_leave_captures_on_other_streams_alone) {
     EXPECT_EQ(second.read(), pageable.picture());
 }
 
-TEST_F(copy_forms, destruction_of_the_stream_right_after_leaves_the_copy_to_end) {
+TEST_F(copy_forms, a_copy_completes_even_if_its_stream_is_destroyed_at_once) {
     test_place host(place_kind::pinned, {.width = 1 << 20}), device(place_kind::device, {.width = 1 << 20});
     host.fill(1);
     CUstream stream = nullptr;
@@ -295,7 +295,7 @@ TEST_F(copy_forms, destruction_of_the_stream_right_after_leaves_the_copy_to_end)
 class two_devices : public ferry_test {
 protected:
     void SetUp() override {
-        if (device_count() < 2) GTEST_SKIP() << "one device only";
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
         ferry_test::SetUp();
     }
     void TearDown() override {
@@ -316,7 +316,7 @@ const char *name_of(access access) {
 class between_devices : public two_devices,
                         public ::testing::WithParamInterface<std::tuple<place_kind, place_kind, access>> {};
 
-TEST_P(between_devices, boxes_arrive_with_and_without_peer_access) {
+TEST_P(between_devices, boxes_are_copied_with_and_without_peer_access) {
     const auto [source_kind, destination_kind, access] = GetParam();
     const bool forth = access == access::forth || access == access::both;
     const bool back = access == access::back || access == access::both;
@@ -356,7 +356,7 @@ TEST_P(between_devices, boxes_arrive_with_and_without_peer_access) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
     EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
     EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0));
-    if (!scenes_run) GTEST_SKIP() << "no scene fits both";
+    if (!scenes_run) GTEST_SKIP() << "no scene fits both kinds";
 }
 
 INSTANTIATE_TEST_SUITE_P(peers, between_devices,
@@ -368,8 +368,8 @@ INSTANTIATE_TEST_SUITE_P(peers, between_devices,
                                     name_of(std::get<1>(info.param)) + "_" + name_of(std::get<2>(info.param));
                          });
 
-// Memory of a pool is checked against the current context, other memory is not.
-TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
+// The driver checks pool memory against the current context, but not other memory.
+TEST_F(two_devices, the_current_context_does_not_matter) {
     CUcontext other = nullptr;
     ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
     CUstream streams[2] = {};
@@ -408,7 +408,7 @@ TEST_F(two_devices, the_context_that_is_current_does_not_matter) {
                                 ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
                                 EXPECT_OK(ferry_copy_async(instance, &copy, stream, &error))
                                     << ferry::test::describe(error);
-                                // The default streams are those of whichever context was found.
+                                // A default stream may belong to either context, so the test waits for both.
                                 for (const CUcontext each : {context, other}) {
                                     ASSERT_OK(raw().cuCtxSetCurrent(each));
                                     ASSERT_OK(raw().cuCtxSynchronize());

@@ -1,5 +1,5 @@
-// What a copy may cost: no heap allocation, one driver copy call, a few cheap questions; and what a block of a pinned
-// pool may. Counted, not timed.
+// Tests what calls may cost, by counting heap allocations and driver calls: of copies, fills, batches and blocks of a
+// pinned pool. Only the opening of an instance is timed.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace {
 std::atomic<long> allocations = 0;
 }
 
-// The linker sends the C allocator's callers here (--wrap); operator new ends there too.
+// The linker redirects calls of the C allocator to these functions (--wrap). The operator new below counts as well.
 extern "C" {
 void *__real_malloc(std::size_t size);
 void *__real_calloc(std::size_t count, std::size_t size);
@@ -38,9 +38,9 @@ namespace {
 
 class costs : public ferry_test {};
 
-TEST_F(costs, counting_sees_allocations) { // a counter that sees nothing would prove nothing
+TEST_F(costs, the_counter_sees_allocations) { // a counter that sees nothing would prove nothing
     const long before = allocations;
-    void *volatile memory = std::malloc(10); // volatile: or the compiler leaves both out
+    void *volatile memory = std::malloc(10); // volatile, or the compiler removes both calls
     std::free(memory);
     int *volatile number = new int;
     delete number;
@@ -50,13 +50,13 @@ TEST_F(costs, counting_sees_allocations) { // a counter that sees nothing would 
 TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
     fault_driver driver(raw_entry_points());
     ferry_options options = driver.options();
-    options.staging = FERRY_STAGING_NONE; // whose threads' calls would be counted too
+    options.staging = FERRY_STAGING_NONE; // the driver calls of staging threads would be counted too
     const instance_owner basic = open_or_fail(options);
     options.checks = FERRY_CHECKS_FULL;
     const instance_owner full = open_or_fail(options);
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    // What moves bytes and waits does nothing here, for a driver may allocate as it likes.
+    // The driver's copies and waits do nothing in this test, since a driver may allocate in them as it likes.
     for (const char *const entry : {"cuMemcpy3D", "cuMemcpy3DAsync", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync",
                                     "cuStreamSynchronize", "cuStreamQuery"})
         driver.fail(entry, CUDA_SUCCESS, 1, true);
@@ -73,7 +73,7 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
                         told.struct_size = sizeof told;
                         ASSERT_OK(is_synchronous ? ferry_explain(instance, &copy, &told, nullptr)
                                                  : ferry_explain_async(instance, &copy, stream, &told, nullptr));
-                        if (told.route == FERRY_ROUTE_STAGED) continue; // the next test's
+                        if (told.route == FERRY_ROUTE_STAGED) continue; // covered by the next test
                         ferry_error_info error = new_error();
                         driver.reset_counts();
                         const long before = allocations;
@@ -83,8 +83,8 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
                         ASSERT_OK(status) << describe(error);
                         EXPECT_EQ(made, 0);
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 1);
-                        EXPECT_EQ(driver.calls("cuCtxPushCurrent"), 0) << "the right context is current already";
-                        // Each end is asked about once; full checks ask about the end of pageable memory too.
+                        EXPECT_EQ(driver.calls("cuCtxPushCurrent"), 0) << "the right context is already current";
+                        // One query per end. Full checks also query the end of pageable memory.
                         EXPECT_LE(driver.calls_beginning("cuPointerGetAttribute"), instance == full.get() ? 4 : 2);
                         EXPECT_LE(driver.calls("cuStreamSynchronize"), told.synchronises);
                     }
@@ -93,7 +93,7 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(costs, rows_that_kernels_copy_and_explanations_ask_once_about_each_end) {
+TEST_F(costs, kernel_copies_of_rows_and_explanations_query_each_end_once) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
@@ -119,7 +119,7 @@ TEST_F(costs, rows_that_kernels_copy_and_explanations_ask_once_about_each_end) {
 
 TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) {
     fault_driver driver(raw_entry_points());
-    // What a driver allocates by itself is none of this.
+    // Counts ferry's allocations alone: the driver's own do not go through ferry's callbacks.
     static std::atomic<long> own_allocations;
     ferry_options options = driver.options();
     options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
@@ -127,7 +127,7 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
         return __real_aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
     };
     options.deallocate = [](void *, void *memory, std::uint64_t) { std::free(memory); };
-    options.staging_bytes = 4 * 4096; // few slots: none that a thread adds later
+    options.staging_bytes = 4 * 4096; // so few slots that no thread adds any later
     const instance_owner instance = open_or_fail(options);
     if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
     CUstream stream = nullptr;
@@ -156,9 +156,9 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
                     EXPECT_EQ(driver.calls("cuStreamSynchronize"), is_synchronous);
                     EXPECT_LE(driver.calls("cuStreamIsCapturing"), !is_synchronous);
                     ASSERT_OK(raw().cuStreamSynchronize(stream));
-                    if (round == 0) continue; // it makes what is made on first need
+                    if (round == 0) continue; // the first round creates what is needed once
                     EXPECT_EQ(driver.calls("cuEventCreate"), 0);
-                    if (!is_synchronous) { // who waits asks whether the context lives
+                    if (!is_synchronous) { // a call that waits also queries whether the context is alive
                         EXPECT_LE(driver.calls("cuCtxGetId"), 1);
                     }
                     EXPECT_LE(driver.calls("cuPointerGetAttributes"), how == statement::any ? 3 : 2);
@@ -167,7 +167,7 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts_and_what_the_host_s_memory_is) {
+TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_memory_is_pageable) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     ferry_options options = driver.options();
@@ -182,7 +182,8 @@ TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts_and_what_t
                               describe_copy(device.describe(statement::stated), host.describe(statement::stated), 64);
     for (ferry_instance *const one : {instance.get(), unstaged.get()})
         for (const ferry_copy_desc &copy : {to_device, to_host}) {
-            // Whether it has to be staged, or the driver would read it too early.
+            // One query finds out whether the host memory is pageable. If so, ferry stages the copy or, without
+            // staging, waits for the stream, since the driver would read a pageable source too early.
             const int asked = one == instance.get() || copy.source.kind == FERRY_KIND_HOST;
             ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr));
             driver.reset_counts();
@@ -192,7 +193,7 @@ TEST_F(costs, a_stated_copy_on_a_stream_asks_nothing_but_the_contexts_and_what_t
             EXPECT_EQ(driver.calls("cuStreamGetCtx"), 1);
             EXPECT_LE(driver.calls("cuPointerGetAttributes"), asked);
             EXPECT_LE(driver.calls_beginning("cu"),
-                      4 + asked); // and, where ferry has not met the context yet, its device
+                      4 + asked); // counts the query for the device of a context that is new to ferry
         }
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuStreamDestroy(stream));
@@ -205,13 +206,13 @@ TEST_F(costs, a_fill_makes_one_driver_call_and_no_allocation) {
     constexpr std::uint8_t pattern[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (const place_kind kind : {place_kind::device, place_kind::pinned, place_kind::managed}) {
         test_place memory(kind, {.width = 64, .height = 4, .row_pitch = 80});
-        for (const std::uint32_t size : {4u, 8u}) { // of which the driver fills one
+        for (const std::uint32_t size : {4u, 8u}) { // the driver fills the first size, a kernel the second
             if (size == 8 && !has_kernels) continue;
             ferry_fill_desc fill;
             const ferry_place place = memory.describe(statement::any);
             ferry_fill_desc_init(&fill, &place, 64, 4, 1, pattern, size);
             ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr)); // kernels are loaded on first need
-            // What a driver allocates by itself is none of this.
+            // These calls do nothing in this test, since a driver may allocate in them as it likes.
             for (const char *const entry : {"cuMemsetD2D32Async", "cuLaunchKernel", "cuStreamSynchronize"})
                 driver.fail(entry, CUDA_SUCCESS, 1, true);
             driver.reset_counts();
@@ -235,13 +236,13 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
     ASSERT_OK(ferry_pinned_pool_create(instance.get(), nullptr, &pool, nullptr));
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    // What enqueues and asks does nothing here, for a driver may allocate as it likes.
+    // These calls do nothing in this test, since a driver may allocate in them as it likes.
     for (const char *const entry : {"cuEventRecord", "cuEventQuery", "cuStreamWaitEvent"})
         driver.fail(entry, CUDA_SUCCESS, 1, true);
     constexpr std::uint64_t size = 4 << 20;
     for (const bool allocates_on_stream : {false, true})
         for (const bool frees_on_stream : {false, true}) {
-            ASSERT_OK(ferry_pinned_pool_reset_stats(pool)); // and nothing waits any more
+            ASSERT_OK(ferry_pinned_pool_reset_stats(pool)); // also collects the blocks of completed frees
             for (int round = 0; round < 4; ++round) {
                 void *block = nullptr;
                 driver.reset_counts();
@@ -254,7 +255,7 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
                 const long made = allocations - before;
                 ASSERT_OK(allocated);
                 ASSERT_OK(freed);
-                if (round == 0) continue; // the pool grows, or makes an event
+                if (round == 0) continue; // the first round grows the pool or creates an event
                 EXPECT_EQ(made, 0);
                 const int waits_ordered = driver.calls("cuStreamWaitEvent"), asked = driver.calls("cuEventQuery");
                 EXPECT_EQ(driver.calls("cuEventRecord"), frees_on_stream);
@@ -274,7 +275,7 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_once_it_is_warm) {
+TEST_F(costs, a_warm_batch_queries_each_allocation_once_and_allocates_nothing) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     CUstream stream = nullptr;
@@ -297,7 +298,7 @@ TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_once_i
         copy.width = sizes.back();
         copies.push_back(copy);
     }
-    // What moves bytes does nothing here, for a driver may allocate as it likes.
+    // These calls do nothing in this test, since a driver may allocate in them as it likes.
     for (const char *const entry :
          {"cuMemcpy3DAsync", "cuMemcpyBatchAsync", "cuLaunchKernel", "cuEventRecord", "cuEventQuery"})
         driver.fail(entry, CUDA_SUCCESS, 1, true);
@@ -312,18 +313,18 @@ TEST_F(costs, a_batch_asks_once_for_each_allocation_and_allocates_nothing_once_i
             const long made = allocations - before;
             ASSERT_OK(status);
             const int launches = driver.calls("cuLaunchKernel"), batches = driver.calls("cuMemcpyBatchAsync");
-            EXPECT_EQ(launches + batches, 1) << "for all of them";
+            EXPECT_EQ(launches + batches, 1) << "one call for all copies";
             EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
-            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 8 + 2 * 8 + launches); // and where a kernel's table lies
-            // A few rounds until there is a table for each that may be under way.
+            EXPECT_LE(driver.calls("cuPointerGetAttributes"), 8 + 2 * 8 + launches); // launches: for the table
+            // The first rounds allocate a table for each batch that may be in flight.
             EXPECT_TRUE(made == 0 || round < 3) << made << " allocations in round " << round;
         }
     driver.heal();
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(costs, opening_a_further_instance_takes_under_10_ms) {
-    if (!on_software_driver()) GTEST_SKIP() << "measured by ferry-bench on a GPU";
+TEST_F(costs, opening_another_instance_takes_under_10_ms) {
+    if (!on_software_driver()) GTEST_SKIP() << "ferry-bench measures this on a GPU";
     double best = 1;
     for (int round = 0; round < 5; ++round) {
         const auto begin = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// ferry.hpp: who frees what, whether the bytes that a view names are the ones that travel, and what is refused.
+// Tests ferry.hpp: ownership, whether exactly the bytes that a view names are copied, and what is refused.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -39,7 +39,7 @@ void expect_refusal(const status &refused, std::int32_t code, std::int32_t side,
 
 using volume_view = host_view<std::uint32_t>;
 
-// A host volume of numbers that differ.
+// A host volume of distinct numbers.
 struct volume {
     std::uint64_t width, height, depth;
     std::vector<std::uint32_t> elements = numbers(width * height * depth);
@@ -58,10 +58,10 @@ struct volume {
 
 // Ownership
 
-// So far apart that no page is shared.
+// Far enough apart that no two registrations share a page.
 constexpr std::size_t registered_step = 1 << 16;
 
-// `known`: what it takes over a handle with.
+// `known`: the further arguments of the constructor that takes over a handle.
 template <class Make, class... Known>
 void expect_owner_destroys(fault_driver &driver, const char *creates, const char *destroys, Make make,
                            const Known &...known) {
@@ -74,14 +74,14 @@ void expect_owner_destroys(fault_driver &driver, const char *creates, const char
         using owner = decltype(first);
         static_assert(!std::is_copy_constructible_v<owner> && !std::is_copy_assignable_v<owner>);
         static_assert(std::is_nothrow_move_constructible_v<owner> && std::is_nothrow_move_assignable_v<owner>);
-        EXPECT_FALSE(*made) << "empty after a move";
+        EXPECT_FALSE(*made) << "must be empty after a move";
         const auto handle = first.handle();
         owner &itself = first;
         first = std::move(itself);
         EXPECT_EQ(first.handle(), handle);
 
         owner second = *make();
-        second = std::move(first); // what it had is destroyed
+        second = std::move(first); // destroys the handle that `second` had
         EXPECT_EQ(driver.calls(destroys), 1);
         EXPECT_FALSE(first);
         EXPECT_EQ(second.handle(), handle);
@@ -90,7 +90,7 @@ void expect_owner_destroys(fault_driver &driver, const char *creates, const char
         owner third(gpu, second.release(), known...);
         second.reset();
         EXPECT_FALSE(second);
-        EXPECT_EQ(driver.calls(destroys), 1) << "what was released is another's";
+        EXPECT_EQ(driver.calls(destroys), 1) << "a released handle belongs to the caller";
         third.reset();
         third.reset();
         EXPECT_EQ(driver.calls(destroys), 2);
@@ -107,10 +107,10 @@ void expect_owner_destroys(fault_driver &driver, const char *creates, const char
     EXPECT_FALSE(*refused);
     EXPECT_EQ(refused.why().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_TRUE(refused.why().may_be_retried());
-    EXPECT_EQ(driver.calls(destroys), 3) << "what failed leaves nothing to destroy";
+    EXPECT_EQ(driver.calls(destroys), 3) << "a failed call leaves nothing to destroy";
 }
 
-TEST_F(cpp, owners_destroy_once_what_they_have) {
+TEST_F(cpp, owners_destroy_their_handle_once) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     ferry_instance *const gpu = opened.get();
@@ -129,14 +129,14 @@ TEST_F(cpp, owners_destroy_once_what_they_have) {
         [=] { return array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 1, 16, 16)); }, array_view());
     expect("cuStreamCreateWithPriority", "cuStreamDestroy", [=] { return stream::create(gpu, 0); });
     expect("cuEventCreate", "cuEventDestroy", [=] { return event::create(gpu, 0); });
-    std::vector<std::byte> pages(8 * registered_step); // pages are registered once at a time
+    std::vector<std::byte> pages(8 * registered_step); // a page can be registered only once at a time
     std::size_t next = 0;
     expect("cuMemHostRegister", "cuMemHostUnregister", [&] {
         return registration::create(gpu, std::span(pages).subspan(next++ * registered_step, registered_step / 4));
     });
 }
 
-TEST_F(cpp, an_array_that_cannot_be_described_is_destroyed) {
+TEST_F(cpp, an_array_whose_description_fails_is_destroyed) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     driver.fail("cuArray3DGetDescriptor", CUDA_ERROR_UNKNOWN);
@@ -155,7 +155,7 @@ TEST_F(cpp, a_moved_owner_takes_its_view_along) {
     EXPECT_EQ(memory.address(), 0u);
 }
 
-TEST_F(cpp, an_owner_that_takes_over_knows_what_it_owns) {
+TEST_F(cpp, an_owner_can_take_over_a_handle_and_its_view) {
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(gpu, 0, 400, &address));
     device_memory<std::uint32_t> memory(gpu, address, device_view<std::uint32_t>(0, address, 100));
@@ -174,7 +174,7 @@ TEST_F(cpp, an_owner_that_takes_over_knows_what_it_owns) {
     EXPECT_EQ(level->width(), 8u);
 }
 
-TEST_F(cpp, what_is_empty_refuses_to_be_waited_for) {
+TEST_F(cpp, empty_streams_and_events_refuse_every_call) {
     stream moved = stream::create(gpu, 0).or_throw();
     const stream taken = std::move(moved), never;
     const event recorded = event::create(gpu, 0).or_throw();
@@ -245,7 +245,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
 
 // Copies
 
-TEST_F(cpp, lines_of_every_container_go_there_and_back) {
+TEST_F(cpp, lines_are_copied_from_and_to_every_container) {
     const std::vector<std::uint32_t> sent = volume::numbers(60);
     device_memory<std::uint32_t> memory = device_memory<std::uint32_t>::create(gpu, 0, 60).or_throw();
     pinned_memory<std::uint32_t> pinned = pinned_memory<std::uint32_t>::create(gpu, 60).or_throw();
@@ -271,7 +271,7 @@ TEST_F(cpp, lines_of_every_container_go_there_and_back) {
     EXPECT_EQ(vector[59], 2u);
 }
 
-TEST_F(cpp, registered_memory_is_pinned_where_it_lies) {
+TEST_F(cpp, registered_memory_is_pinned_in_place) {
     std::vector<std::uint32_t> numbers = volume::numbers(registered_step), back(100);
     const auto lent = std::span(numbers).subspan(registered_step / 4, registered_step / 2);
     const auto memory_of = [&](const void *pointer) {
@@ -293,7 +293,7 @@ TEST_F(cpp, registered_memory_is_pinned_where_it_lies) {
     EXPECT_EQ(memory_of(lent.data()), FERRY_MEMORY_PAGEABLE);
 }
 
-// Copies a box of `source` to one of `destination`, and compares the whole of it with what plain loops make.
+// Copies a box of `source` to a box of `destination` and compares all of `destination` with the result of plain loops.
 template <class Range> void expect_box_arrives(ferry_instance *gpu, Range &&destination, volume source) {
     const auto whole = view_of(destination);
     volume expected = source, found = source;
@@ -309,20 +309,20 @@ template <class Range> void expect_box_arrives(ferry_instance *gpu, Range &&dest
                 expected.at(x + 1, y + to_y, z + to_z) = source.at(x + 2, y + from_y, z + from_z);
 
     const auto box = source.view().sub(2, from_y, from_z, w, h, d);
-    // By way of a box around it: its origin adds up.
+    // The box is a view of a larger box, so the two origins must add up.
     const auto around = whole.sub(1, to_y, to_z, w + 1, source.height - to_y, source.depth - to_z);
     ASSERT_OK(copy(gpu, box, around.sub(0, 0, 0, w, h, d)));
     ASSERT_OK(copy(gpu, whole, found.view()));
     EXPECT_EQ(found.elements, expected.elements);
 
-    std::vector<std::uint32_t> back(w * h * d); // and the other way
+    std::vector<std::uint32_t> back(w * h * d); // and back
     ASSERT_OK(copy(gpu, around.sub(0, 0, 0, w, h, d), view_of(back).shaped(w, h, d)));
     volume cut = source;
     ASSERT_OK(copy(gpu, view_of(std::as_const(back)).shaped(w, h, d), cut.view().sub(2, from_y, from_z, w, h, d)));
     EXPECT_EQ(cut.elements, source.elements);
 }
 
-TEST_F(cpp, boxes_of_lines_images_and_volumes_arrive_where_they_are_named) {
+TEST_F(cpp, boxes_of_lines_images_and_volumes_are_copied_to_the_named_place) {
     for (ferry_instance *const instance : {basic.get(), full.get()})
         for (const volume &source : {volume{9, 1, 1}, volume{9, 7, 1}, volume{9, 7, 5}}) {
             SCOPED_TRACE(::testing::Message() << source.width << " x " << source.height << " x " << source.depth);
@@ -330,7 +330,7 @@ TEST_F(cpp, boxes_of_lines_images_and_volumes_arrive_where_they_are_named) {
             auto line = device_memory<std::uint32_t>::create(instance, 0, w * h * d).or_throw();
             expect_box_arrives(instance, line.view().shaped(w, h, d), source);
             auto pitched = pitched_memory<std::uint32_t>::create(instance, 0, w, h, d).or_throw();
-            EXPECT_TRUE(h == 1 || pitched.view().row_pitch() > w * 4) << "else this would prove nothing";
+            EXPECT_TRUE(h == 1 || pitched.view().row_pitch() > w * 4) << "without padding the test proves nothing";
             expect_box_arrives(instance, pitched, source);
             auto pinned = pinned_memory<std::uint32_t>::create(instance, 2 * w * h * d).or_throw();
             expect_box_arrives(instance, host_view<std::uint32_t>(pinned.data(), w, h, d, 4 * w + 12, h + 1), source);
@@ -352,7 +352,7 @@ TEST_F(cpp, c_arrays_of_two_and_three_dimensions_are_images_and_volumes) {
 }
 
 TEST_F(cpp, texels_may_be_wider_than_elements) {
-    // Two channels of 16 bits: an element of 32.
+    // Two channels of 16 bits make an element of 32 bits.
     array texels = array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT16, 2, 8, 4)).or_throw();
     EXPECT_EQ(texels.view().element_size(), 4u);
     volume source{8, 4, 1};
@@ -385,7 +385,7 @@ TEST_F(cpp, elements_larger_than_the_array_s_are_refused) {
     EXPECT_OK(copy(gpu, texels, view_of(doubles).as_bytes()));
 }
 
-TEST_F(cpp, an_array_owner_without_an_array_is_refused_by_its_name) {
+TEST_F(cpp, an_empty_array_owner_is_refused_as_a_null_array) {
     array none, filled = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 1, 8)).or_throw();
     std::vector<float> floats(8);
     expect_refusal(copy(gpu, none, floats), FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ARRAY);
@@ -395,7 +395,7 @@ TEST_F(cpp, an_array_owner_without_an_array_is_refused_by_its_name) {
     EXPECT_OK(copy(gpu, floats, moved));
 }
 
-TEST_F(cpp, an_array_of_no_such_format_is_refused_by_field) {
+TEST_F(cpp, an_unknown_array_format_is_refused_by_field) {
     const auto three = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 3, 8)).why();
     expect_refusal(three, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_CHANNELS);
     EXPECT_STREQ(three.line().c_str(), "options.channels: 3, not one of 1, 2 and 4 (FERRY_ERROR_ARRAY_FORMAT)");
@@ -447,7 +447,7 @@ TEST_F(cpp, levels_of_a_mipmapped_array_are_arrays) {
     EXPECT_EQ(chain.level(5).why().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(cpp, arrays_and_memory_are_given_up_in_the_order_of_a_stream) {
+TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
     const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 16, 12);
     stream order = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     array texture = array::create(gpu, 0, shape).or_throw();
@@ -463,7 +463,7 @@ TEST_F(cpp, arrays_and_memory_are_given_up_in_the_order_of_a_stream) {
         ASSERT_OK(chain.destroy_async(order));
         ASSERT_OK(line.free_deferred(order));
         ASSERT_OK(image.free_deferred(order));
-        EXPECT_OK(image.free_deferred(order)); // which is empty
+        EXPECT_OK(image.free_deferred(order)); // already empty
         const ferry_deferred_info kept = view.deferred().or_throw();
         EXPECT_EQ(kept.arrays, 2u);
         EXPECT_EQ(kept.allocations, 2u);
@@ -486,9 +486,9 @@ TEST_F(cpp, arrays_and_memory_are_given_up_in_the_order_of_a_stream) {
     EXPECT_EQ(view.release(), gpu);
 }
 
-TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_is_no_end_of_a_copy) {
+TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_cannot_be_copied) {
     const result<array> made = array::create(gpu, 0, array_desc(FERRY_FORMAT_NV12, 3, 64, 32, 0, FERRY_ARRAY_VIDEO));
-    if (!made && !on_software_driver()) GTEST_SKIP() << "no video formats here: " << made.why().line().text;
+    if (!made && !on_software_driver()) GTEST_SKIP() << "no video formats: " << made.why().line().text;
     ASSERT_OK(made);
     const result<array_view> brightness = made->plane(0), colour = made->plane(1);
     ASSERT_OK(brightness);
@@ -504,7 +504,7 @@ TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_is_no_end_of_a_copy)
                    FERRY_FIELD_ARRAY);
 }
 
-TEST_F(cpp, managed_memory_is_the_hosts_and_the_devices) {
+TEST_F(cpp, managed_memory_is_usable_on_host_and_device) {
     managed_memory<std::uint32_t> managed = managed_memory<std::uint32_t>::create(gpu, 0, 9 * 7).or_throw();
     const volume source{9, 7, 1};
     std::copy(source.elements.begin(), source.elements.end(), managed.begin());
@@ -517,7 +517,7 @@ TEST_F(cpp, managed_memory_is_the_hosts_and_the_devices) {
     expect_box_arrives(gpu, managed.view().shaped(9, 7), source);
 }
 
-TEST_F(cpp, owners_of_levels_and_managed_memory_destroy_once_too) {
+TEST_F(cpp, owners_of_mipmapped_arrays_and_managed_memory_destroy_once_too) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     ferry_instance *const gpu = opened.get();
@@ -529,7 +529,7 @@ TEST_F(cpp, owners_of_levels_and_managed_memory_destroy_once_too) {
         device_view<int>());
 }
 
-TEST_F(cpp, peers_are_asked_probed_enabled_and_disabled) {
+TEST_F(cpp, peers_are_queried_probed_enabled_and_disabled) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const instance opened = instance::open(options_under_test()).or_throw();
     const result<ferry_peer_info> before = opened.peer_info(0, 1);
@@ -549,7 +549,7 @@ TEST_F(cpp, peers_are_asked_probed_enabled_and_disabled) {
     EXPECT_EQ(opened.peer_info(0, 0).why().code(), FERRY_ERROR_DEVICE);
 }
 
-TEST_F(cpp, a_device_is_calibrated_and_its_profile_kept) {
+TEST_F(cpp, a_device_is_calibrated_and_its_profile_saved_and_loaded) {
     const instance measured = instance::open(options_under_test()).or_throw(),
                    told = instance::open(options_under_test()).or_throw();
     ASSERT_OK(measured.calibrate(0));
@@ -581,7 +581,7 @@ TEST_F(cpp, copies_and_fills_on_streams_keep_their_order) {
     const stream upload = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     const stream download = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     const event start = event::create(gpu, 0).or_throw(), filled = event::create(gpu, 0).or_throw();
-    const std::uint64_t count = 1 << 21; // so many that they take a while
+    const std::uint64_t count = 1 << 21; // large enough for the copies to take a while
     auto memory = device_memory<std::uint32_t>::create(gpu, 0, count).or_throw();
     auto pinned = pinned_memory<std::uint32_t>::create(gpu, count).or_throw();
     std::fill(pinned.begin(), pinned.end(), 5u);
@@ -602,7 +602,7 @@ TEST_F(cpp, copies_and_fills_on_streams_keep_their_order) {
     const result<float> elapsed = filled.elapsed_ms_since(start);
     ASSERT_OK(elapsed);
     EXPECT_GT(*elapsed, 0.0f);
-    const CUstream cuda_stream = upload; // without a cast
+    const CUstream cuda_stream = upload; // converts without a cast
     EXPECT_OK(raw().cuStreamQuery(cuda_stream));
 }
 
@@ -640,7 +640,7 @@ TEST_F(cpp, elements_of_8_and_16_bytes_fill_boxes_of_volumes) {
     fill_some_of(gpu, std::array<float, 4>{1, 2, 3, 4});
 }
 
-TEST_F(cpp, an_explanation_is_of_the_copy_that_would_be_made) {
+TEST_F(cpp, an_explanation_describes_the_copy_that_would_be_made) {
     auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
     auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();
     const stream own = stream::create(gpu, 0).or_throw();
@@ -654,7 +654,7 @@ TEST_F(cpp, an_explanation_is_of_the_copy_that_would_be_made) {
     EXPECT_EQ(explain(gpu, pinned, memory).why().code(), FERRY_ERROR_OUT_OF_BOUNDS);
 }
 
-// What none of them can do.
+// Two flags that exclude each other.
 constexpr std::uint32_t contradiction = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL;
 
 TEST_F(cpp, flags_reach_every_copy_fill_and_explanation) {
@@ -746,7 +746,7 @@ TEST_F(cpp, descriptors_are_copied_filled_and_explained) {
 
 // Pinned memory and its pools
 
-TEST_F(cpp, pinned_memory_tells_what_it_got) {
+TEST_F(cpp, pinned_memory_reports_what_it_got) {
     ferry_host_options options = {};
     options.threads = 2;
     result<pinned_memory<std::uint32_t>> made = pinned_memory<std::uint32_t>::create(gpu, 1000, options);
@@ -767,7 +767,7 @@ TEST_F(cpp, pinned_memory_tells_what_it_got) {
                    FERRY_SIDE_OPTIONS, FERRY_FIELD_NUMA);
 }
 
-TEST_F(cpp, pinned_memory_may_be_less_or_pageable_where_that_is_allowed) {
+TEST_F(cpp, pinned_memory_may_be_smaller_or_pageable_where_allowed) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     ferry_host_options options = {};
@@ -795,7 +795,7 @@ std::uint64_t used_of(const pinned_pool &pool) {
     return stats->used_current;
 }
 
-TEST_F(cpp, a_block_goes_back_to_its_pinned_pool_when_its_owner_goes) {
+TEST_F(cpp, a_block_returns_to_its_pinned_pool_with_its_owner) {
     result<pinned_pool> made = pinned_pool::create(gpu);
     ASSERT_OK(made);
     const pinned_pool pool = *std::move(made);
@@ -805,7 +805,7 @@ TEST_F(cpp, a_block_goes_back_to_its_pinned_pool_when_its_owner_goes) {
         auto first = pinned_block<std::uint32_t>::create(pool, 1000).or_throw();
         auto second = pinned_block<std::uint32_t>::create(pool, 100'000).or_throw();
         EXPECT_GE(used_of(pool), 404'000u);
-        second = std::move(first); // what it had goes back
+        second = std::move(first); // the block that `second` had returns to the pool
         EXPECT_FALSE(first);
         EXPECT_LT(used_of(pool), 404'000u);
         EXPECT_GE(used_of(pool), 4000u);
@@ -835,7 +835,7 @@ TEST_F(cpp, a_block_goes_back_to_its_pinned_pool_when_its_owner_goes) {
     EXPECT_EQ(pool.stats()->reserved_current, 0u);
 }
 
-TEST_F(cpp, a_block_with_a_stream_goes_back_when_the_stream_has_passed) {
+TEST_F(cpp, a_block_with_a_stream_returns_after_the_work_on_the_stream) {
     const pinned_pool pool = pinned_pool::create(gpu).or_throw();
     const stream own = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     const auto expect_waits = [&](auto make) {
@@ -853,7 +853,7 @@ TEST_F(cpp, a_block_with_a_stream_goes_back_when_the_stream_has_passed) {
     });
 }
 
-TEST_F(cpp, a_pinned_pool_keeps_to_its_options) {
+TEST_F(cpp, a_pinned_pool_obeys_its_options) {
     ferry_pinned_pool_options options = {};
     options.limit = 1 << 20;
     const pinned_pool pool = pinned_pool::create(gpu, options).or_throw();
@@ -870,7 +870,7 @@ protected:
         cpp::SetUp();
         info.struct_size = sizeof info;
         ASSERT_OK(ferry_get_device_info(gpu, 0, &info));
-        if (!info.memory_pools) GTEST_SKIP() << "no pools here";
+        if (!info.memory_pools) GTEST_SKIP() << "the device has no pools";
         own = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
         ASSERT_TRUE(own);
     }
@@ -882,7 +882,7 @@ protected:
     stream own;
 };
 
-// From pinned memory to `memory` and back.
+// Copies numbers to `memory` and back.
 template <class Memory> void expect_holds_numbers(ferry_instance *gpu, Memory &memory, const stream &stream) {
     const std::vector<std::uint32_t> sent = volume::numbers(memory.view().width());
     std::vector<std::uint32_t> back(sent.size());
@@ -937,14 +937,14 @@ TEST_F(cpp_pools, stream_ordered_memory_is_copied_and_freed_in_the_order_of_its_
     EXPECT_EQ(stream_memory<int>::create(pool_view(), 10, own).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_that_it_was_told) {
+TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_set_last) {
     const stream other = stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     const pool from = pool::create(gpu, {}).or_throw();
     ferry_pool_attributes attributes = from.attributes().or_throw();
     attributes.reuse_follow_event_dependencies = 0;
     attributes.reuse_opportunistic = 0;
     attributes.reuse_internal_dependencies = 0;
-    ASSERT_OK(from.set_attributes(attributes)); // so memory is given out again on the stream where it was freed
+    ASSERT_OK(from.set_attributes(attributes)); // memory is reused only on the stream where it was freed
     for (const bool is_told : {true, false}) {
         auto memory = stream_memory<int>::create(from, 1000, own).or_throw();
         const std::uint64_t address = memory.address();
@@ -957,7 +957,7 @@ TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_that_it_was_told)
     }
 }
 
-TEST_F(cpp_pools, pools_are_asked_and_told) {
+TEST_F(cpp_pools, pools_can_be_queried_and_set_up) {
     ferry_pool_desc desc = {};
     desc.max_size = 1 << 26;
     const pool made = pool::create(gpu, desc).or_throw();
@@ -980,7 +980,7 @@ TEST_F(cpp_pools, pools_are_asked_and_told) {
 
     ASSERT_OK(stream_memory<int>::create(made, 1000, own));
     ASSERT_OK(own.synchronize());
-    EXPECT_GT(made.stats()->reserved_current, 0u) << "kept, by the threshold";
+    EXPECT_GT(made.stats()->reserved_current, 0u) << "the release threshold keeps the memory";
     EXPECT_GE(made.stats()->used_high, 4000u);
     ASSERT_OK(made.reset_stats());
     EXPECT_EQ(made.stats()->used_high, 0u);
@@ -993,7 +993,7 @@ TEST_F(cpp_pools, pools_are_asked_and_told) {
     EXPECT_EQ(refused.field(), FERRY_FIELD_INDEX);
 }
 
-TEST_F(cpp_pools, the_pools_of_a_device_are_named_and_set) {
+TEST_F(cpp_pools, the_default_and_current_pools_of_a_device_are_found_and_set) {
     const pool_view usual = pool_view::default_of(gpu, FERRY_LOCATION_DEVICE, 0).or_throw();
     EXPECT_EQ(pool_view::current_of(gpu, FERRY_LOCATION_DEVICE, 0)->handle(), usual.handle());
     EXPECT_EQ(usual.info()->is_default, 1);
@@ -1021,8 +1021,8 @@ TEST_F(cpp_pools, the_pools_of_a_device_are_named_and_set) {
     EXPECT_EQ(pool_view::of(gpu, nullptr).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(cpp_pools, memory_of_a_pool_in_host_memory_is_the_hosts) {
-    if (!info.host_memory_pools) GTEST_SKIP() << "no pools in host memory here";
+TEST_F(cpp_pools, memory_of_a_host_pool_is_host_memory) {
+    if (!info.host_memory_pools) GTEST_SKIP() << "no pools in host memory";
     ferry_pool_desc desc = {};
     desc.location = FERRY_LOCATION_HOST;
     const pool made = pool::create(gpu, desc).or_throw();
@@ -1040,20 +1040,20 @@ TEST_F(cpp_pools, memory_of_a_pool_in_host_memory_is_the_hosts) {
 
 constexpr std::uint32_t event_flags = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;
 
-TEST_F(cpp, what_is_exported_is_what_the_view_names) {
+TEST_F(cpp, an_export_covers_what_its_view_names) {
     auto memory = device_memory<std::uint32_t>::create(gpu, 0, 1000).or_throw();
     const result<ferry_ipc_handle> handle = export_memory(gpu, memory.view().sub(100, 50));
     ASSERT_OK(handle);
     {
         auto opened = imported_memory<std::uint32_t>::open(gpu, *handle, nullptr).or_throw();
-        EXPECT_EQ(opened.address(), memory.address() + 400) << "this process's own";
+        EXPECT_EQ(opened.address(), memory.address() + 400) << "memory of this process keeps its address";
         EXPECT_EQ(opened.view().width(), 50u);
         EXPECT_EQ(opened.view().device(), 0);
         ASSERT_OK(fill(gpu, opened, 7u));
         const auto moved = std::move(opened);
         EXPECT_EQ(opened.address(), 0u);
     }
-    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "closed already";
+    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "already closed";
     std::vector<std::uint32_t> found(1);
     ASSERT_OK(copy(gpu, memory.view().sub(149, 1), found));
     EXPECT_EQ(found[0], 7u);
@@ -1072,10 +1072,10 @@ TEST_F(cpp, what_is_exported_is_what_the_view_names) {
                    FERRY_FIELD_HANDLE);
     const auto wrong_kind = imported_memory<int, FERRY_KIND_HOST>::open(gpu, *handle, nullptr);
     EXPECT_EQ(wrong_kind.why().code(), FERRY_ERROR_KIND);
-    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "nothing is left";
+    EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "nothing is open";
 }
 
-TEST_F(cpp, an_imported_event_is_an_event) {
+TEST_F(cpp, an_imported_event_works_as_an_event) {
     const event made = event::create(gpu, 0, event_flags).or_throw();
     const result<ferry_ipc_handle> handle = export_event(gpu, made);
     ASSERT_OK(handle);
@@ -1089,12 +1089,12 @@ TEST_F(cpp, an_imported_event_is_an_event) {
     EXPECT_EQ(imported_event::open(gpu, {}).why().code(), FERRY_ERROR_HANDLE);
 }
 
-// What one process gives to the other; the descriptor of the pool follows.
+// What one process sends to the other. The pool's descriptor follows separately.
 struct shared_things {
     ferry_ipc_handle memory, filled, pool, pool_memory;
 };
 
-// Opens them, reads what is in the memory once it has been filled, and doubles it in the pool's.
+// Opens everything, reads the numbers once the memory has been filled, and writes them doubled to the pool's memory.
 FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
     const instance gpu = instance::open(options_under_test()).or_throw();
     const auto given = channel.receive<shared_things>();
@@ -1119,7 +1119,7 @@ FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
 }
 
 TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
-    if (!(info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) GTEST_SKIP() << "no pools to share here";
+    if (!(info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) GTEST_SKIP() << "pools cannot be shared";
     ferry_pool_desc desc = {};
     desc.handle_types = FERRY_HANDLE_POSIX_FD;
     const pool pool = pool::create(gpu, desc).or_throw();
@@ -1216,7 +1216,7 @@ TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
         EXPECT_EQ(each.refused.info().value, each.value);
         EXPECT_EQ(each.refused.info().limit, each.limit);
     }
-    EXPECT_FALSE(device_memory<int>::create(gpu, 0, far / 2)) << "four times that is not a few bytes";
+    EXPECT_FALSE(device_memory<int>::create(gpu, 0, far / 2)) << "the size in bytes must not wrap around";
 }
 
 TEST_F(cpp, an_empty_view_copies_and_fills_nothing) {
@@ -1308,7 +1308,7 @@ TEST_F(cpp, batches_take_c_arrays) {
     EXPECT_TRUE(std::equal(sent.begin(), sent.end(), std::begin(back)));
 }
 
-TEST_F(cpp, pieces_of_unequal_numbers_are_refused_naming_the_side_that_is_wrong) {
+TEST_F(cpp, piece_lists_of_unequal_lengths_are_refused_naming_the_wrong_side) {
     const std::uint64_t three[] = {4096, 8192, 12288}, two[] = {1, 1};
     const auto expect_refused = [](const status &each, std::int32_t side, std::uint64_t limit, std::uint64_t value) {
         expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, FERRY_FIELD_SIZE);
@@ -1329,7 +1329,7 @@ TEST_F(cpp, pieces_of_unequal_numbers_are_refused_naming_the_side_that_is_wrong)
     EXPECT_OK(copy_pieces(gpu, {none, none, none}));
 }
 
-TEST_F(cpp, a_ticket_tells_of_its_copy_and_is_released_with_its_owner) {
+TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
     auto device = device_memory<std::uint32_t>::create(gpu, 0, 100'000).or_throw();
     const std::vector<std::uint32_t> numbers = volume::numbers(100'000);
     std::vector<std::uint32_t> back(numbers.size());
@@ -1352,7 +1352,7 @@ TEST_F(cpp, a_ticket_tells_of_its_copy_and_is_released_with_its_owner) {
     EXPECT_EQ(view.release(), gpu);
 }
 
-TEST_F(cpp, a_prepared_batch_is_launched_changed_and_ends_with_its_owner) {
+TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     auto host = pinned_memory<std::uint32_t>::create(gpu, 256).or_throw();
     auto device = device_memory<std::uint32_t>::create(gpu, 0, 256).or_throw();
     const std::vector<std::uint32_t> numbers = volume::numbers(256);
@@ -1384,10 +1384,10 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_ends_with_its_owner) {
     const prepared whole = prepared::create(gpu, one, nullptr).or_throw();
     EXPECT_OK(whole.launch(nullptr));
     EXPECT_EQ(whole.count(), 1u);
-    EXPECT_EQ(whole.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_UNSUPPORTED) << "it is of descriptors";
+    EXPECT_EQ(whole.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_UNSUPPORTED) << "made of descriptors";
     EXPECT_EQ(prepared::create(gpu, one, nullptr, ~std::uint32_t{0}).why().code(), FERRY_ERROR_FLAGS);
 
-    prepared taken(gpu, moved.release(), 8); // as from the C function
+    prepared taken(gpu, moved.release(), 8); // as if the handle came from the C function
     EXPECT_EQ(moved.count(), 0u);
     ASSERT_OK(taken.set_addresses(destinations, sources, nullptr));
     ASSERT_OK(taken.launch(nullptr));
@@ -1395,7 +1395,7 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_ends_with_its_owner) {
     EXPECT_EQ(back, numbers);
 }
 
-TEST_F(cpp, new_addresses_are_as_many_as_the_pieces_or_are_refused) {
+TEST_F(cpp, new_addresses_whose_number_differs_from_the_pieces_are_refused) {
     auto host = pinned_memory<std::uint32_t>::create(gpu, 64).or_throw();
     auto device = device_memory<std::uint32_t>::create(gpu, 0, 64).or_throw();
     std::iota(host.begin(), host.end(), 0u);
@@ -1423,7 +1423,7 @@ TEST_F(cpp, new_addresses_are_as_many_as_the_pieces_or_are_refused) {
         EXPECT_EQ(back[0], first);
         EXPECT_EQ(back[32], 32 - first);
     };
-    expect_arrived(0); // what was refused has changed nothing
+    expect_arrived(0); // the refused calls have changed nothing
     ASSERT_OK(batch.set_addresses(nullptr, swapped, own));
     expect_arrived(32);
     ASSERT_OK(batch.set_addresses(std::array{to + 128, to}, std::span(swapped), own));

@@ -1,5 +1,5 @@
-// Every copy and fill of the driver API beside its form in ferry, on memory alike: all bytes must come out the same.
-// docs/cuda-to-ferry.md has a row for each test, and tests/abi/cuda_table.py holds the two together.
+// Tests every copy and fill of the driver API against its form in ferry on equal memory: all bytes must come out the
+// same. docs/cuda-to-ferry.md has a row for each test, and tests/abi/cuda_table.py checks that rows and tests match.
 #include <functional>
 
 #include "support/test_place.h"
@@ -13,7 +13,8 @@ struct extent {
     std::uint64_t width, height = 1, depth = 1;
 };
 
-// What is copied, with room on every side, where a call that misses its box leaves traces. Whole elements of 4 bytes.
+// A box to copy, with room on every side, so that a call that misses the box leaves traces. In whole elements of 4
+// bytes, except for odd_picture.
 struct picture {
     grid shape;
     box from, to;
@@ -21,25 +22,25 @@ struct picture {
 };
 constexpr picture line_picture = {{.width = 4096, .element_size = 4}, {.x = 36}, {.x = 140}, {1204}};
 constexpr picture image_picture = {{.width = 512, .height = 24, .element_size = 4}, {36, 3}, {140, 8}, {84, 11}};
-// A pitch as only 2DUnaligned must take between linear ends on the device.
+// A pitch that only 2DUnaligned must accept between linear ends on the device.
 constexpr picture odd_picture = {{.width = 500, .height = 24, .row_pitch = 517}, {37, 3}, {141, 8}, {83, 11}};
 constexpr picture volume_picture = {{.width = 256, .height = 14, .depth = 9, .slice_height = 16, .element_size = 4},
                                     {36, 3, 1},
                                     {140, 2, 4},
                                     {84, 9, 5}};
 
-// One copy between two places; `line` is the same as calls in one dimension take it.
+// One copy between two places. `line` holds the same copy as the arguments of one-dimensional calls.
 struct job {
     test_place &source, &destination;
     box from, to;
     extent size;
 };
 struct line {
-    CUdeviceptr from, to; // of linear ends
+    CUdeviceptr from, to; // for linear ends
     const void *host_from;
     void *host_to;
     CUarray array_from, array_to;
-    std::size_t offset_from, offset_to; // into arrays
+    std::size_t offset_from, offset_to; // in bytes, for arrays
     std::size_t size;
 };
 line line_of(const job &at) {
@@ -61,7 +62,7 @@ CUmemorytype memory_type(const test_place &place) {
                                                 : CU_MEMORYTYPE_HOST;
 }
 
-// CUDA_MEMCPY2D, CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER; of the last, the contexts are the caller's to set.
+// Fills CUDA_MEMCPY2D, CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER. The caller sets the contexts of the last.
 template <class Call> Call described(const job &at) {
     Call call = {};
     call.srcMemoryType = memory_type(at.source);
@@ -104,11 +105,11 @@ void *entry_point(const char *name, int version) {
     int driver_version = 0;
     EXPECT_OK(raw().cuDriverGetVersion(&driver_version));
     const resolver from = raw_entry_points();
-    // An older driver might answer with an older signature.
+    // An older driver might answer with an entry point of an older signature.
     return driver_version < version ? nullptr : from.get_proc(from.user, name, version);
 }
 
-// Defines `name` as the driver's entry point, or skips: as that returns from the test, this is a macro.
+// Defines `name` as the driver's entry point or skips the test. A macro, because skipping returns from the test.
 #define FERRY_NEED(name, version)                                                                                      \
     const auto name = reinterpret_cast<PFN_##name##_v##version>(entry_point(#name, version));                          \
     if (!name) GTEST_SKIP() << "the driver under test has no " #name
@@ -124,7 +125,7 @@ protected:
         ferry_test::TearDown();
     }
 
-    // `theirs` and `ours` do the same job, each to a destination of its own, and return their status.
+    // `theirs` and `ours` do the same job, each into its own destination, and return their status.
     template <class Theirs, class Ours>
     void expect_same(const pairing &pair, const picture &what, Theirs theirs, Ours ours, int source_device = 0) {
         SCOPED_TRACE(std::string(name_of(pair.from)) + " to " + name_of(pair.to));
@@ -146,7 +147,7 @@ protected:
             pair, line_picture, [&](const job &at) { return theirs(line_of(at)); }, ours);
     }
 
-    // ferry's forms.
+    // The same jobs in ferry's forms.
     static ferry_copy_desc describe(const job &at) {
         return describe_copy(at.source.describe(statement::stated, at.from),
                              at.destination.describe(statement::stated, at.to), at.size.width, at.size.height,
@@ -363,7 +364,7 @@ TEST_F(cuda_to_ferry, cuMemcpy3DAsync_is_ferry_copy_async) {
 class cuda_to_ferry_peers : public cuda_to_ferry {
 protected:
     void SetUp() override {
-        if (device_count() < 2) GTEST_SKIP() << "one device only";
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
         cuda_to_ferry::SetUp();
         ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&far, 1));
     }
@@ -373,7 +374,7 @@ protected:
         cuda_to_ferry::TearDown();
     }
 
-    // From device 1 to device 0, without peer access and, where there is any, with it.
+    // Copies from device 1 to device 0, first without peer access, then with peer access if the devices have it.
     template <class Theirs>
     void expect_same_between(place_kind kind, const picture &what, Theirs theirs, const form &ours) {
         expect_same({kind, kind}, what, theirs, ours, 1);
@@ -484,7 +485,7 @@ CUmemcpy3DOperand operand(const test_place &place, const box &origin, std::size_
 
 TEST_F(cuda_to_ferry, cuMemcpy3DBatchAsync_is_ferry_copy_batch_async) {
     FERRY_NEED(cuMemcpy3DBatchAsync, 13000);
-    // Two boxes: the upper slices of the one that the other tests copy, and the rest.
+    // Splits the box of the other tests in two: its upper slices and the rest.
     const auto part = [](job at, std::uint64_t first, std::uint64_t depth) {
         at.from.z += first;
         at.to.z += first;
@@ -520,7 +521,7 @@ class cuda_to_ferry_fills : public cuda_to_ferry {
 protected:
     static constexpr std::uint64_t offset = 40, units = 77, rows = 9, pitch = 512;
 
-    // theirs(address, value); ferry fills the same box with the same value as its pattern.
+    // `theirs` takes (address, value). ferry fills the same box with the same value as its pattern.
     template <class Value, class Theirs> void expect_same_fill(std::uint64_t height, bool is_async, Theirs theirs) {
         constexpr auto value = static_cast<Value>(0x8badf00d);
         const grid shape = {.width = pitch, .height = height + 3};
@@ -575,7 +576,7 @@ TEST_F(cuda_to_ferry_fills, cuMemsetD2D32Async_is_ferry_fill_async) { expect_sam
 
 class cuda_to_ferry_graphs : public cuda_to_ferry {
 protected:
-    // A graph of one node, which add(node, graph) makes.
+    // Builds a graph of one node, which add(node, graph) creates.
     template <class Add> CUgraph build(PFN_cuGraphCreate_v10000 create, Add add, CUgraphNode &node) {
         CUgraph graph = nullptr;
         EXPECT_OK(create(&graph, 0));
@@ -596,7 +597,7 @@ protected:
         return node;
     }
 
-    // Launches what `graph` is after change(executable), and destroys both.
+    // Launches `graph` after change(executable) and destroys the graph and its executable.
     template <class Change> CUresult launch(CUgraph graph, Change change) {
         CUgraphExec executable = nullptr;
         EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
@@ -619,13 +620,13 @@ protected:
         return result;
     }
 
-    // Another copy of the same kind: what a node does before it is changed.
+    // Another copy of the same kind, for a node that is changed later.
     static job decoy(job at) {
         std::swap(at.from.x, at.to.x);
         at.size.width /= 2;
         return at;
     }
-    // One row, of which no pitch is read.
+    // Describes a fill of one row, for which no pitch is read.
     static CUDA_MEMSET_NODE_PARAMS described_fill(const job &at) {
         CUDA_MEMSET_NODE_PARAMS what = {};
         what.dst = line_of(at).to;

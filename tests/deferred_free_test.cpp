@@ -1,5 +1,5 @@
-// Arrays and device memory that are given up in the order of a stream: nobody waits, arrays come back only when their
-// stream has passed, and what is given up is destroyed once.
+// Tests arrays and device memory that are freed in stream order: no call waits, an array is reused only after its
+// stream has passed the free, and everything is destroyed exactly once.
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -63,7 +63,7 @@ protected:
     std::int32_t trim(std::uint64_t keep = 0, int device = -1) {
         return ferry_deferred_trim(counted.get(), device, keep);
     }
-    // Until the stream has passed what was given up. It breaks no capture of the thread's.
+    // Waits until the stream has passed the frees, without breaking a capture of this thread.
     void pass() {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
@@ -92,9 +92,9 @@ protected:
 
 constexpr std::uint64_t array_size = side * side * 4;
 
-// ---- Given out again --------------------------------------------------------------------------------------------
+// ---- Reuse ------------------------------------------------------------------------------------------------------
 
-TEST_F(deferred_frees, an_array_is_given_out_again_when_its_stream_has_passed_and_not_before) {
+TEST_F(deferred_frees, an_array_is_reused_only_after_its_stream_has_passed_the_free) {
     const CUarray array = make();
     CUarray early = nullptr;
     {
@@ -112,7 +112,7 @@ TEST_F(deferred_frees, an_array_is_given_out_again_when_its_stream_has_passed_an
     EXPECT_OK(ferry_array_destroy(counted.get(), early));
 }
 
-TEST_F(deferred_frees, an_array_of_another_description_is_made) {
+TEST_F(deferred_frees, an_array_of_another_description_is_not_reused) {
     const CUarray array = make();
     ASSERT_OK(give_up(array));
     pass();
@@ -132,7 +132,7 @@ TEST_F(deferred_frees, an_array_of_another_description_is_made) {
     EXPECT_OK(ferry_array_destroy(counted.get(), array));
 }
 
-TEST_F(deferred_frees, a_mipmapped_array_is_given_out_again_for_as_many_levels) {
+TEST_F(deferred_frees, a_mipmapped_array_is_reused_only_for_the_same_number_of_levels) {
     const CUmipmappedArray array = make_mipmapped(3);
     CUarray level = nullptr, again = nullptr;
     ASSERT_OK(ferry_mipmapped_array_get_level(counted.get(), array, 1, &level));
@@ -154,7 +154,7 @@ TEST_F(deferred_frees, a_mipmapped_array_is_given_out_again_for_as_many_levels) 
     EXPECT_EQ(2, driver.calls("cuMipmappedArrayDestroy"));
 }
 
-TEST_F(deferred_frees, arrays_that_come_back_hold_the_bytes_of_their_new_owner) {
+TEST_F(deferred_frees, reused_arrays_hold_the_bytes_of_their_new_owner) {
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
     for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING}) {
         CUarray last = nullptr;
@@ -173,16 +173,16 @@ TEST_F(deferred_frees, arrays_that_come_back_hold_the_bytes_of_their_new_owner) 
         }
     }
     EXPECT_EQ(1, driver.calls("cuArray3DCreate"));
-    EXPECT_LE(driver.calls("cuSurfObjectCreate"), 1); // it stays with the array
+    EXPECT_LE(driver.calls("cuSurfObjectCreate"), 1); // the surface stays with the array
     EXPECT_OK(trim());
     EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
     EXPECT_EQ(driver.calls("cuSurfObjectCreate"), driver.calls("cuSurfObjectDestroy"));
 }
 
-TEST_F(deferred_frees, an_array_of_another_device_is_not_given_out) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+TEST_F(deferred_frees, an_array_of_another_device_is_not_reused) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const CUarray array = make(description(), 1);
-    ASSERT_OK(ferry_array_destroy_async(counted.get(), array, nullptr)); // the default stream of its device
+    ASSERT_OK(ferry_array_destroy_async(counted.get(), array, nullptr)); // the default stream of the array's device
     expect_kept(0, 0, 0, 0);
     expect_kept(1, 0, array_size, 1);
     EXPECT_OK(ferry_context_synchronize(counted.get(), 1, nullptr));
@@ -195,9 +195,9 @@ TEST_F(deferred_frees, an_array_of_another_device_is_not_given_out) {
     EXPECT_OK(ferry_array_destroy(counted.get(), other));
 }
 
-// ---- Nobody waits -----------------------------------------------------------------------------------------------
+// ---- No call waits ----------------------------------------------------------------------------------------------
 
-// Whether `work` returns, in another thread.
+// Runs `work` in another thread and returns whether the work ends within 20 s.
 bool returns(const std::function<void()> &work) {
     const auto done = std::make_shared<std::promise<void>>();
     std::future<void> over = done->get_future();
@@ -208,7 +208,7 @@ bool returns(const std::function<void()> &work) {
     return over.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
 }
 
-TEST_F(deferred_frees, giving_up_waits_for_no_work) {
+TEST_F(deferred_frees, freeing_waits_for_no_work) {
     const CUarray array = make(), passed = make(description(2 * side));
     const CUmipmappedArray mipmapped = make_mipmapped();
     const std::uint64_t memory = allocate(1 << 20);
@@ -227,7 +227,7 @@ TEST_F(deferred_frees, giving_up_waits_for_no_work) {
             EXPECT_OK(ferry_device_free_deferred(instance, pitched, stream));
             const ferry_array_desc desc = description(2 * side);
             EXPECT_OK(ferry_array_create(instance, 0, &desc, &again));
-            EXPECT_OK(ferry_deferred_trim(instance, 0, 0)); // nothing has been passed
+            EXPECT_OK(ferry_deferred_trim(instance, 0, 0)); // the stream has passed none of the frees
         }));
         expect_kept(2, 2, array_size + array_size / 16 * 21 + (1 << 20) + pitch * 10);
     }
@@ -242,7 +242,7 @@ TEST_F(deferred_frees, giving_up_waits_for_no_work) {
     EXPECT_OK(ferry_array_destroy(counted.get(), again));
 }
 
-// A job system of one thread, which moves the bytes of staged copies and does the program's jobs.
+// A job system with one thread, which moves the bytes of staged copies and runs the program's jobs.
 struct one_worker {
     static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
         static_cast<one_worker *>(user)->push([=] { work(argument); });
@@ -294,9 +294,9 @@ struct one_worker {
     std::thread thread{[this] { run(); }};
 };
 
-// The frame loop of a program with one worker: the job that gives the last frame's texture up comes before the work of the
-// copy that is in flight, and must not wait for it.
-TEST_F(deferred_frees, the_only_worker_gives_up_arrays_while_a_copy_waits_for_it) {
+// The frame loop of a program with one worker. The job that frees the last frame's texture comes before the work of the
+// copy in flight, and must not wait for that copy.
+TEST_F(deferred_frees, the_only_worker_frees_arrays_while_a_copy_waits_for_it) {
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
     one_worker worker;
     ferry_options options = driver.options();
@@ -319,7 +319,7 @@ TEST_F(deferred_frees, the_only_worker_gives_up_arrays_while_a_copy_waits_for_it
         });
         ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, reinterpret_cast<std::uintptr_t>(picture.data()), size,
                                          stream, nullptr));
-        while (worker.waiting() < 2) // until the copy has asked for the worker
+        while (worker.waiting() < 2) // the program's job and the copy's work
             std::this_thread::yield();
         worker.begin();
         const CUstream waited_for = stream;
@@ -332,9 +332,9 @@ TEST_F(deferred_frees, the_only_worker_gives_up_arrays_while_a_copy_waits_for_it
     EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
 }
 
-// ---- Destroyed --------------------------------------------------------------------------------------------------
+// ---- Destruction ------------------------------------------------------------------------------------------------
 
-TEST_F(deferred_frees, trimming_keeps_as_many_bytes_and_closing_none) {
+TEST_F(deferred_frees, trimming_keeps_the_given_number_of_bytes_and_closing_none) {
     const std::uint64_t size = 1 << 20;
     for (int i = 0; i < 4; ++i)
         ASSERT_OK(give_up(allocate(size)));
@@ -351,14 +351,14 @@ TEST_F(deferred_frees, trimming_keeps_as_many_bytes_and_closing_none) {
     const std::uint64_t late = allocate(size);
     ASSERT_OK(give_up(late));
     held.let_go();
-    counted.reset(); // which waits for the stream
+    counted.reset(); // waits for the stream
     EXPECT_EQ(5, driver.calls("cuMemFree"));
     EXPECT_EQ(1, driver.calls("cuArrayDestroy"));
     EXPECT_EQ(driver.calls("cuEventCreate"), driver.calls("cuEventDestroy"));
     held.open();
 }
 
-TEST_F(deferred_frees, a_device_without_memory_gets_back_what_streams_have_passed) {
+TEST_F(deferred_frees, an_allocation_without_memory_destroys_what_streams_have_passed) {
     const std::uint64_t size = 1 << 20;
     const auto out_of_memory = [&](const char *entry) { driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY); };
     const CUarray kept = make();
@@ -394,7 +394,7 @@ TEST_F(deferred_frees, a_device_without_memory_gets_back_what_streams_have_passe
     EXPECT_EQ(0, driver.calls("cuMipmappedArrayDestroy"));
 }
 
-TEST_F(deferred_frees, more_than_the_options_allow_is_destroyed_by_the_next_allocation_the_oldest_first) {
+TEST_F(deferred_frees, the_next_allocation_destroys_the_oldest_frees_beyond_the_limit) {
     const std::uint64_t size = 1 << 20;
     ferry_options options = driver.options();
     options.deferred_bytes = 2 * size;
@@ -410,14 +410,14 @@ TEST_F(deferred_frees, more_than_the_options_allow_is_destroyed_by_the_next_allo
     const CUarray array = make();
     EXPECT_EQ(1, driver.calls("cuMemFree"));
     expect_kept(0, 2, size + size / 2);
-    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_device_free(counted.get(), second)); // which was not the oldest
+    EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_device_free(counted.get(), second)); // still kept, since it was not the oldest
     EXPECT_OK(ferry_device_free(counted.get(), fourth));
     EXPECT_OK(ferry_array_destroy(counted.get(), array));
 }
 
 // ---- Refused ----------------------------------------------------------------------------------------------------
 
-TEST_F(deferred_frees, what_cannot_be_given_up_is_refused_and_stays) {
+TEST_F(deferred_frees, invalid_frees_are_refused_and_change_nothing) {
     ferry_instance *const instance = counted.get();
     EXPECT_OK(ferry_array_destroy_async(instance, nullptr, stream));
     EXPECT_OK(ferry_mipmapped_array_destroy_async(instance, nullptr, stream));
@@ -455,13 +455,13 @@ TEST_F(deferred_frees, what_cannot_be_given_up_is_refused_and_stays) {
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(reinterpret_cast<std::uintptr_t>(pinned.data())));
     std::uint64_t pooled = 0;
     if (ferry_device_alloc_async(instance, 0, 4096, stream, &pooled) == FERRY_SUCCESS) {
-        EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(pooled)); // for which there is ferry_device_free_async
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(pooled)); // ferry_device_free_async is for pool memory
         EXPECT_OK(ferry_device_free_async(instance, pooled, stream));
     }
     expect_kept(1, 1, array_size + 4096);
 }
 
-TEST_F(deferred_frees, no_capture_takes_part_or_is_broken) {
+TEST_F(deferred_frees, freeing_is_refused_on_a_capturing_stream_and_breaks_no_capture) {
     const CUarray array = make();
     const std::uint64_t memory = allocate(4096);
     test_stream capturing, blocking(CU_STREAM_DEFAULT);
@@ -490,9 +490,9 @@ TEST_F(deferred_frees, no_capture_takes_part_or_is_broken) {
                                         reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD})));
 }
 
-// ---- Ends -------------------------------------------------------------------------------------------------------
+// ---- Streams, contexts and failures -----------------------------------------------------------------------------
 
-TEST_F(deferred_frees, a_stream_may_be_destroyed_at_once) {
+TEST_F(deferred_frees, a_stream_may_be_destroyed_right_after_a_free) {
     const CUarray array = make();
     {
         test_stream gone;
@@ -505,7 +505,7 @@ TEST_F(deferred_frees, a_stream_may_be_destroyed_at_once) {
     EXPECT_OK(ferry_array_destroy(counted.get(), array));
 }
 
-TEST_F(deferred_frees, what_lived_in_a_context_ends_with_it) {
+TEST_F(deferred_frees, freed_arrays_and_memory_are_dropped_with_their_context) {
     for (const bool by_ferry : {true, false}) {
         SCOPED_TRACE(by_ferry);
         CUcontext made = nullptr;
@@ -518,7 +518,7 @@ TEST_F(deferred_frees, what_lived_in_a_context_ends_with_it) {
         ASSERT_OK(ferry_array_destroy_async(counted.get(), there, own));
         ASSERT_OK(ferry_device_free_deferred(counted.get(), memory, own));
         ASSERT_OK(ferry_context_adopt(counted.get(), 0, nullptr));
-        const CUarray here = make(); // of the primary context, on a stream of the one that ends
+        const CUarray here = make(); // of the primary context, but freed on a stream of `made`
         EXPECT_NE(there, here);
         ASSERT_OK(ferry_array_destroy_async(counted.get(), here, own));
         driver.reset_counts();
@@ -535,7 +535,7 @@ TEST_F(deferred_frees, what_lived_in_a_context_ends_with_it) {
     }
 }
 
-TEST_F(deferred_frees, a_driver_call_that_fails_anywhere_loses_nothing) {
+TEST_F(deferred_frees, no_failing_driver_call_leaks_or_destroys_twice) {
     const char *const entries[] = {"cuCtxGetCurrent",   "cuStreamGetCtx", "cuStreamIsCapturing",
                                    "cuCtxGetId",        "cuEventCreate",  "cuThreadExchangeStreamCaptureMode",
                                    "cuEventRecord",     "cuEventQuery",   "cuPointerGetAttributes",
@@ -549,7 +549,7 @@ TEST_F(deferred_frees, a_driver_call_that_fails_anywhere_loses_nothing) {
             const std::uint64_t memory = allocate(4096);
             CUarray again = nullptr;
             {
-                const made_current none(nullptr); // so that contexts are pushed
+                const made_current none(nullptr); // so that ferry has to push contexts
                 const ferry_array_desc desc = description();
                 driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
                 const bool gave_array = give_up(array) == FERRY_SUCCESS, gave_memory = give_up(memory) == FERRY_SUCCESS;
@@ -571,14 +571,14 @@ TEST_F(deferred_frees, a_driver_call_that_fails_anywhere_loses_nothing) {
                 }
             }
             counted.reset();
-            // What failed was counted too.
+            // The counts include the calls that failed.
             EXPECT_GE(driver.calls("cuArrayDestroy"), driver.calls("cuArray3DCreate"));
             EXPECT_LE(driver.calls("cuArrayDestroy"), driver.calls("cuArray3DCreate") + 1);
             EXPECT_LE(driver.calls("cuEventDestroy"), driver.calls("cuEventCreate"));
         }
 }
 
-TEST_F(deferred_frees, threads_give_up_take_and_trim_at_once) {
+TEST_F(deferred_frees, threads_free_allocate_and_trim_at_once) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)
         threads.emplace_back([&, thread] {

@@ -1,5 +1,5 @@
-// What ferry relies on from a driver, on the raw entry points: the same bodies hold on the software driver and on a
-// real GPU. Where the two differ, the software driver is wrong.
+// Tests what ferry relies on from a driver, through the raw entry points. The same tests hold on the software driver
+// and on a real GPU. Where the two differ, the software driver is wrong.
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/waiting_free.h"
@@ -15,7 +15,7 @@ namespace {
 
 // ---- The driver and its devices
 
-TEST_F(driver_test, names_of_results_are_those_of_the_header) {
+TEST_F(driver_test, result_names_match_the_header) {
     const char *name = nullptr;
     ASSERT_OK(raw().cuGetErrorName(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, &name));
     EXPECT_STREQ("CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", name);
@@ -34,7 +34,7 @@ TEST_F(driver_test, devices_outside_the_count_are_refused) {
                   raw().cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(255), 0));
 }
 
-TEST_F(driver_test, a_device_has_unified_addressing_and_the_documented_largest_pitch) {
+TEST_F(driver_test, a_device_has_unified_addressing_and_the_documented_maximum_pitch) {
     int value = 0;
     ASSERT_OK(raw().cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 0));
     EXPECT_EQ(1, value);
@@ -44,7 +44,7 @@ TEST_F(driver_test, a_device_has_unified_addressing_and_the_documented_largest_p
 
 // ---- Contexts
 
-TEST_F(driver_test, without_a_current_context_calls_are_refused_but_for_those_that_need_none) {
+TEST_F(driver_test, calls_that_need_a_current_context_are_refused_without_one) {
     device_memory memory(64);
     CUcontext popped = nullptr;
     ASSERT_OK(raw().cuCtxPopCurrent(&popped));
@@ -66,7 +66,7 @@ TEST_F(driver_test, without_a_current_context_calls_are_refused_but_for_those_th
     ASSERT_OK(raw().cuCtxPushCurrent(context));
 }
 
-TEST_F(driver_test, streams_and_events_that_are_named_need_no_current_context_to_be_asked) {
+TEST_F(driver_test, queries_of_named_streams_and_events_need_no_current_context) {
     test_stream stream;
     test_event event;
     ASSERT_OK(raw().cuEventRecord(event, stream));
@@ -106,10 +106,10 @@ TEST_F(driver_test, copies_on_a_named_stream_and_frees_need_no_current_context) 
     ASSERT_OK(raw().cuCtxPushCurrent(context));
 }
 
-TEST_F(driver_test, no_context_at_all_can_be_set_but_not_pushed) {
+TEST_F(driver_test, a_null_context_can_be_set_but_not_pushed) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuCtxPushCurrent(nullptr));
     ASSERT_OK(raw().cuCtxPushCurrent(context));
-    ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // pops
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // pops the pushed context
     CUcontext current = nullptr;
     ASSERT_OK(raw().cuCtxGetCurrent(&current));
     EXPECT_EQ(context, current);
@@ -128,7 +128,7 @@ TEST_F(driver_test, contexts_of_one_device_see_each_others_memory_until_they_are
     EXPECT_OK(raw().cuMemAlloc(&theirs, 256));
     EXPECT_OK(raw().cuMemcpyDtoD(theirs, ours, 256));
     EXPECT_EQ(data, read_back(theirs, 256));
-    ASSERT_OK(raw().cuCtxDestroy(other)); // pops it, too
+    ASSERT_OK(raw().cuCtxDestroy(other)); // also pops the context
     ASSERT_OK(raw().cuCtxGetCurrent(&current));
     EXPECT_EQ(context, current);
     CUmemorytype type{};
@@ -136,7 +136,7 @@ TEST_F(driver_test, contexts_of_one_device_see_each_others_memory_until_they_are
                   raw().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, theirs));
 }
 
-TEST_F(driver_test, a_context_destroyed_by_another_thread_stays_current_and_says_so) {
+TEST_F(driver_test, a_context_destroyed_by_another_thread_stays_current_and_is_reported_as_destroyed) {
     CUcontext other = nullptr;
     ASSERT_OK(raw().cuCtxCreate(&other, 0, 0));
     std::thread([&] { EXPECT_OK(raw().cuCtxDestroy(other)); }).join();
@@ -195,7 +195,7 @@ TEST_F(driver_test, queries_return_while_a_free_in_another_thread_waits) {
     gate.let_go();
 }
 
-TEST_F(driver_test, more_memory_than_the_device_has_is_refused_and_costs_nothing) {
+TEST_F(driver_test, an_allocation_larger_than_the_device_is_refused_and_takes_no_memory) {
     size_t total = 0;
     size_t before = 0;
     size_t after = 0;
@@ -205,10 +205,10 @@ TEST_F(driver_test, more_memory_than_the_device_has_is_refused_and_costs_nothing
     ASSERT_OK(raw().cuMemGetInfo(&after, &total));
     if (on_software_driver()) {
         EXPECT_EQ(before, after);
-    } // a real one is shared with others
+    } // other processes may share a real device
 }
 
-TEST_F(driver_test, pitched_memory_has_rows_wide_enough_and_knows_four_eight_and_sixteen_byte_elements) {
+TEST_F(driver_test, pitched_memory_has_wide_enough_rows_and_takes_elements_of_4_8_and_16_bytes) {
     CUdeviceptr address = 0;
     size_t pitch = 0;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemAllocPitch(&address, &pitch, 100, 10, 3));
@@ -220,7 +220,7 @@ TEST_F(driver_test, pitched_memory_has_rows_wide_enough_and_knows_four_eight_and
     }
 }
 
-TEST_F(driver_test, registering_twice_or_unregistering_the_unknown_is_refused) {
+TEST_F(driver_test, registering_twice_or_unregistering_unknown_memory_is_refused) {
     bytes memory(8192);
     EXPECT_RESULT(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, raw().cuMemHostUnregister(memory.data()));
     ASSERT_OK(raw().cuMemHostRegister(memory.data(), memory.size(), 0));
@@ -273,7 +273,7 @@ TEST_F(driver_test, pinned_memory_is_host_memory_with_a_device_address) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostGetDevicePointer(&device, memory.data(), 7));
 }
 
-TEST_F(driver_test, unknown_addresses_are_refused_one_by_one_and_answered_with_nothing_together) {
+TEST_F(driver_test, an_unknown_address_fails_a_single_query_and_gets_empty_answers_from_a_combined_one) {
     bytes pageable(64);
     const auto address = reinterpret_cast<CUdeviceptr>(pageable.data());
     unsigned type = 77;
@@ -301,7 +301,7 @@ struct box {
     }
 };
 
-// Reference for all 3D copies: byte by byte.
+// The plain reference for all 3D copies.
 void copy_reference(bytes &to, const box &to_box, const bytes &from, const box &from_box, size_t width, size_t height,
                     size_t depth) {
     for (size_t z = 0; z < depth; ++z)
@@ -371,7 +371,7 @@ TEST_F(driver_test, a_2d_copy_between_device_pitches_keeps_the_gaps) {
     test_stream stream;
     bytes expected = before;
     copy_reference(expected, {512, 9, 1, 2, 0}, source, {640, 9, 13, 1, 0}, 301, 7, 1);
-    ASSERT_OK(raw().cuCtxSynchronize()); // the writes above may still be on their way (trap 8)
+    ASSERT_OK(raw().cuCtxSynchronize()); // the writes above may still be in flight (trap 8)
     ASSERT_OK(raw().cuMemcpy2DAsync(&copy, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(expected, read_back(to, expected.size()));
@@ -391,7 +391,7 @@ TEST_F(driver_test, a_pitch_and_a_height_of_zero_mean_tight) {
     EXPECT_EQ(source, read_back(memory, source.size()));
 }
 
-TEST_F(driver_test, nothing_to_copy_is_a_success) {
+TEST_F(driver_test, an_empty_copy_succeeds) {
     device_memory memory(64);
     bytes host(64);
     EXPECT_OK(raw().cuMemcpyHtoD(memory, host.data(), 0));
@@ -408,7 +408,7 @@ TEST_F(driver_test, nothing_to_copy_is_a_success) {
     EXPECT_EQ(host, bytes(64, std::byte{5}));
 }
 
-TEST_F(driver_test, copies_that_leave_their_memory_or_contradict_themselves_are_refused) {
+TEST_F(driver_test, copies_that_leave_their_memory_or_have_contradictory_fields_are_refused) {
     device_memory memory(4096);
     bytes host(1 << 16);
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyHtoD(memory, host.data(), 4097));
@@ -439,11 +439,11 @@ TEST_F(driver_test, copies_that_leave_their_memory_or_contradict_themselves_are_
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, refused([](auto &c) { c.srcPitch = 63, c.Height = c.Depth = 1; }));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
               refused([&](auto &c) { c.dstDevice = reinterpret_cast<CUdeviceptr>(host.data() + 32768), c.Depth = 1; }))
-        << "what is said to be device memory must be known";
+        << "an address stated as device memory must be known to the driver";
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(nullptr));
 }
 
-TEST_F(driver_test, the_kind_host_is_a_hint_and_a_level_of_detail_is_read_of_arrays_only) {
+TEST_F(driver_test, the_memory_type_host_is_a_hint_and_the_level_of_detail_is_read_only_for_arrays) {
     device_memory memory(256);
     const bytes data = random_bytes(256, 77);
     write(memory, data);
@@ -480,10 +480,10 @@ TEST_F(driver_test, a_copy_may_not_leave_a_registration_but_may_run_into_one) {
     rows.dstDevice = memory;
     rows.dstPitch = rows.WidthInBytes = 64;
     rows.Height = 2;
-    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy2D(&rows)); // a row in each
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy2D(&rows)); // one row in each registration
     rows.srcHost = aligned + page;
     rows.srcPitch = page / 2;
-    EXPECT_OK(raw().cuMemcpy2D(&rows)); // only the padding leaves
+    EXPECT_OK(raw().cuMemcpy2D(&rows)); // both rows in one registration
     EXPECT_OK(raw().cuMemHostUnregister(aligned));
     const bytes told = random_bytes(4 * page, 24);
     std::memcpy(aligned, told.data(), told.size());
@@ -493,13 +493,13 @@ TEST_F(driver_test, a_copy_may_not_leave_a_registration_but_may_run_into_one) {
     EXPECT_OK(raw().cuMemcpyHtoD(memory, aligned, 4 * page));
 }
 
-TEST_F(driver_test, copies_find_memory_on_any_device_and_fills_only_on_their_streams) {
+TEST_F(driver_test, copies_reach_memory_on_any_device_and_fills_only_on_their_own) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const bytes data = random_bytes(5000, 7);
     device_memory here(data.size());
     write(here, data);
     ASSERT_OK(
-        raw().cuCtxSynchronize()); // a small pageable copy may still be on its way, and the other context does not wait
+        raw().cuCtxSynchronize()); // a small pageable copy may be in flight, and the other context does not wait for it
     CUcontext other = nullptr;
     ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
     ASSERT_OK(raw().cuCtxPushCurrent(other));
@@ -548,12 +548,12 @@ TEST_F(driver_test, fills_write_their_pattern_and_respect_the_pitch) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(memory, 0, 1025));
 }
 
-// One of the twelve forms of a fill.
+// One call of one of the twelve forms of a fill.
 struct fill {
     unsigned bits;
     size_t offset, pitch, width, rows;
 };
-constexpr size_t no_rows = ~size_t{0}; // a form without a pitch
+constexpr size_t no_rows = ~size_t{0}; // selects a form without a pitch
 
 CUresult run(const fill &asked, CUdeviceptr base, const CUstream *stream, unsigned value) {
     const CUdeviceptr at = base + asked.offset;
@@ -590,13 +590,13 @@ TEST_F(driver_test, every_form_of_a_fill_writes_its_elements_and_nothing_else) {
                 ASSERT_OK(raw().cuCtxSynchronize());
                 bytes expected = before;
                 for (size_t row = 0; row < (rows == no_rows ? 1 : rows); ++row)
-                    for (size_t i = 0; i < 7; ++i) // little-endian, as all hosts of CUDA
+                    for (size_t i = 0; i < 7; ++i) // little-endian, like every host of CUDA
                         std::memcpy(&expected[8 + row * 64 + i * bits / 8], &value, bits / 8);
                 EXPECT_EQ(expected, read_back(memory, expected.size()));
             }
 }
 
-TEST_F(driver_test, fills_are_aligned_and_within_their_memory_and_one_row_needs_no_pitch) {
+TEST_F(driver_test, fills_must_be_aligned_and_inside_their_memory_and_one_row_needs_no_pitch) {
     constexpr size_t size = 65536;
     const struct {
         fill asked;
@@ -633,7 +633,7 @@ TEST_F(driver_test, fills_are_aligned_and_within_their_memory_and_one_row_needs_
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemsetD8(0, 5, 1));
 }
 
-TEST_F(driver_test, host_memory_is_filled_where_the_driver_knows_it_from_any_device) {
+TEST_F(driver_test, host_memory_known_to_the_driver_is_filled_from_any_device) {
     constexpr size_t page = 4096;
     pinned_memory pinned(2 * page);
     bytes buffer(4 * page);
@@ -670,7 +670,7 @@ TEST_F(driver_test, a_fill_on_a_named_stream_needs_no_current_context) {
 TEST_F(driver_test, a_fill_reaches_memory_of_another_context_of_its_device) {
     device_memory memory(64);
     CUcontext other = nullptr;
-    ASSERT_OK(raw().cuCtxCreate(&other, 0, 0)); // current now
+    ASSERT_OK(raw().cuCtxCreate(&other, 0, 0)); // becomes current
     EXPECT_OK(raw().cuMemsetD8(memory, 7, 64));
     EXPECT_OK(raw().cuCtxSynchronize());
     EXPECT_OK(raw().cuCtxDestroy(other));
@@ -704,7 +704,7 @@ const array_shape array_shapes[] = {
     {"cubemap layers", {13, 13, 12, CU_AD_FORMAT_HALF, 1, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED}, 2},
 };
 
-TEST_F(driver_test, arrays_keep_what_is_written_to_them_and_copy_boxes_between_each_other) {
+TEST_F(driver_test, arrays_keep_their_contents_and_boxes_are_copied_between_them) {
     for (const array_shape &shape : array_shapes) {
         SCOPED_TRACE(shape.what);
         const size_t width = shape.descriptor.Width * shape.element;
@@ -726,7 +726,7 @@ TEST_F(driver_test, arrays_keep_what_is_written_to_them_and_copy_boxes_between_e
         up.srcHost = second_data.data(), up.dstArray = second;
         EXPECT_OK(raw().cuMemcpy3D(&up));
 
-        // A box of odd size between odd places.
+        // A box of odd size, between odd places.
         const size_t column = shape.element;
         const box from{width, height, column * 5, height / 3, depth / 4};
         const box to{width, height, column * 2, height / 4, depth / 2};
@@ -754,7 +754,7 @@ TEST_F(driver_test, arrays_keep_what_is_written_to_them_and_copy_boxes_between_e
 
         down.srcXInBytes = column; // one element past the end
         EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(&down));
-        down.srcXInBytes = 0, down.srcLOD = 1; // an array that is no level of a mipmapped one has only the first
+        down.srcXInBytes = 0, down.srcLOD = 1; // outside a mipmapped array there is only level 0
         EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy3D(&down));
         CUDA_ARRAY3D_DESCRIPTOR described_as{};
         EXPECT_OK(raw().cuArray3DGetDescriptor(&described_as, second));
@@ -784,7 +784,7 @@ TEST_F(driver_test, the_short_forms_for_arrays_count_their_offsets_in_bytes) {
     EXPECT_OK(raw().cuArrayDestroy(array));
 }
 
-TEST_F(driver_test, arrays_that_cannot_be_are_refused) {
+TEST_F(driver_test, impossible_arrays_are_refused) {
     CUarray array = nullptr;
     const auto create = [&](CUDA_ARRAY3D_DESCRIPTOR shape) {
         return static_cast<int>(raw().cuArray3DCreate(&array, &shape));
@@ -796,7 +796,7 @@ TEST_F(driver_test, arrays_that_cannot_be_are_refused) {
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, create({16, 16, 0, CU_AD_FORMAT_UNORM_INT8X4, 1, 0}));
 }
 
-// The array takes copies of exactly this size, and none that is larger in any dimension.
+// Expects the array to take copies of exactly this size, and none that is larger in any dimension.
 void expect_copies_of(CUarray array, size_t row_bytes, size_t rows, size_t slices) {
     const size_t size = row_bytes * rows * slices;
     const bytes data = random_bytes((row_bytes + 1) * (rows + 1) * (slices + 1), 23);
@@ -829,11 +829,11 @@ void expect_descriptor(CUarray array, const CUDA_ARRAY3D_DESCRIPTOR &expected) {
     EXPECT_EQ(expected.Flags, told.Flags);
 }
 
-TEST_F(driver_test, a_format_has_its_numbers_of_channels_and_its_size) {
+TEST_F(driver_test, each_format_has_its_channel_counts_and_element_sizes) {
     struct {
         CUarray_format name;
-        size_t bytes[4]; // of an element of 1 … 4 channels; 0: there is none
-        size_t side = 1; // of an element, in texels
+        size_t bytes[4]; // size of an element of 1 … 4 channels; 0: the number of channels does not exist
+        size_t side = 1; // side of an element, in texels
     } const formats[] = {
         {CU_AD_FORMAT_UNSIGNED_INT8, {1, 2, 0, 4}},
         {CU_AD_FORMAT_UNSIGNED_INT16, {2, 4, 0, 8}},
@@ -887,7 +887,7 @@ TEST_F(driver_test, a_format_has_its_numbers_of_channels_and_its_size) {
         }
 }
 
-TEST_F(driver_test, video_needs_its_flag_and_is_packed_or_lies_in_planes) {
+TEST_F(driver_test, video_formats_need_their_flag_and_are_packed_or_planar) {
     struct plane {
         size_t width, height;
         unsigned channels;
@@ -895,8 +895,8 @@ TEST_F(driver_test, video_needs_its_flag_and_is_packed_or_lies_in_planes) {
     struct {
         CUarray_format name;
         unsigned channels;
-        size_t element;                 // of packed video, in bytes; of planar video, of each channel
-        std::vector<plane> planes = {}; // of an array of 64 × 64
+        size_t element;                 // bytes: of an element if packed, of each channel if planar
+        std::vector<plane> planes = {}; // for an array of 64 × 64
     } const formats[] = {
         {CU_AD_FORMAT_YUY2, 4, 4},
         {CU_AD_FORMAT_Y210, 2, 4},
@@ -937,7 +937,7 @@ TEST_F(driver_test, video_needs_its_flag_and_is_packed_or_lies_in_planes) {
                     down.srcMemoryType = CU_MEMORYTYPE_ARRAY, down.srcArray = array;
                     down.dstMemoryType = CU_MEMORYTYPE_HOST, down.dstHost = out.data();
                     down.WidthInBytes = down.Height = down.Depth = 1;
-                    EXPECT_NE(CUDA_SUCCESS, raw().cuMemcpy3D(&down)) << "only its planes are copied";
+                    EXPECT_NE(CUDA_SUCCESS, raw().cuMemcpy3D(&down)) << "only the planes can be copied";
                 }
                 for (unsigned i = 0; i < format.planes.size(); ++i) {
                     CUarray plane = nullptr;
@@ -959,7 +959,7 @@ TEST_F(driver_test, video_needs_its_flag_and_is_packed_or_lies_in_planes) {
             }
 }
 
-TEST_F(driver_test, planes_lie_beside_each_other) {
+TEST_F(driver_test, planes_of_an_array_do_not_overlap) {
     const CUDA_ARRAY3D_DESCRIPTOR asked{64, 64, 0, CU_AD_FORMAT_NV12, 3, CUDA_ARRAY3D_VIDEO_ENCODE_DECODE};
     CUarray array = nullptr;
     ASSERT_OK(raw().cuArray3DCreate(&array, &asked));
@@ -1020,7 +1020,7 @@ TEST_F(driver_test, arrays_have_the_shapes_that_their_flags_and_limits_allow) {
         {16, 0, 0, gather, false},
         {16, 8, 5, gather, false},
         {16, 8, 5, gather | layered, false},
-        {16, 8, 0, CUDA_ARRAY3D_DEPTH_TEXTURE, false}, // of floats
+        {16, 8, 0, CUDA_ARRAY3D_DEPTH_TEXTURE, false}, // the format is float
         {16, 8, 0, CUDA_ARRAY3D_COLOR_ATTACHMENT, false},
         {16, 8, 0, CUDA_ARRAY3D_VIDEO_ENCODE_DECODE, true},
         {16, 0, 2048, layered, true},
@@ -1092,7 +1092,7 @@ TEST_F(driver_test, block_compressed_arrays_have_rows_of_whole_blocks_in_every_s
     }
 }
 
-TEST_F(driver_test, levels_halve_each_dimension_that_is_no_layer_down_to_one_texel) {
+TEST_F(driver_test, levels_halve_every_dimension_except_layers_down_to_one_texel) {
     struct extent {
         size_t width, height, depth;
     };
@@ -1153,7 +1153,7 @@ TEST_F(driver_test, levels_halve_each_dimension_that_is_no_layer_down_to_one_tex
             shape.Depth = mipmap.levels[i].depth;
             expect_descriptor(level, shape);
             const size_t side = mipmap.format == blocks ? 4 : 1;
-            const size_t element = mipmap.format == blocks ? 8 : 4; // of the formats above
+            const size_t element = mipmap.format == blocks ? 8 : 4; // for the two formats above
             expect_copies_of(level, (shape.Width + side - 1) / side * element,
                              std::max<size_t>((shape.Height + side - 1) / side, 1), std::max<size_t>(shape.Depth, 1));
         }
@@ -1167,7 +1167,7 @@ TEST_F(driver_test, levels_halve_each_dimension_that_is_no_layer_down_to_one_tex
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMipmappedArrayCreate(&whole, &planar, 5));
 }
 
-TEST_F(driver_test, a_level_that_is_destroyed_leaves_its_mipmapped_array_to_be_destroyed) {
+TEST_F(driver_test, a_mipmapped_array_can_be_destroyed_after_one_of_its_levels) {
     const CUDA_ARRAY3D_DESCRIPTOR shape{20, 12, 0, CU_AD_FORMAT_FLOAT, 1, 0};
     CUmipmappedArray whole = nullptr;
     CUarray level = nullptr;
@@ -1234,7 +1234,7 @@ TEST_F(driver_test, access_to_a_peer_is_enabled_once_and_disabled_once) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, raw().cuCtxDisablePeerAccess(other));
 }
 
-TEST_F(driver_test, what_a_context_may_reach_of_its_peer_depends_on_access) {
+TEST_F(driver_test, a_context_reaches_memory_of_its_peer_only_with_access) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const other_device other;
     device_memory here(65536);
@@ -1259,7 +1259,7 @@ TEST_F(driver_test, what_a_context_may_reach_of_its_peer_depends_on_access) {
         EXPECT_EQ(0, ordinal);
         EXPECT_RESULT(has_access ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND,
                       raw().cuMemGetAddressRange(&start, nullptr, here + 5));
-        // Three streams that nothing orders: each fills bytes of its own.
+        // Three streams without any order between them, so each fills its own bytes.
         EXPECT_RESULT(refused, raw().cuMemsetD8(here, 9, 16));
         EXPECT_RESULT(refused, raw().cuMemsetD8Async(here + 16, 9, 16, stream_there));
         EXPECT_OK(raw().cuMemsetD8Async(here + 32, 9, 16, stream_here));
@@ -1275,7 +1275,7 @@ TEST_F(driver_test, what_a_context_may_reach_of_its_peer_depends_on_access) {
     }
 }
 
-// One end of a copy between devices: linear memory of 64 bytes by 8 rows by some slices, or an array that holds it.
+// One end of a copy between devices: linear memory of 64 bytes by 8 rows by some slices, or an array of that size.
 struct peer_end {
     const char *what;
     bool is_array;
@@ -1433,7 +1433,7 @@ TEST_F(driver_test, managed_memory_is_device_memory_with_a_host_address_wherever
     }
 }
 
-TEST_F(driver_test, managed_memory_ends_where_it_was_asked_to_end) {
+TEST_F(driver_test, managed_memory_ends_at_the_requested_size) {
     const managed_memory memory(5000);
     unsigned type = 77;
     unsigned is_managed = 77;
@@ -1451,7 +1451,7 @@ TEST_F(driver_test, managed_memory_ends_where_it_was_asked_to_end) {
     EXPECT_EQ(CU_DEVICE_INVALID, ordinal);
     EXPECT_EQ(0u, device);
     EXPECT_EQ(reinterpret_cast<void *>(memory + 5001), host);
-    EXPECT_EQ(77u, size) << "what is not known is not written";
+    EXPECT_EQ(77u, size) << "an unknown size is not written";
 }
 
 TEST_F(driver_test, managed_memory_is_copied_as_any_kind_from_any_context_and_within_its_bounds) {
@@ -1488,7 +1488,7 @@ TEST_F(driver_test, managed_memory_is_copied_as_any_kind_from_any_context_and_wi
         }
 }
 
-TEST_F(driver_test, managed_memory_is_filled_from_any_device_and_freed_without_one) {
+TEST_F(driver_test, managed_memory_is_filled_from_any_device_and_freed_without_a_context) {
     CUdeviceptr address = 0;
     ASSERT_OK(raw().cuMemAllocManaged(&address, 5000, CU_MEM_ATTACH_GLOBAL));
     if (device_count() > 1) {
@@ -1503,7 +1503,7 @@ TEST_F(driver_test, managed_memory_is_filled_from_any_device_and_freed_without_o
     EXPECT_OK(raw().cuMemFree(address));
 }
 
-TEST_F(driver_test, managed_and_device_memory_are_no_host_memory_to_register_or_free) {
+TEST_F(driver_test, managed_and_device_memory_cannot_be_registered_or_freed_as_host_memory) {
     const managed_memory memory(8192);
     device_memory device(8192);
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemHostRegister(memory.data(), 8192, 0));
@@ -1581,7 +1581,7 @@ TEST_F(driver_test, a_stream_that_waits_for_an_event_runs_after_it) {
     test_stream first;
     test_stream second;
     test_event between(CU_EVENT_DISABLE_TIMING);
-    EXPECT_OK(raw().cuStreamWaitEvent(second, between, 0)) << "never recorded: nothing to wait for";
+    EXPECT_OK(raw().cuStreamWaitEvent(second, between, 0)) << "an event that was never recorded is not waited for";
     gate held(first);
     ASSERT_OK(raw().cuMemsetD8Async(memory, 2, 64, first));
     ASSERT_OK(raw().cuEventRecord(between, first));
@@ -1601,12 +1601,12 @@ TEST_F(driver_test, the_legacy_stream_and_blocking_streams_wait_for_each_other_a
     test_stream later(CU_STREAM_DEFAULT);
     test_stream free_running(CU_STREAM_NON_BLOCKING);
     gate held(blocking);
-    ASSERT_OK(raw().cuMemsetD8Async(memory, 1, 64, nullptr));                // legacy: behind the gate
-    ASSERT_OK(raw().cuMemcpyHtoDAsync(elsewhere, source.data(), 64, later)); // behind legacy
+    ASSERT_OK(raw().cuMemsetD8Async(memory, 1, 64, nullptr));                // on the legacy stream, behind the gate
+    ASSERT_OK(raw().cuMemcpyHtoDAsync(elsewhere, source.data(), 64, later)); // behind the legacy stream
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(nullptr));
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(later));
     ASSERT_OK(raw().cuMemcpyHtoDAsync(elsewhere, source.data(), 64, free_running));
-    EXPECT_OK(raw().cuStreamSynchronize(free_running)); // would hang if it waited
+    EXPECT_OK(raw().cuStreamSynchronize(free_running)); // would hang if the stream waited for the gate
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(later));
     held.open();
     EXPECT_OK(raw().cuStreamSynchronize(later));
@@ -1622,7 +1622,7 @@ TEST_F(driver_test, a_synchronous_copy_comes_after_the_work_of_blocking_streams)
     }
 }
 
-TEST_F(driver_test, the_per_thread_stream_is_one_per_thread) {
+TEST_F(driver_test, each_thread_has_its_own_per_thread_stream) {
     CUcontext owner = nullptr;
     EXPECT_OK(raw().cuStreamGetCtx(CU_STREAM_PER_THREAD, &owner));
     EXPECT_EQ(context, owner);
@@ -1693,7 +1693,7 @@ TEST_F(driver_test, elapsed_time_needs_two_recorded_and_timed_events) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_HANDLE, raw().cuEventElapsedTime(&elapsed, first, untimed));
 }
 
-TEST_F(driver_test, events_have_known_flags_and_count_as_done_before_they_are_recorded) {
+TEST_F(driver_test, unknown_event_flags_are_refused_and_an_unrecorded_event_counts_as_done) {
     CUevent refused = nullptr;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuEventCreate(&refused, 8));
     test_stream stream;
@@ -1788,7 +1788,7 @@ struct captured_graph {
     CUgraphExec executable = nullptr;
 };
 
-// Such a copy is not ordered behind the work that a graph is launched behind.
+// The copy reads its source at the launch, even while the stream has earlier work to do.
 TEST_F(driver_test, a_captured_copy_reads_its_pageable_source_when_the_graph_is_launched) {
     const test_stream stream;
     for (const bool is_managed : {false, true})
@@ -1820,7 +1820,7 @@ TEST_F(driver_test, a_captured_copy_reads_its_pageable_source_when_the_graph_is_
         }
 }
 
-TEST_F(driver_test, queries_and_waits_see_the_legacy_stream_only_behind_a_record) {
+TEST_F(driver_test, queries_and_waits_of_a_blocking_stream_ignore_legacy_work_until_an_event_is_recorded) {
     const test_stream blocking(CU_STREAM_DEFAULT);
     const test_event passed(CU_EVENT_DISABLE_TIMING);
     {
@@ -1839,9 +1839,10 @@ TEST_F(driver_test, queries_and_waits_see_the_legacy_stream_only_behind_a_record
     ASSERT_OK(raw().cuCtxSynchronize());
 }
 
-// The implicit order between the legacy stream and those that synchronise with it does not hold for what is read in the
-// call: one short row of pinned memory, on its way to device memory by a stream of its own that has nothing to do.
-TEST_F(driver_test, a_short_row_of_pinned_memory_is_read_in_the_call_whatever_the_legacy_stream_has_yet_to_write) {
+// The implicit order between the legacy stream and the streams that synchronise with it does not hold for a source that
+// is read inside the call: one short row of pinned memory, copied to device memory on a stream that has nothing else to
+// do.
+TEST_F(driver_test, a_short_pinned_row_is_read_in_the_call_despite_pending_writes_of_the_legacy_stream) {
     constexpr size_t largest = 65536;
     pinned_memory source(largest);
     device_memory target(largest), other(largest);
@@ -1880,7 +1881,7 @@ TEST_F(driver_test, a_short_row_of_pinned_memory_is_read_in_the_call_whatever_th
                 }
 }
 
-TEST_F(driver_test, a_short_row_of_pinned_memory_comes_after_an_event_of_the_stream_that_writes_it) {
+TEST_F(driver_test, an_event_orders_a_short_pinned_row_after_the_stream_that_writes_it) {
     constexpr size_t size = 4096;
     pinned_memory source(size);
     device_memory target(size);
@@ -1918,7 +1919,7 @@ TEST_F(driver_test, captured_work_runs_at_each_launch_and_not_before) {
     EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_NONE, status);
     EXPECT_EQ(bytes(4096, std::byte{0}), read_back(memory, 4096));
     for (const uint64_t seed : {16, 17}) {
-        std::ranges::copy(random_bytes(4096, seed), pageable.begin()); // the node reads it at launch
+        std::ranges::copy(random_bytes(4096, seed), pageable.begin()); // the graph's node reads the source at launch
         ASSERT_OK(raw().cuGraphLaunch(captured.executable, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         bytes expected = pageable;
@@ -1949,7 +1950,7 @@ TEST_F(driver_test, a_user_object_lives_as_long_as_anything_can_run_its_graph) {
     destroyed = 0;
     const auto destroy = [](void *user) {
         CUcontext current = nullptr;
-        told = raw().cuCtxGetCurrent(&current); // not permitted, whatever the driver does about it
+        told = raw().cuCtxGetCurrent(&current); // not permitted here; drivers differ in what they return
         destroyed += *static_cast<int *>(user);
     };
     int one = 1, ten = 10;
@@ -1963,7 +1964,7 @@ TEST_F(driver_test, a_user_object_lives_as_long_as_anything_can_run_its_graph) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return destroyed == wanted;
     };
-    EXPECT_TRUE(become(10)); // on some thread of the driver's
+    EXPECT_TRUE(become(10)); // a thread of the driver runs the destructor
 
     const test_stream stream;
     const device_memory memory(16);
@@ -1990,7 +1991,7 @@ TEST_F(driver_test, a_user_object_lives_as_long_as_anything_can_run_its_graph) {
     EXPECT_TRUE(read_back(memory, 16) == bytes(16, std::byte{1}));
 }
 
-TEST_F(driver_test, an_event_draws_another_stream_into_the_capture_and_must_bring_it_back) {
+TEST_F(driver_test, an_event_forks_a_capture_to_another_stream_which_must_be_joined) {
     device_memory memory(64);
     test_stream origin;
     test_stream forked;
@@ -2021,7 +2022,7 @@ TEST_F(driver_test, an_event_draws_another_stream_into_the_capture_and_must_brin
     }
 }
 
-TEST_F(driver_test, what_a_capture_cannot_hold_is_refused_and_breaks_it) {
+TEST_F(driver_test, calls_that_cannot_be_captured_are_refused_and_break_the_capture) {
     device_memory memory(64);
     test_stream stream;
     CUdeviceptr address = 0;
@@ -2053,7 +2054,7 @@ TEST_F(driver_test, copies_that_name_contexts_are_not_captured) {
     EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(stream, &graph));
 }
 
-TEST_F(driver_test, a_capture_on_a_non_blocking_stream_lets_synchronous_copies_and_refusals_pass) {
+TEST_F(driver_test, a_capture_on_a_non_blocking_stream_survives_synchronous_copies_and_refused_calls) {
     device_memory memory(64);
     test_stream stream;
     bytes host(64);
@@ -2066,7 +2067,7 @@ TEST_F(driver_test, a_capture_on_a_non_blocking_stream_lets_synchronous_copies_a
     EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
-TEST_F(driver_test, a_global_capture_is_broken_by_other_threads_and_a_relaxed_one_by_nobody) {
+TEST_F(driver_test, only_a_global_capture_is_broken_by_other_threads) {
     test_stream stream;
     const auto allocate_elsewhere = [&] {
         CUresult result = CUDA_SUCCESS;
@@ -2102,7 +2103,7 @@ TEST_F(driver_test, the_legacy_stream_neither_captures_nor_joins_a_capture) {
     EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, raw().cuStreamEndCapture(blocking, &graph));
 }
 
-TEST_F(driver_test, a_synchronous_copy_beside_a_capturing_blocking_stream_would_join_it) {
+TEST_F(driver_test, a_synchronous_copy_breaks_the_capture_of_a_blocking_stream) {
     device_memory memory(64);
     bytes host(64);
     test_stream blocking(CU_STREAM_DEFAULT);
@@ -2159,7 +2160,7 @@ TEST_F(driver_test, a_capture_ends_on_the_thread_that_began_it_unless_it_is_rela
     EXPECT_OK(end_elsewhere());
 }
 
-TEST_F(driver_test, captures_begin_and_end_once_where_they_began) {
+TEST_F(driver_test, captures_begin_once_and_end_on_their_own_stream) {
     test_stream stream;
     test_stream other;
     CUgraph graph = nullptr;
@@ -2195,7 +2196,7 @@ struct raw_batch {
     }
 };
 
-TEST_F(driver_test, a_batch_copies_all_its_pieces_by_either_signature) {
+TEST_F(driver_test, a_batch_copies_all_its_pieces_with_either_signature) {
     if (!raw().cuMemcpyBatchAsync || !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batches";
     constexpr size_t count = 100, size = 70, apart = 96;
     device_memory device(count * apart);
@@ -2216,7 +2217,7 @@ TEST_F(driver_test, a_batch_copies_all_its_pieces_by_either_signature) {
         ASSERT_EQ(0, std::memcmp(to.data() + i * apart, data.data() + i * apart, size)) << i;
 }
 
-TEST_F(driver_test, a_batch_is_refused_in_the_legacy_stream_and_with_a_size_or_an_address_of_zero) {
+TEST_F(driver_test, a_batch_is_refused_on_the_legacy_stream_and_with_a_size_or_an_address_of_zero) {
     if (!raw().cuMemcpyBatchAsync || !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batches";
     device_memory device(1024);
     pinned_memory host(1024);
@@ -2244,7 +2245,7 @@ TEST_F(driver_test, a_batch_is_refused_in_the_legacy_stream_and_with_a_size_or_a
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(driver_test, a_batch_is_not_captured) {
+TEST_F(driver_test, a_batch_cannot_be_captured) {
     if (!raw().cuMemcpyBatchAsync) GTEST_SKIP() << "the driver has no batches";
     device_memory device(1024);
     pinned_memory host(1024);
@@ -2254,13 +2255,13 @@ TEST_F(driver_test, a_batch_is_not_captured) {
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     EXPECT_NE(CUDA_SUCCESS, batch.run(stream));
     CUgraph graph = nullptr;
-    raw().cuStreamEndCapture(stream, &graph); // broken or empty, as the driver likes
+    raw().cuStreamEndCapture(stream, &graph); // the driver may break the capture or return an empty graph
     if (graph) {
         EXPECT_OK(raw().cuGraphDestroy(graph));
     }
 }
 
-TEST_F(driver_test, a_batch_of_boxes_counts_in_elements) {
+TEST_F(driver_test, a_batch_of_boxes_counts_in_elements_of_arrays) {
     if (!raw().cuMemcpy3DBatchAsync) GTEST_SKIP() << "the driver has no batches";
     CUDA_ARRAY3D_DESCRIPTOR made = {};
     made.Width = 16, made.Height = 8, made.Format = CU_AD_FORMAT_UNSIGNED_INT32, made.NumChannels = 2;

@@ -1,5 +1,5 @@
-// Sharing memory and events with another process, on the raw entry points: the same bodies hold on the software driver
-// and on a real GPU. What is asserted is documented, or was seen on two H200 (docs/driver.md).
+// Tests sharing memory and events with another process, through the raw entry points. The same tests hold on the
+// software driver and on a real GPU. Each expectation is documented by CUDA or was seen on two H200 (docs/driver.md).
 #include "support/gate.h"
 #include "support/raw_objects.h"
 #include "support/second_process.h"
@@ -80,7 +80,7 @@ FERRY_SECOND_PROCESS(reads_and_writes_imported_memory) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuIpcOpenMemHandle(&without_flag, handle, 0));
     fill(address, 2, size);
     channel.arrive();
-    channel.await(); // written again
+    channel.await(); // until the exporter has written again
     EXPECT_EQ(bytes(size, std::byte{3}), read_back(address, size));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFree(address));
     EXPECT_OK(raw().cuIpcCloseMemHandle(address));
@@ -92,7 +92,7 @@ FERRY_SECOND_PROCESS(reads_and_writes_imported_memory) {
 TEST_F(driver_ipc_test, both_processes_read_and_write_the_same_memory) {
     if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
     for (const size_t size : {size_t{64} << 10, size_t{5} << 20}) {
-        device_memory before(1000); // so that the shared one begins anywhere
+        device_memory before(1000); // so that the shared memory may begin anywhere
         device_memory memory(size);
         fill(memory, 1, size);
         second_process other("reads_and_writes_imported_memory");
@@ -143,7 +143,7 @@ TEST_F(driver_ipc_test, only_memory_of_plain_allocations_has_a_handle) {
     EXPECT_OK(raw().cuMemFree(pooled));
 }
 
-TEST_F(driver_ipc_test, a_handle_opens_neither_at_home_nor_where_it_is_forged) {
+TEST_F(driver_ipc_test, handles_of_this_process_and_forged_handles_do_not_open) {
     if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
     device_memory memory(4096);
     const CUipcMemHandle handle = handle_of(memory);
@@ -170,7 +170,7 @@ FERRY_SECOND_PROCESS(opens_twice) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, memory_that_is_opened_twice_is_closed_twice) { // the manual
+TEST_F(driver_ipc_test, memory_opened_twice_must_be_closed_twice) { // as the manual says
     if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
     device_memory memory(4096);
     fill(memory, 1, 4096);
@@ -211,7 +211,7 @@ TEST_F(driver_ipc_test, memory_opened_in_another_devices_context_has_another_add
     if (device_count() > 1) {
         ASSERT_OK(raw().cuDeviceCanAccessPeer(&peer, 1, 0));
     }
-    if (!peer) GTEST_SKIP() << "no peers";
+    if (!peer) GTEST_SKIP() << "device 1 cannot reach device 0";
     device_memory memory(4096);
     fill(memory, 1, 4096);
     second_process other("opens_in_two_contexts");
@@ -238,7 +238,7 @@ FERRY_SECOND_PROCESS(fills_in_another_context) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, opened_memory_is_copied_in_every_context_and_filled_in_its_own) {
+TEST_F(driver_ipc_test, opened_memory_is_copied_in_every_context_and_filled_only_in_its_own) {
     if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
     device_memory memory(4096);
     fill(memory, 1, 4096);
@@ -259,7 +259,7 @@ FERRY_SECOND_PROCESS(shares_memory_and_waits) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, the_end_of_an_exporter_breaks_nothing_here) {
+TEST_F(driver_ipc_test, the_death_of_an_exporter_breaks_nothing_in_this_process) {
     if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
     second_process other("shares_memory_and_waits");
     const auto handle = other->receive<CUipcMemHandle>();
@@ -284,7 +284,7 @@ CUipcEventHandle handle_of(const test_event &event) {
     return handle;
 }
 
-TEST_F(driver_ipc_test, an_event_for_others_has_no_timing) {
+TEST_F(driver_ipc_test, an_interprocess_event_must_not_have_timing) {
     CUevent event = nullptr;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuEventCreate(&event, CU_EVENT_INTERPROCESS));
     test_event shared(for_others);
@@ -319,7 +319,7 @@ FERRY_SECOND_PROCESS(waits_for_an_event_of_another) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, a_record_holds_the_streams_of_another_process) {
+TEST_F(driver_ipc_test, a_record_holds_back_the_streams_of_another_process) {
     test_event event(for_others);
     test_stream stream;
     gate held(stream);
@@ -339,7 +339,7 @@ FERRY_SECOND_PROCESS(records_an_event_of_another) {
         gate held(stream);
         EXPECT_OK(raw().cuEventRecord(event, stream));
         channel.arrive();
-        channel.await(); // the other waits
+        channel.await(); // until the other process waits
     }
     EXPECT_OK(raw().cuEventSynchronize(event));
     channel.arrive();
@@ -361,7 +361,7 @@ TEST_F(driver_ipc_test, a_record_in_another_process_is_waited_for_here) {
     EXPECT_OK(raw().cuEventSynchronize(event));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     other->await();
-    EXPECT_OK(raw().cuEventRecord(event, stream)); // the last record counts, whoever made it
+    EXPECT_OK(raw().cuEventRecord(event, stream)); // the last record counts, whichever process made it
     EXPECT_OK(raw().cuEventSynchronize(event));
     other->arrive();
     EXPECT_EQ(0, other.wait());
@@ -372,7 +372,8 @@ FERRY_SECOND_PROCESS(outlives_events_of_another) {
     CUevent opened_after = nullptr;
     EXPECT_OK(raw().cuIpcOpenEventHandle(&opened_before, channel.receive<CUipcEventHandle>()));
     channel.arrive();
-    EXPECT_OK(raw().cuIpcOpenEventHandle(&opened_after, channel.receive<CUipcEventHandle>())); // both are destroyed
+    EXPECT_OK(
+        raw().cuIpcOpenEventHandle(&opened_after, channel.receive<CUipcEventHandle>())); // destroyed by the exporter
     test_stream stream;
     for (const CUevent event : {opened_before, opened_after})
         EXPECT_OK(raw().cuEventQuery(event));
@@ -383,7 +384,7 @@ FERRY_SECOND_PROCESS(outlives_events_of_another) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, an_event_that_its_process_has_destroyed_still_opens_and_counts_as_passed) {
+TEST_F(driver_ipc_test, an_event_destroyed_by_its_process_still_opens_and_counts_as_passed) {
     test_stream stream;
     CUevent first = nullptr;
     CUevent second = nullptr;
@@ -415,8 +416,8 @@ FERRY_SECOND_PROCESS(records_and_never_gets_there) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, the_end_of_the_process_that_records_releases_who_waits) {
-    if (!on_software_driver()) GTEST_SKIP() << "not known of the real driver";
+TEST_F(driver_ipc_test, the_death_of_the_recording_process_releases_the_waiting_one) {
+    if (!on_software_driver()) GTEST_SKIP() << "unknown for the real driver";
     test_event event(for_others);
     test_stream stream;
     second_process other("records_and_never_gets_there");
@@ -461,7 +462,7 @@ CUmemoryPool import_pool(int descriptor) {
 FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
     const int descriptor = channel.receive_descriptor();
     const CUmemoryPool pool = import_pool(descriptor);
-    EXPECT_EQ(pool, import_pool(descriptor)) << "imported twice";
+    EXPECT_EQ(pool, import_pool(descriptor)) << "a second import gives the same pool";
     EXPECT_EQ(0, close(descriptor));
     CUmemoryPool none = nullptr;
     EXPECT_RESULT(CUDA_ERROR_UNKNOWN,
@@ -506,10 +507,10 @@ FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
     CUdeviceptr again = 0;
     EXPECT_OK(raw().cuMemPoolImportPointer(&again, pool, &data));
     EXPECT_EQ(address, again);
-    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolDestroy(pool)) << "memory from it is imported";
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolDestroy(pool)) << "memory of the pool is imported";
     test_stream stream;
     EXPECT_OK(raw().cuMemFreeAsync(address, stream));
-    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeAsync(address, stream)) << "two imports are one";
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeAsync(address, stream)) << "two imports count once";
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeAsync(address, stream));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFree(address));
@@ -517,7 +518,7 @@ FERRY_SECOND_PROCESS(uses_memory_of_an_imported_pool) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, memory_of_a_pool_is_shared_by_a_descriptor_and_a_few_bytes) {
+TEST_F(driver_ipc_test, memory_of_a_pool_is_shared_through_a_descriptor_and_export_data) {
     shared_pool pool;
     test_stream stream;
     CUdeviceptr before = 0;
@@ -545,7 +546,7 @@ TEST_F(driver_ipc_test, memory_of_a_pool_is_shared_by_a_descriptor_and_a_few_byt
     EXPECT_EQ(0, close(descriptor));
 }
 
-TEST_F(driver_ipc_test, a_pool_imported_at_home_has_the_same_memory_at_another_address) {
+TEST_F(driver_ipc_test, a_pool_imported_in_its_own_process_has_the_same_memory_at_another_address) {
     shared_pool pool;
     CUdeviceptr address = 0;
     CUdeviceptr again = 0;
@@ -568,7 +569,7 @@ TEST_F(driver_ipc_test, a_pool_imported_at_home_has_the_same_memory_at_another_a
     EXPECT_OK(raw().cuMemPoolDestroy(imported));
 }
 
-TEST_F(driver_ipc_test, memory_is_exported_after_its_pool) {
+TEST_F(driver_ipc_test, memory_cannot_be_exported_before_its_pool) {
     shared_pool pool;
     CUdeviceptr address = 0;
     CUmemPoolPtrExportData data{};
@@ -578,7 +579,7 @@ TEST_F(driver_ipc_test, memory_is_exported_after_its_pool) {
     EXPECT_OK(raw().cuMemFree(address));
 }
 
-TEST_F(driver_ipc_test, pools_made_for_this_process_alone_are_not_exported) {
+TEST_F(driver_ipc_test, pools_without_a_handle_type_cannot_be_exported) {
     shared_pool pool(CU_MEM_HANDLE_TYPE_NONE);
     CUmemoryPool standard = nullptr;
     int descriptor = -1;

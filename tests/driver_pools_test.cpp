@@ -1,5 +1,5 @@
-// Stream-ordered memory and its pools, on the raw entry points: the same bodies hold on the software driver and on a
-// real GPU. What is asserted is documented, or was seen on two H200 (docs/driver.md).
+// Tests stream-ordered memory and its pools, through the raw entry points. The same tests hold on the software driver
+// and on a real GPU. Each expectation is documented by CUDA or was seen on two H200 (docs/driver.md).
 #include "support/gate.h"
 #include "support/raw_objects.h"
 
@@ -67,7 +67,7 @@ bool is_known(CUdeviceptr address) {
 
 // ---- Allocating and freeing
 
-TEST_F(driver_pools_test, memory_is_there_for_the_work_behind_its_allocation) {
+TEST_F(driver_pools_test, memory_is_usable_by_the_work_after_its_allocation) {
     test_stream stream;
     const bytes data = random_bytes(100'000, 1);
     bytes back(data.size());
@@ -135,7 +135,7 @@ TEST_F(driver_pools_test, only_a_named_stream_needs_no_current_context) {
     EXPECT_OK(raw().cuMemAllocAsync(&address, 0, stream));
 }
 
-TEST_F(driver_pools_test, either_free_takes_either_memory_and_neither_takes_it_twice) {
+TEST_F(driver_pools_test, both_frees_take_pool_and_plain_memory_but_only_once) {
     test_stream stream;
     CUdeviceptr pooled = 0;
     CUdeviceptr plain = 0;
@@ -155,7 +155,7 @@ TEST_F(driver_pools_test, either_free_takes_either_memory_and_neither_takes_it_t
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(&here), stream));
 }
 
-TEST_F(driver_pools_test, a_free_takes_effect_behind_the_work_before_it) {
+TEST_F(driver_pools_test, a_free_takes_effect_after_the_work_before_it) {
     test_stream stream;
     pinned_memory host(mib);
     std::memset(host.data(), 0, mib);
@@ -170,7 +170,7 @@ TEST_F(driver_pools_test, a_free_takes_effect_behind_the_work_before_it) {
     EXPECT_EQ(bytes(mib, std::byte{7}), host.copy());
 }
 
-TEST_F(driver_pools_test, memory_that_is_freed_and_taken_on_one_stream_serves_again) {
+TEST_F(driver_pools_test, memory_freed_on_a_stream_is_reused_on_that_stream) {
     test_stream stream;
     test_pool pool;
     EXPECT_OK(raw().cuMemFreeAsync(pool.allocate(20 * mib, stream), stream));
@@ -180,7 +180,7 @@ TEST_F(driver_pools_test, memory_that_is_freed_and_taken_on_one_stream_serves_ag
     EXPECT_EQ(32 * mib, pool.number(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
 }
 
-TEST_F(driver_pools_test, memory_serves_another_stream_that_comes_after_its_free) {
+TEST_F(driver_pools_test, memory_is_reused_on_another_stream_that_comes_after_its_free) {
     test_stream freeing;
     test_stream taking;
     test_event freed(CU_EVENT_DISABLE_TIMING);
@@ -202,7 +202,7 @@ TEST_F(driver_pools_test, memory_serves_another_stream_that_comes_after_its_free
     }
 }
 
-TEST_F(driver_pools_test, memory_whose_free_has_been_passed_serves_any_stream) {
+TEST_F(driver_pools_test, memory_is_reused_on_any_stream_once_its_free_has_been_passed) {
     test_stream freeing;
     test_stream taking;
     test_pool pool;
@@ -232,7 +232,7 @@ TEST_F(driver_pools_test, the_default_pool_reuses_freely_and_keeps_nothing) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolDestroy(pool));
 }
 
-TEST_F(driver_pools_test, a_pool_counts_what_it_holds_and_what_is_in_use) {
+TEST_F(driver_pools_test, a_pool_counts_reserved_and_used_memory) {
     test_stream stream;
     test_pool pool;
     pool.keep_everything();
@@ -263,7 +263,7 @@ TEST_F(driver_pools_test, a_pool_counts_what_it_holds_and_what_is_in_use) {
     EXPECT_EQ(0u, pool.number(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
 }
 
-TEST_F(driver_pools_test, memory_freed_without_a_stream_is_given_back_and_counted_as_used_for_good) {
+TEST_F(driver_pools_test, memory_freed_without_a_stream_is_released_but_counts_as_used_for_good) {
     test_stream stream;
     test_pool pool;
     const CUdeviceptr address = pool.allocate(mib, stream);
@@ -277,7 +277,7 @@ TEST_F(driver_pools_test, memory_freed_without_a_stream_is_given_back_and_counte
     EXPECT_EQ(mib, pool.number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
 }
 
-TEST_F(driver_pools_test, synchronising_gives_back_what_is_above_the_threshold) {
+TEST_F(driver_pools_test, synchronising_releases_memory_above_the_threshold) {
     test_stream stream;
     test_event event;
     test_pool pool;
@@ -294,7 +294,7 @@ TEST_F(driver_pools_test, synchronising_gives_back_what_is_above_the_threshold) 
     EXPECT_EQ(64 * mib, held_after([&] { return raw().cuStreamSynchronize(stream); }));
 }
 
-TEST_F(driver_pools_test, trimming_keeps_what_is_in_use) {
+TEST_F(driver_pools_test, trimming_keeps_memory_in_use) {
     test_stream stream;
     test_pool pool;
     pool.keep_everything();
@@ -311,7 +311,7 @@ TEST_F(driver_pools_test, trimming_keeps_what_is_in_use) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(driver_pools_test, a_pool_for_other_processes_gives_back_as_any_other) {
+TEST_F(driver_pools_test, a_pool_for_other_processes_releases_memory_like_any_other) {
     CUmemPoolProps props = props_of_device(0);
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     test_stream stream;
@@ -340,7 +340,7 @@ TEST_F(driver_pools_test, a_pool_for_other_processes_gives_back_as_any_other) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(driver_pools_test, a_pool_grows_to_its_largest_size_and_no_further) {
+TEST_F(driver_pools_test, a_pool_grows_to_its_maximum_size_and_no_further) {
     CUmemPoolProps props = props_of_device(0);
     props.maxSize = 64 * mib;
     test_pool pool(props);
@@ -379,7 +379,7 @@ TEST_F(driver_pools_test, a_streams_device_allocates_from_its_current_pool) {
         ASSERT_OK(raw().cuMemAllocAsync(&address, 4096, stream));
         EXPECT_OK(raw().cuPointerGetAttribute(&from, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address));
         EXPECT_EQ(pool.handle, from);
-    } // destroyed, and with memory of it in use
+    } // destroyed while memory of the pool is in use
     EXPECT_OK(raw().cuDeviceGetMemPool(&current, 0));
     EXPECT_EQ(standard, current);
     EXPECT_OK(raw().cuMemsetD8Async(address, 1, 4096, stream));
@@ -387,16 +387,16 @@ TEST_F(driver_pools_test, a_streams_device_allocates_from_its_current_pool) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(driver_pools_test, a_current_pool_lies_on_its_own_device) {
-    if (device_count() < 2) GTEST_SKIP() << "one device";
+TEST_F(driver_pools_test, a_pool_of_another_device_cannot_become_current) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     test_pool elsewhere(props_of_device(1));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuDeviceSetMemPool(0, elsewhere));
     CUmemoryPool pool = nullptr;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuDeviceGetMemPool(&pool, device_count()));
 }
 
-TEST_F(driver_pools_test, places_name_the_pools_of_devices_too) {
-    if (!raw().cuMemGetMemPool) GTEST_SKIP() << "this driver knows pools of devices only";
+TEST_F(driver_pools_test, locations_name_the_pools_of_devices_too) {
+    if (!raw().cuMemGetMemPool) GTEST_SKIP() << "this driver has only pools of devices";
     CUmemLocation place{CU_MEM_LOCATION_TYPE_DEVICE, 0};
     CUmemoryPool by_place = nullptr;
     CUmemoryPool by_device = nullptr;
@@ -413,7 +413,7 @@ TEST_F(driver_pools_test, places_name_the_pools_of_devices_too) {
     EXPECT_OK(raw().cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_PINNED, by_place));
 }
 
-TEST_F(driver_pools_test, pools_that_cannot_be_are_refused) {
+TEST_F(driver_pools_test, impossible_pools_are_refused) {
     CUmemoryPool pool = nullptr;
     CUmemPoolProps props = props_of_device(0);
     props.allocType = CU_MEM_ALLOCATION_TYPE_INVALID;
@@ -423,23 +423,23 @@ TEST_F(driver_pools_test, pools_that_cannot_be_are_refused) {
     props = props_of({CU_MEM_LOCATION_TYPE_HOST, 0});
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolCreate(&pool, &props));
-    props = props_of({CU_MEM_LOCATION_TYPE_HOST_NUMA, 5}); // no machine that was tried has as many nodes
+    props = props_of({CU_MEM_LOCATION_TYPE_HOST_NUMA, 5}); // no machine that was tried has so many nodes
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolCreate(&pool, &props));
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemPoolCreate(&pool, nullptr));
 }
 
 // ---- Pools on the host
 
-TEST_F(driver_pools_test, a_pool_of_a_node_may_be_for_other_processes) {
+TEST_F(driver_pools_test, a_pool_on_a_numa_node_may_be_for_other_processes) {
     int supported = 0;
     ASSERT_OK(raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0));
-    if (!supported) GTEST_SKIP() << "no pools of nodes";
+    if (!supported) GTEST_SKIP() << "no pools on NUMA nodes";
     CUmemPoolProps props = props_of({CU_MEM_LOCATION_TYPE_HOST_NUMA, 0});
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     test_pool pool(props);
 }
 
-TEST_F(driver_pools_test, memory_of_host_pools_is_host_memory_that_a_device_reaches_when_it_is_let) {
+TEST_F(driver_pools_test, memory_of_host_pools_is_host_memory_that_a_device_reaches_only_with_access) {
     for (const CUmemLocationType type : {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA}) {
         int supported = 0;
         ASSERT_OK(raw().cuDeviceGetAttribute(&supported,
@@ -457,7 +457,7 @@ TEST_F(driver_pools_test, memory_of_host_pools_is_host_memory_that_a_device_reac
         EXPECT_EQ(static_cast<unsigned>(CU_MEMORYTYPE_HOST), kind);
         int ordinal = -1;
         EXPECT_OK(raw().cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
-        EXPECT_EQ(0, ordinal) << "the current device, though it is host memory";
+        EXPECT_EQ(0, ordinal) << "the current device, even for host memory";
         CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
         CUmemAccess_flags flags{};
         EXPECT_OK(raw().cuMemPoolGetAccess(&flags, pool, &device));
@@ -492,9 +492,9 @@ TEST_F(driver_pools_test, memory_of_host_pools_is_host_memory_that_a_device_reac
     }
 }
 
-// ---- Who reaches the memory of a pool
+// ---- Access to the memory of a pool
 
-TEST_F(driver_pools_test, the_owner_always_has_access_and_nobody_has_it_for_reading_alone) {
+TEST_F(driver_pools_test, the_owner_always_has_access_and_read_only_access_is_refused) {
     test_pool pool;
     const auto set = [&](int device, CUmemAccess_flags flags) {
         const CUmemAccessDesc access = access_of(device, flags);
@@ -503,12 +503,12 @@ TEST_F(driver_pools_test, the_owner_always_has_access_and_nobody_has_it_for_read
     EXPECT_OK(set(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE, set(0, CU_MEM_ACCESS_FLAGS_PROT_NONE));
     EXPECT_RESULT(CUDA_ERROR_INVALID_DEVICE, set(device_count(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
-    if (device_count() < 2) GTEST_SKIP() << "one device";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     EXPECT_RESULT(CUDA_ERROR_NOT_SUPPORTED, set(1, CU_MEM_ACCESS_FLAGS_PROT_READ));
 }
 
 TEST_F(driver_pools_test, copies_are_checked_against_the_current_context_and_fills_against_their_streams) {
-    if (device_count() < 2) GTEST_SKIP() << "one device";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     other_device other;
     test_stream here;
     test_pool pool;
@@ -537,10 +537,10 @@ TEST_F(driver_pools_test, copies_are_checked_against_the_current_context_and_fil
         EXPECT_OK(raw().cuStreamSynchronize(here));
         EXPECT_EQ(bytes(4096, std::byte{2}), read_back(theirs, 4096));
 
-        // The access of contexts is another matter.
+        // Peer access between contexts does not apply to pool memory.
         int peer = 0;
         ASSERT_OK(raw().cuDeviceCanAccessPeer(&peer, 1, 0));
-        if (!peer) GTEST_SKIP() << "no peers";
+        if (!peer) GTEST_SKIP() << "device 1 cannot reach device 0";
         const CUresult enabled = raw().cuCtxEnablePeerAccess(context, 0);
         EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpyDtoH(host.data(), address, 4096));
         if (enabled == CUDA_SUCCESS) {
@@ -558,8 +558,8 @@ TEST_F(driver_pools_test, copies_are_checked_against_the_current_context_and_fil
     EXPECT_OK(raw().cuMemFree(address));
 }
 
-TEST_F(driver_pools_test, memory_lies_where_its_pool_lies_whatever_stream_allocates_it) {
-    if (device_count() < 2) GTEST_SKIP() << "one device";
+TEST_F(driver_pools_test, memory_lies_on_the_device_of_its_pool_whatever_stream_allocates_it) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     test_stream here;
     test_pool elsewhere(props_of_device(1));
     const CUdeviceptr address = elsewhere.allocate(4096, here);
@@ -583,7 +583,7 @@ struct captured_graph {
     CUgraphExec runs = nullptr;
 };
 
-TEST_F(driver_pools_test, a_graph_that_frees_what_it_allocates_runs_again_and_again) {
+TEST_F(driver_pools_test, a_graph_that_frees_its_allocation_can_be_launched_repeatedly) {
     test_stream stream;
     pinned_memory host(4096);
     CUgraph graph = nullptr;
@@ -591,7 +591,7 @@ TEST_F(driver_pools_test, a_graph_that_frees_what_it_allocates_runs_again_and_ag
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_OK(raw().cuMemAllocAsync(&address, 4096, stream));
     EXPECT_NE(0u, address);
-    EXPECT_FALSE(is_known(address)) << "before its launch";
+    EXPECT_FALSE(is_known(address)) << "unknown before the launch";
     EXPECT_OK(raw().cuMemsetD8Async(address, 5, 4096, stream));
     EXPECT_OK(raw().cuMemcpyDtoHAsync(host.data(), address, 4096, stream));
     EXPECT_OK(raw().cuMemFreeAsync(address, stream));
@@ -605,7 +605,7 @@ TEST_F(driver_pools_test, a_graph_that_frees_what_it_allocates_runs_again_and_ag
     }
 }
 
-TEST_F(driver_pools_test, a_graph_that_leaves_its_memory_runs_again_when_that_is_freed) {
+TEST_F(driver_pools_test, a_graph_that_keeps_its_allocation_runs_again_only_after_a_free) {
     test_stream stream;
     CUgraph graph = nullptr;
     CUdeviceptr address = 0;
@@ -624,7 +624,7 @@ TEST_F(driver_pools_test, a_graph_that_leaves_its_memory_runs_again_when_that_is
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(driver_pools_test, pools_are_left_alone_on_a_thread_that_captures) {
+TEST_F(driver_pools_test, pool_calls_break_a_capture_on_their_thread) {
     test_pool pool;
     test_stream stream;
     test_stream beside;
@@ -652,7 +652,7 @@ TEST_F(driver_pools_test, pools_are_left_alone_on_a_thread_that_captures) {
     EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
-TEST_F(driver_pools_test, a_capture_frees_no_memory_that_lives_outside_graphs) {
+TEST_F(driver_pools_test, a_capture_cannot_free_memory_allocated_outside_it) {
     test_stream stream;
     CUgraph graph = nullptr;
     CUdeviceptr address = 0;
@@ -666,12 +666,12 @@ TEST_F(driver_pools_test, a_capture_frees_no_memory_that_lives_outside_graphs) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
-// Where the current device has access; elsewhere it is pageable memory.
-TEST_F(driver_pools_test, memory_of_host_pools_is_copied_as_device_memory_where_it_is_reached) {
+// The current device has access to the pool. Without access the memory counts as pageable.
+TEST_F(driver_pools_test, host_pool_memory_is_copied_like_device_memory_where_the_device_has_access) {
     int supported = 0;
     if (raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0) || !supported)
         GTEST_SKIP() << "no pools of host memory";
-    constexpr size_t size = 60'000; // a pageable source of which is read in the call
+    constexpr size_t size = 60'000; // an asynchronous call reads a pageable source of this size before it returns
     const test_stream stream;
     test_pool reached(props_of({CU_MEM_LOCATION_TYPE_HOST, 0})), closed(props_of({CU_MEM_LOCATION_TYPE_HOST, 0}));
     const CUmemAccessDesc access = access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -699,7 +699,8 @@ TEST_F(driver_pools_test, memory_of_host_pools_is_copied_as_device_memory_where_
         {
             const gate held(stream);
             ASSERT_OK(raw().cuMemcpyAsync(one.to, one.from, size, stream));
-            EXPECT_EQ(9, *reinterpret_cast<const unsigned char *>(one.to)) << "it has returned before it was done";
+            EXPECT_EQ(9, *reinterpret_cast<const unsigned char *>(one.to))
+                << "the call returns before the copy is made";
             std::memset(reinterpret_cast<void *>(one.from), 2, size);
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));

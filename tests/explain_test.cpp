@@ -1,4 +1,4 @@
-// ferry_explain: that it tells the truth, held against the driver calls that the copy then makes.
+// Tests that ferry_explain tells the truth, by comparing it with the driver calls that the copy then makes.
 #include <cstring>
 
 #include "support/fault_driver.h"
@@ -25,9 +25,9 @@ class explanations : public ferry_test {};
 bool has_kernels(const instance_owner &instance) {
     return ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
 }
-// Of a host pool that the device has no access to, too.
+// Memory of a host pool to which the device has no access counts as pageable, too.
 constexpr bool is_pageable(place_kind kind) { return kind == place_kind::pageable || kind == place_kind::pool_of_host; }
-// Where kernels reach it, also as pageable memory's other end.
+// Memory that kernels reach even if the other end is pageable.
 constexpr bool is_of_device(place_kind kind) { return kind == place_kind::device || kind == place_kind::pool; }
 
 TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
@@ -118,7 +118,7 @@ constexpr waiting_row rows[] = {
      "memory alone"},
 };
 
-TEST_F(explanations, read_as_one_line_with_what_was_predicted) {
+TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
     ferry_explanation told = new_explanation();
     told.route = FERRY_ROUTE_KERNEL;
     told.source_memory = FERRY_MEMORY_PINNED;
@@ -156,9 +156,9 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         ferry_explanation told = new_explanation();
         ASSERT_OK(ferry_explain_async(basic.get(), &copy, nullptr, &told, nullptr));
         EXPECT_EQ(told.blocks, row.asynchronous);
-        told.driver_ns = told.kernel_ns = told.staged_ns = 0; // what is predicted hangs on the device
+        told.driver_ns = told.kernel_ns = told.staged_ns = 0; // the predictions depend on the device
         EXPECT_EQ(told.threads != 0, told.route == FERRY_ROUTE_STAGED);
-        told.threads = 5; // and how many there are on the machine
+        told.threads = 5; // the number of threads depends on the machine
         if (told.route == FERRY_ROUTE_STAGED) told.multiprocessors = 8;
         EXPECT_EQ(format(told), row.line);
         EXPECT_EQ(told.synchronises, row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED);
@@ -167,24 +167,24 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
     }
 }
 
-// What "does not block" and "until done" mean, where that can be seen: while the stream is busy with something long.
-TEST_F(explanations, what_is_said_not_to_block_returns_before_the_work_ahead_of_it_has_ended) {
+// Shows what "does not block" and "until done" mean, while the stream is busy with something long.
+TEST_F(explanations, calls_that_do_not_block_return_before_the_work_ahead_of_them_has_ended) {
     constexpr std::uint64_t size = 64 << 20;
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     test_place ahead(place_kind::pinned, {.width = size}), memory(place_kind::device, {.width = size});
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);
-        if (row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED) continue; // small ones are staged at once
+        if (row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED) continue; // small copies are staged at once
         const grid shape = {.width = 64, .height = 4};
         test_place source(row.from, shape), destination(row.to, shape);
         const ferry_copy_desc copy =
             describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);
         std::int32_t done = -1;
         if (row.asynchronous == FERRY_BLOCKS_NO) {
-            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr)); // makes what is made on first need
+            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr)); // creates what is needed once
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            const gate held(stream); // a call that waited would not come back
+            const gate held(stream); // a call that waited would not return
             ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr));
             ASSERT_OK(ferry_stream_query(basic.get(), stream, &done));
             EXPECT_EQ(done, 0);
@@ -225,7 +225,7 @@ TEST_F(explanations, an_empty_copy_takes_no_route) {
     EXPECT_EQ(format(told), "nothing to copy");
 }
 
-TEST_F(explanations, a_bad_copy_is_refused_as_the_copy_itself) {
+TEST_F(explanations, a_bad_copy_is_refused_as_by_the_copy_itself) {
     ferry_copy_desc copy = {};
     copy.width = 4;
     ferry_explanation told = new_explanation();
@@ -243,10 +243,10 @@ TEST_F(explanations, a_bad_copy_is_refused_as_the_copy_itself) {
     line[0] = 'x';
     EXPECT_EQ(ferry_error_format(nullptr, line, sizeof line), 0u);
     EXPECT_STREQ(line, "");
-    EXPECT_GT(ferry_error_format(&error, nullptr, 8), 0u) << "no buffer is as one of size 0";
+    EXPECT_GT(ferry_error_format(&error, nullptr, 8), 0u) << "no buffer counts as one of size 0";
 }
 
-TEST_F(explanations, a_line_is_cut_to_the_buffer) {
+TEST_F(explanations, a_line_is_truncated_to_the_buffer) {
     ferry_copy_desc copy = {};
     ferry_explanation told = new_explanation();
     ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));

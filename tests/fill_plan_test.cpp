@@ -1,4 +1,4 @@
-// Which fills the driver makes and which a kernel does: a table to be checked by eye, and what is refused.
+// Tests which fills the driver makes and which a kernel makes, in a table to be checked by eye, and what is refused.
 #include <cstring>
 #include <string>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t max_pitch = (1ull << 31) - 1;
 constexpr copy_limits limits = {.device_count = 2, .max_pitch = max_pitch};
 
-// A box in memory of device 0, unless `kind` is the host's.
+// A box in memory of device 0, or in host memory if `kind` says so.
 struct fill_box {
     std::uint64_t width, height, depth, row_pitch, slice_height;
     std::uint32_t pattern_size = 4;
@@ -54,7 +54,7 @@ fill_facts facts_with(std::uint32_t flags) {
             .profile = &built_in_profile(h200)};
 }
 
-// ---- Its simplest form ---------------------------------------------------------------------------------------
+// ---- The simplest form ---------------------------------------------------------------------------------------
 
 TEST(fill_shapes, tight_dimensions_are_folded_away) {
     struct {
@@ -86,7 +86,7 @@ TEST(fill_shapes, tight_dimensions_are_folded_away) {
 
 // ---- The choice ----------------------------------------------------------------------------------------------
 
-TEST(fill_plans, a_kernel_fills_what_the_driver_has_no_call_for_and_many_narrow_rows) {
+TEST(fill_plans, a_kernel_fills_what_no_driver_call_can_fill_and_many_narrow_rows) {
     constexpr auto driver = route_kind::driver, kernel = route_kind::kernel;
     constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
     struct {
@@ -122,7 +122,7 @@ TEST(fill_plans, a_kernel_fills_what_the_driver_has_no_call_for_and_many_narrow_
     }
 }
 
-TEST(fill_plans, wishes_are_kept_or_refused) {
+TEST(fill_plans, flags_are_obeyed_or_refused) {
     constexpr fill_box line = {4096, 1, 1, 0, 0}, wide = {4096, 1, 1, 0, 0, 8}, narrow = {4, 1 << 20, 1, 8, 0},
                        apart = {64, 8, 5, 80, 10};
     constexpr auto none = route_kind::none, driver = route_kind::driver, kernel = route_kind::kernel;
@@ -178,7 +178,7 @@ TEST(fill_plans, wishes_are_kept_or_refused) {
     }
 }
 
-TEST(fill_plans, another_devices_memory_out_of_reach_is_told_by_the_device) {
+TEST(fill_plans, memory_of_a_device_out_of_reach_is_refused_by_its_device) {
     fill_shape shape = settled({4096, 1, 1, 0, 0, 8});
     shape.destination.device = 1;
     fill_facts facts = facts_with(0);
@@ -190,7 +190,7 @@ TEST(fill_plans, another_devices_memory_out_of_reach_is_told_by_the_device) {
     EXPECT_EQ(told.limit, 0u);
 }
 
-TEST(fill_plans, multiprocessors_are_limited_as_asked_and_few_over_the_link) {
+TEST(fill_plans, sms_are_limited_by_the_flags_and_few_over_the_link) {
     const fill_box large = {1 << 20, 64, 1, 1 << 21, 0, 8};
     fill_box on_host = large;
     on_host.kind = memory_kind::pinned;

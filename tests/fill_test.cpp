@@ -1,5 +1,5 @@
-// Fills: every pattern width on every memory that takes one, against the plain reference; what they cost; and what is
-// refused.
+// Tests fills: every pattern width on every memory that can be filled, against a plain reference; what fills cost; and
+// what is refused.
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -12,7 +12,7 @@
 namespace ferry::test {
 namespace {
 
-// All different: the order of bytes shows.
+// All bytes differ, so that the byte order shows.
 constexpr std::uint8_t pattern_bytes[16] = {0x1b, 0xa2, 0x3d, 0xc4, 0x5e, 0xe5, 0x76, 0x87,
                                             0x98, 0x29, 0xba, 0x4b, 0xdc, 0x6d, 0xfe, 0x0f};
 
@@ -47,7 +47,7 @@ class fills : public counted_test {};
 #define NEED_KERNELS()                                                                                                 \
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels"
 
-// The same on the CPU.
+// The same fill on the CPU.
 void reference_fill(test_place &memory, const box &from, const ferry_fill_desc &fill) {
     for (std::uint64_t z = 0; z < fill.depth; ++z)
         for (std::uint64_t y = 0; y < fill.height; ++y)
@@ -66,7 +66,7 @@ TEST_F(fills, patterns_cover_the_box_and_no_other_byte) {
                         memory.fill(unit);
                         ferry_fill_desc fill = describe_fill(memory.describe(how, scene.from), scene.width,
                                                              scene.height, scene.depth, unit);
-                        fill.flags = FERRY_COPY_NO_KERNELS; // the driver's own calls have all of it
+                        fill.flags = FERRY_COPY_NO_KERNELS; // the driver's own calls cover all of these scenes
                         ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
                         ferry_error_info error = new_error();
                         ASSERT_OK(is_synchronous ? ferry_fill(instance, &fill, &error)
@@ -81,7 +81,7 @@ TEST_F(fills, patterns_cover_the_box_and_no_other_byte) {
         }
 }
 
-TEST_F(fills, any_pattern_and_any_box_is_filled_as_by_the_reference) {
+TEST_F(fills, random_patterns_and_boxes_match_the_reference) {
     NEED_KERNELS();
     std::mt19937_64 random(20261121);
     const auto between = [&](std::uint64_t low, std::uint64_t high) { return low + random() % (high - low + 1); };
@@ -133,7 +133,7 @@ TEST_F(fills, any_pattern_and_any_box_is_filled_as_by_the_reference) {
             }
 }
 
-// ---- What they cost ------------------------------------------------------------------------------------------
+// ---- Costs ---------------------------------------------------------------------------------------------------
 
 TEST_F(fills, a_fill_is_one_driver_call_however_many_rows_it_has) {
     test_place memory(place_kind::device, {.width = 512, .height = 5000, .row_pitch = 520});
@@ -147,10 +147,10 @@ TEST_F(fills, a_fill_is_one_driver_call_however_many_rows_it_has) {
     ASSERT_OK(ferry_fill(counted.get(), &line, nullptr));
     EXPECT_EQ(driver.calls("cuMemsetD16Async"), 1);
     EXPECT_EQ(driver.calls("cuStreamSynchronize"), 1);
-    EXPECT_EQ(driver.calls("cuLibraryLoadData"), 0) << "no kernels are loaded for what the driver fills";
+    EXPECT_EQ(driver.calls("cuLibraryLoadData"), 0) << "a fill by the driver loads no kernels";
 }
 
-TEST_F(fills, what_only_a_kernel_fills_is_one_launch) {
+TEST_F(fills, a_fill_that_needs_a_kernel_is_one_launch) {
     NEED_KERNELS();
     test_place memory(place_kind::device, {.width = 96, .height = 9, .depth = 5, .row_pitch = 112, .slice_height = 11});
     const ferry_place place = memory.describe(statement::stated);
@@ -168,7 +168,7 @@ TEST_F(fills, what_only_a_kernel_fills_is_one_launch) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(fills, slices_that_are_tight_after_all_are_left_to_the_driver) {
+TEST_F(fills, slices_that_fold_into_rows_are_left_to_the_driver) {
     test_place memory(place_kind::device, {.width = 64, .height = 8, .depth = 6});
     const auto expect_call = [&](const ferry_fill_desc &fill, const char *call) {
         driver.reset_counts();
@@ -184,7 +184,7 @@ TEST_F(fills, slices_that_are_tight_after_all_are_left_to_the_driver) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(fills, a_wide_pattern_that_repeats_is_a_narrow_one_to_the_driver) {
+TEST_F(fills, the_driver_fills_a_wide_pattern_that_repeats_a_narrow_one) {
     const instance_owner without_kernels = [&] {
         ferry_options options = driver.options();
         options.kernels = FERRY_KERNELS_NONE;
@@ -225,18 +225,18 @@ TEST_F(fills, many_narrow_rows_take_a_kernel_unless_the_flags_forbid_it) {
     options.copy_flags = FERRY_COPY_NO_KERNELS;
     const instance_owner by_default = open_or_fail(options);
     EXPECT_EQ(launches(by_default.get(), 0), 0);
-    EXPECT_EQ(launches(by_default.get(), FERRY_COPY_BY_KERNEL), 1) << "a fill's own flags stand before the instance's";
+    EXPECT_EQ(launches(by_default.get(), FERRY_COPY_BY_KERNEL), 1) << "a fill's own flags override the instance's";
 }
 
 // ---- Order and graphs ----------------------------------------------------------------------------------------
 
-TEST_F(fills, a_synchronous_fill_has_ended_when_it_returns) {
+TEST_F(fills, a_synchronous_fill_has_completed_when_it_returns) {
     constexpr std::uint64_t size = 8 << 20;
     test_place memory(place_kind::device, {.width = size}), seen(place_kind::pinned, {.width = size});
     for (std::uint8_t round = 1; round <= 5; ++round) {
         ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), size);
         fill.pattern[0] = round;
-        fill.flags = round > 2 ? FERRY_COPY_URGENT : 0; // by a kernel, where there is one
+        fill.flags = round > 2 ? FERRY_COPY_URGENT : 0; // by a kernel, where the driver takes kernels
         ASSERT_OK(ferry_fill(basic.get(), &fill, nullptr));
         ASSERT_OK(raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), memory.address(), size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -267,7 +267,7 @@ TEST_F(fills, captured_fills_run_when_the_graph_is_launched) {
     }
 }
 
-// ---- What is refused -----------------------------------------------------------------------------------------
+// ---- Refusals ------------------------------------------------------------------------------------------------
 
 struct refusal_row {
     const char *name;
@@ -318,7 +318,7 @@ constexpr refusal_row refusals[] = {
      FERRY_SIDE_DESTINATION, FERRY_FIELD_X, 0, ~std::uint64_t{0} - 3},
 };
 
-TEST_F(fills, bad_descriptors_are_refused_by_name_and_nothing_is_filled) {
+TEST_F(fills, bad_descriptors_are_refused_by_field_and_nothing_is_filled) {
     test_place memory(place_kind::device, {.width = 80, .height = 12});
     memory.fill(1);
     ferry_place place = memory.describe(statement::stated);
@@ -342,7 +342,7 @@ TEST_F(fills, bad_descriptors_are_refused_by_name_and_nothing_is_filled) {
     EXPECT_EQ(ferry_fill(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(fills, an_odd_address_is_refused_for_wide_patterns_alone) {
+TEST_F(fills, an_odd_address_is_refused_only_for_wide_patterns) {
     test_place memory(place_kind::device, {.width = 80});
     memory.fill(1);
     ferry_fill_desc fill = describe_fill(memory.describe(statement::stated, {.x = 2}), 64, 1, 1, 4);
@@ -353,7 +353,7 @@ TEST_F(fills, an_odd_address_is_refused_for_wide_patterns_alone) {
     EXPECT_OK(ferry_fill(basic.get(), &fill, &error));
 }
 
-// What a fill needs a kernel for, and how it is refused where none can run.
+// Why a fill needs a kernel, and how the fill is refused where no kernel can run.
 struct kernel_row {
     std::uint64_t depth;
     std::uint32_t pattern_size;
@@ -366,7 +366,7 @@ constexpr kernel_row kernel_rows[] = {
     {2, 4, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, 2},
 };
 
-TEST_F(fills, where_kernels_may_not_run_what_needs_one_is_refused_by_name) {
+TEST_F(fills, fills_that_need_a_kernel_are_refused_by_field_where_none_can_run) {
     ferry_options options = driver.options();
     options.kernels = FERRY_KERNELS_NONE;
     const instance_owner without_kernels = open_or_fail(options);
@@ -425,7 +425,7 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     std::free(memory);
 }
 
-TEST_F(fills, a_launch_that_fails_is_told_and_fills_nothing) {
+TEST_F(fills, a_failed_launch_is_reported_and_fills_nothing) {
     NEED_KERNELS();
     test_place memory(place_kind::device, {.width = 64});
     memory.fill(1);
@@ -451,7 +451,7 @@ TEST_F(fills, pageable_memory_is_refused) {
     EXPECT_EQ(memory.read(), memory.picture());
 }
 
-TEST_F(fills, past_the_allocation_is_refused_by_full_checks) {
+TEST_F(fills, full_checks_refuse_a_fill_past_the_allocation) {
     test_place memory(place_kind::device, {.width = 4096});
     memory.fill(1);
     ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 4096);
@@ -462,7 +462,7 @@ TEST_F(fills, past_the_allocation_is_refused_by_full_checks) {
     EXPECT_EQ(memory.read(), memory.picture());
 }
 
-TEST_F(fills, a_width_of_zero_is_a_success_and_fills_nothing) {
+TEST_F(fills, a_width_of_zero_succeeds_and_fills_nothing) {
     test_place memory(place_kind::device, {.width = 64});
     memory.fill(1);
     const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 0, 3, 3);
@@ -470,7 +470,7 @@ TEST_F(fills, a_width_of_zero_is_a_success_and_fills_nothing) {
     EXPECT_EQ(memory.read(), memory.picture());
 }
 
-TEST_F(fills, a_driver_without_a_memset_says_so) {
+TEST_F(fills, a_missing_memset_of_the_driver_is_reported) {
     driver.hide("cuMemsetD16Async");
     const instance_owner instance = open_or_fail(driver.options());
     test_place memory(place_kind::device, {.width = 64});
@@ -481,7 +481,7 @@ TEST_F(fills, a_driver_without_a_memset_says_so) {
 // ---- Two devices ---------------------------------------------------------------------------------------------
 
 TEST_F(fills, memory_of_another_device_is_filled_in_its_own_context) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     test_place memory(place_kind::device, {.width = 4096}, 1);
     for (const CUcontext current : {context, CUcontext{nullptr}}) {
         memory.fill(1);
@@ -503,7 +503,7 @@ TEST_F(fills, memory_of_another_device_is_filled_in_its_own_context) {
 }
 
 TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     test_place memory(place_kind::device, {.width = 4096}, 1);
     memory.fill(1);
     const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 4096);
@@ -518,7 +518,7 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
     }
     EXPECT_EQ(memory.read(), memory.picture());
     if (ferry_peer_enable(basic.get(), 0, 1) == FERRY_SUCCESS) {
-        EXPECT_OK(ferry_fill_async(basic.get(), &fill, stream, &error)) << "with peer access it does";
+        EXPECT_OK(ferry_fill_async(basic.get(), &fill, stream, &error)) << "reaches the memory with peer access";
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(memory.read(), bytes(4096, std::byte{pattern_bytes[0]}));
         if (has_kernels()) {
@@ -531,7 +531,7 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
         past_the_end.destination.row_pitch = 0;
         EXPECT_EQ(ferry_fill_async(basic.get(), &past_the_end, stream, &error),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
-            << "the driver's own number, where the device is not what is wrong";
+            << "the driver's own status, since the device is right";
         EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
     }
 }

@@ -1,4 +1,4 @@
-// Opening and closing, what is found, contexts, memory and the question of what an address is.
+// Tests opening and closing, the report, contexts, memory, and queries about addresses.
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -23,7 +23,7 @@ TEST_F(instance, several_are_open_at_once_and_close_in_any_order) {
     EXPECT_OK(ferry_device_free(second.get(), address));
 }
 
-TEST_F(instance, report_says_what_was_found) {
+TEST_F(instance, report_states_what_was_found) {
     ferry_report report = {};
     report.struct_size = sizeof report;
     ASSERT_OK(ferry_get_report(full.get(), &report));
@@ -42,7 +42,7 @@ ferry_report report_of(const instance_owner &instance) {
     return report;
 }
 
-TEST_F(instance, report_says_when_kernels_and_staging_come_and_whether_they_have) {
+TEST_F(instance, report_states_when_kernels_and_staging_are_set_up_and_whether_they_are) {
     fault_driver driver(raw_entry_points());
     const struct {
         std::int32_t kernels, staging, kernels_in_force, staging_in_force;
@@ -84,7 +84,7 @@ TEST_F(instance, report_says_when_kernels_and_staging_come_and_whether_they_have
     ferry_options options = driver.options();
     options.kernels = FERRY_KERNELS_AT_OPEN;
     const instance_owner refused = open_or_fail(options);
-    EXPECT_EQ(report_of(refused).kernels, FERRY_KERNELS_NONE) << "the driver did not take them";
+    EXPECT_EQ(report_of(refused).kernels, FERRY_KERNELS_NONE) << "the driver refused the kernels";
     EXPECT_EQ(report_of(refused).kernels_loaded, 0);
 }
 
@@ -115,7 +115,7 @@ TEST_F(instance, kernels_are_counted_in_each_context_that_has_them) {
     EXPECT_EQ(report_of(opened).kernel_contexts, 1u);
 }
 
-TEST_F(instance, a_driver_without_an_optional_entry_point_is_served_and_the_name_reported) {
+TEST_F(instance, a_driver_may_lack_an_optional_entry_point_and_its_name_is_reported) {
     fault_driver driver(raw_entry_points());
     driver.hide("cuLaunchHostFunc");
     driver.hide("cuMemcpyAtoA");
@@ -141,7 +141,7 @@ struct log_lines {
     }
 };
 
-TEST_F(instance, old_driver_broken_driver_and_no_device_are_three_answers) {
+TEST_F(instance, an_old_driver_a_broken_driver_and_no_device_have_a_status_each) {
     struct {
         const char *entry;
         CUresult result;
@@ -152,7 +152,7 @@ TEST_F(instance, old_driver_broken_driver_and_no_device_are_three_answers) {
         {"cuInit", CUDA_ERROR_NO_DEVICE, false, FERRY_ERROR_NO_DEVICE},
         {"cuInit", CUDA_ERROR_STUB_LIBRARY, false, FERRY_ERROR_NO_DRIVER},
         {"cuInit", CUDA_ERROR_SYSTEM_NOT_READY, false, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_SYSTEM_NOT_READY},
-        {"cuDeviceGetCount", CUDA_SUCCESS, false, FERRY_ERROR_NO_DEVICE}, // leaves the count 0
+        {"cuDeviceGetCount", CUDA_SUCCESS, false, FERRY_ERROR_NO_DEVICE}, // leaves the count at 0
         {"cuDeviceGetName", CUDA_ERROR_UNKNOWN, false, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN},
     };
     for (const auto &each : cases) {
@@ -169,7 +169,7 @@ TEST_F(instance, old_driver_broken_driver_and_no_device_are_three_answers) {
         options.log_user = &log;
         EXPECT_EQ(ferry_open(&options, &opened, nullptr), each.status);
         EXPECT_EQ(opened, nullptr);
-        EXPECT_EQ(log.contain(each.entry), each.hide) << "the log names what is missing";
+        EXPECT_EQ(log.contain(each.entry), each.hide) << "the log names a missing entry point";
 
         if (!on_software_driver()) continue; // the software driver may be built out or configured otherwise
         options.driver = FERRY_DRIVER_AUTO;
@@ -209,7 +209,7 @@ TEST_F(instance, allocator_callbacks_serve_the_instance_and_get_everything_back)
     EXPECT_EQ(ferry_open(&options, &opened, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_F(instance, device_facts_are_the_drivers) {
+TEST_F(instance, device_info_matches_the_driver) {
     for (int device = 0; device < device_count(); ++device) {
         ferry_device_info info = {};
         info.struct_size = sizeof info;
@@ -247,7 +247,7 @@ TEST_F(instance, every_status_has_a_name_and_a_text) {
     EXPECT_STREQ(ferry_status_name(-999), "FERRY_ERROR_UNKNOWN_STATUS");
     EXPECT_STREQ(ferry_status_name(5), "FERRY_ERROR_UNKNOWN_STATUS");
     EXPECT_STREQ(ferry_status_name(FERRY_STATUS_DRIVER_BASE - 12345), "CUDA_ERROR_UNKNOWN_RESULT");
-    // The names are the driver's own, number by number.
+    // Each name is the driver's own name for that number.
     for (int number = 1; number < 1000; ++number) {
         const char *name = nullptr;
         if (raw().cuGetErrorName(static_cast<CUresult>(number), &name) != CUDA_SUCCESS) continue;
@@ -257,7 +257,7 @@ TEST_F(instance, every_status_has_a_name_and_a_text) {
     }
 }
 
-TEST_F(instance, status_traits_tell_the_dead_from_the_busy) {
+TEST_F(instance, status_traits_tell_dead_contexts_from_retries) {
     const auto traits = [](int result) { return ferry_status_traits(FERRY_STATUS_DRIVER_BASE - result); };
     EXPECT_EQ(traits(CUDA_ERROR_ILLEGAL_ADDRESS), FERRY_STATUS_CONTEXT_DEAD);
     EXPECT_EQ(traits(CUDA_ERROR_DEINITIALIZED), FERRY_STATUS_CONTEXT_DEAD);
@@ -282,7 +282,7 @@ protected:
 TEST_F(contexts, push_and_pop_nest) {
     CUcontext own = nullptr, popped = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
-    EXPECT_EQ(current(), context) << "creating does not make it current";
+    EXPECT_EQ(current(), context) << "creating a context does not make it current";
     ASSERT_OK(ferry_context_push(basic.get(), 0, own));
     EXPECT_EQ(current(), own);
     ASSERT_OK(ferry_context_push(basic.get(), 0, nullptr));
@@ -303,7 +303,7 @@ TEST_F(contexts, pop_without_a_context_is_refused) {
     std::thread([this] { EXPECT_EQ(ferry_context_pop(basic.get(), nullptr), FERRY_ERROR_NO_CONTEXT); }).join();
 }
 
-TEST_F(contexts, primary_context_is_counted) {
+TEST_F(contexts, the_primary_context_is_reference_counted) {
     CUcontext retained = nullptr;
     ASSERT_OK(ferry_context_retain_primary(basic.get(), 0, &retained));
     EXPECT_EQ(retained, context);
@@ -311,7 +311,7 @@ TEST_F(contexts, primary_context_is_counted) {
     EXPECT_EQ(ferry_context_retain_primary(basic.get(), 99, &retained), FERRY_ERROR_DEVICE);
 }
 
-TEST_F(contexts, an_adopted_context_is_used_until_it_is_given_back_or_destroyed) {
+TEST_F(contexts, an_adopted_context_is_used_until_it_is_released_or_destroyed) {
     CUcontext own = nullptr, popped = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
     ASSERT_OK(ferry_context_adopt(basic.get(), -1, own));
@@ -335,8 +335,8 @@ TEST_F(contexts, an_adopted_context_is_used_until_it_is_given_back_or_destroyed)
     ASSERT_OK(ferry_device_free(basic.get(), address));
 }
 
-// Whatever goes wrong in the middle of a call, the thread's context is what it was.
-TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
+// Whatever fails in the middle of a call, the thread's current context must not change.
+TEST_F(contexts, stay_current_whichever_driver_call_fails) {
     fault_driver driver(raw_entry_points());
     const instance_owner wrapped = open_or_fail(driver.options());
     CUcontext own = nullptr;
@@ -379,7 +379,7 @@ TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
                 EXPECT_OK(raw().cuCtxGetCurrent(&after));
                 EXPECT_EQ(after, before);
             };
-            const instance_owner fresh = [&] { // so that the primary context is retained anew
+            const instance_owner fresh = [&] { // opened so that it retains the primary context anew
                 ferry_options options = driver.options();
                 ferry_instance *opened = nullptr;
                 EXPECT_OK(ferry_open(&options, &opened, nullptr));
@@ -387,7 +387,8 @@ TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
             }();
             for (const ferry_copy_desc &copy : copies) {
                 expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
-                EXPECT_OK(raw().cuStreamSynchronize(stream)); // the next copy, of the same bytes, does not wait for it
+                EXPECT_OK(
+                    raw().cuStreamSynchronize(stream)); // the next copy, of the same bytes, does not wait for this one
                 expect_fault_or_success(ferry_copy(fresh.get(), &copy, nullptr));
             }
             std::uint64_t address = 0;
@@ -399,11 +400,11 @@ TEST_F(contexts, stay_as_they_were_whichever_driver_call_fails) {
             expect_fault_or_success(ferry_array_create(fresh.get(), 0, &desc, &made));
             expect_fault_or_success(ferry_device_free(fresh.get(), address));
             driver.heal();
-            ferry_device_free(fresh.get(), address); // done already, unless the fault was there
+            ferry_device_free(fresh.get(), address); // already freed, unless the fault was in that call
             EXPECT_OK(ferry_host_free(fresh.get(), pinned));
             EXPECT_OK(ferry_array_destroy(fresh.get(), made));
             const bool never_called = before == context && std::string(entry) == "cuCtxPushCurrent";
-            EXPECT_EQ(failures == 0, never_called) << "the fault was never met";
+            EXPECT_EQ(failures == 0, never_called) << "the fault must be met wherever the entry point is called";
         }
     }
     ASSERT_OK(raw().cuCtxSetCurrent(context));
@@ -422,7 +423,7 @@ protected:
         return info;
     }
 
-    // The bytes that come back after going into the array and out again.
+    // Copies the bytes into the array and out again, and returns what comes back.
     std::vector<std::byte> through_array(CUarray array, const std::vector<std::byte> &bytes, std::uint64_t width,
                                          std::uint64_t height, std::uint64_t depth) {
         std::vector<std::byte> back(bytes.size());
@@ -438,7 +439,7 @@ protected:
     }
 };
 
-TEST_F(memory, what_is_this_address) {
+TEST_F(memory, address_info_describes_every_kind_of_memory) {
     std::uint64_t device = 0;
     void *pinned = nullptr;
     std::vector<std::byte> own(3 * 4096);
@@ -497,7 +498,7 @@ TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
     EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch), FERRY_STATUS_DRIVER_BASE - 1);
 }
 
-TEST_F(memory, arrays_of_every_format_and_channel_count_take_their_bytes) {
+TEST_F(memory, arrays_of_every_format_and_channel_count_keep_their_bytes) {
     constexpr std::int32_t formats[] = {FERRY_FORMAT_UINT8, FERRY_FORMAT_UINT16, FERRY_FORMAT_UINT32,
                                         FERRY_FORMAT_SINT8, FERRY_FORMAT_SINT16, FERRY_FORMAT_SINT32,
                                         FERRY_FORMAT_HALF,  FERRY_FORMAT_FLOAT};
@@ -525,7 +526,7 @@ TEST_F(memory, arrays_of_every_format_and_channel_count_take_their_bytes) {
             }
 }
 
-// Block-compressed arrays are copied in blocks of 4 x 4 texels: 8 or 16 bytes each, a quarter of the rows.
+// Block-compressed arrays are copied in blocks of 4 x 4 texels: 8 or 16 bytes each, and a quarter of the rows.
 TEST_F(memory, block_compressed_arrays_are_copied_by_blocks) {
     struct {
         CUarray_format format;
@@ -607,8 +608,8 @@ constexpr named_format named_formats[] = {
     {FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR, 3, FERRY_ARRAY_VIDEO, 0},
 };
 
-// Of 64 x 32 texels; of planar formats, whose arrays take no copy themselves, each plane.
-TEST_F(memory, arrays_of_every_named_format_take_their_bytes) {
+// The arrays have 64 x 32 texels. A planar array takes no copy itself, so each plane is copied.
+TEST_F(memory, arrays_of_every_named_format_keep_their_bytes) {
     const auto describe_as = [&](CUarray array, ferry_array_desc &told) {
         told.struct_size = sizeof told;
         std::uint32_t element = 0;
@@ -636,17 +637,17 @@ TEST_F(memory, arrays_of_every_named_format_take_their_bytes) {
             ASSERT_GT(element, 0u);
             expect_through(plane, told.width * element, told.height);
         }
-        EXPECT_EQ(planes > 0, each.element == 0) << "planar formats alone have planes";
-        EXPECT_EQ(plane, nullptr) << "what is not there is not handed out";
+        EXPECT_EQ(planes > 0, each.element == 0) << "only planar formats have planes";
+        EXPECT_EQ(plane, nullptr) << "a missing plane is returned as null";
         EXPECT_OK(ferry_array_destroy(basic.get(), array));
     }
 }
 
-TEST_F(memory, arrays_within_arrays_refuse_what_is_not_there) {
+TEST_F(memory, missing_levels_and_impossible_mipmapped_arrays_are_refused) {
     const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0, 20, 12, 0};
     CUmipmappedArray mipmapped = nullptr;
     CUarray level = nullptr;
-    for (const std::uint32_t levels : {0u, 99u, 5u}) { // 20, 10, 5, 2, 1
+    for (const std::uint32_t levels : {0u, 99u, 5u}) { // widths of 20, 10, 5, 2 and 1
         ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, levels, &mipmapped));
         ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 4, &level));
         EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 5, &level),
@@ -682,7 +683,7 @@ TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device)
     EXPECT_EQ(array.read(), host.picture());
 }
 
-TEST_F(memory, write_combined_and_null_frees) {
+TEST_F(memory, write_combined_memory_is_portable_and_frees_of_null_succeed) {
     void *combined = nullptr;
     ASSERT_OK(ferry_host_alloc(basic.get(), 4096, FERRY_HOST_WRITE_COMBINED, &combined));
     unsigned flags = 0;
@@ -695,7 +696,7 @@ TEST_F(memory, write_combined_and_null_frees) {
     EXPECT_OK(ferry_array_destroy(basic.get(), nullptr));
 }
 
-TEST_F(memory, exhausted_device_memory_is_the_drivers_status_and_worth_a_retry) {
+TEST_F(memory, exhausted_device_memory_gives_the_drivers_status_and_is_worth_a_retry) {
     std::uint64_t address = 1;
     const std::int32_t status = ferry_device_alloc(basic.get(), 0, std::uint64_t{1} << 50, &address);
     EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
@@ -725,7 +726,7 @@ TEST_F(memory, threads_share_one_instance) {
         thread.join();
 }
 
-// The rest of the vocabulary from several threads at once, on one instance and one pair of devices.
+// Makes the other kinds of calls from several threads at once, on one instance and one pair of devices.
 TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arrays) {
     std::vector<std::thread> threads;
     for (int number = 0; number < 4; ++number)

@@ -1,5 +1,5 @@
-// Sharing memory, pools and events with another process through ferry. The second process is a fresh start of this
-// program, on the same driver, which plays the role above each test.
+// Tests sharing memory, pools and events with another process through ferry. The second process is a fresh start of
+// this program on the same driver. It plays the role defined above each test.
 #include <csignal>
 #include <cstring>
 #include <functional>
@@ -44,7 +44,7 @@ struct ferry_event {
     CUevent_st *handle = nullptr;
 };
 
-// A pool for other processes, with what travels of it.
+// A pool for other processes, with the handle and the descriptor to send.
 struct shared_pool {
     explicit shared_pool(ferry_instance *instance, std::uint32_t handle_types = FERRY_HANDLE_POSIX_FD)
         : instance(instance) {
@@ -122,7 +122,7 @@ CUevent_st *import_event(ferry_instance *instance, const ferry_ipc_handle &handl
     return event;
 }
 
-// The handle as it would be if `change` had befallen its maker, with a right sum.
+// Returns the handle as it would be with `change` made to its contents, with a correct checksum.
 template <class Change> ferry_ipc_handle forge(const ferry_ipc_handle &handle, Change change) {
     handle_contents contents;
     EXPECT_OK(decode(handle, contents).status);
@@ -137,7 +137,7 @@ void fill(std::uint64_t address, unsigned char value, std::size_t size) {
     EXPECT_OK(raw().cuCtxSynchronize());
 }
 
-// A pool and memory of it too, where there are pools; until the other process has ended well.
+// Shares a pool and memory of the pool, if the driver has pools, and waits until the other process has ended well.
 void share_pool_and_wait(ferry_instance *instance, second_process &other) {
     if (!has_pools(instance)) {
         EXPECT_EQ(other.wait(), 0);
@@ -156,13 +156,13 @@ bool holds(std::uint64_t address, unsigned char value, std::size_t size) {
     return read_back(address, size) == bytes(size, std::byte{value});
 }
 
-// What the driver has been asked to open.
+// The number of objects that the driver has been asked to open.
 int openings(const fault_driver &driver) {
     return driver.calls("cuIpcOpenMemHandle") + driver.calls("cuIpcOpenEventHandle") +
            driver.calls("cuMemPoolImportFromShareableHandle") + driver.calls("cuMemPoolImportPointer");
 }
 
-// Tries all three imports: one is of the handle's kind.
+// Tries all three imports, one of which is for the handle's kind.
 void expect_no_import(ferry_instance *instance, const ferry_ipc_handle &handle, std::int32_t status) {
     std::uint64_t address = 7;
     CUmemPoolHandle_st *pool = reinterpret_cast<CUmemPoolHandle_st *>(7);
@@ -179,11 +179,11 @@ void expect_no_import(ferry_instance *instance, const ferry_ipc_handle &handle, 
     EXPECT_EQ(event, nullptr);
 }
 
-// Lets each driver call that `call` makes fail in turn, and expects to hear of it and the context to be as before.
-// `undo` takes back what a success has done.
+// Lets each driver call that `call` makes fail in turn. Expects `call` to report each failure and to leave the current
+// context as it was. `undo` reverses a successful `call`.
 void let_each_call_fail(fault_driver &driver, const std::function<std::int32_t()> &call,
                         const std::function<void()> &undo) {
-    EXPECT_OK(call()); // contexts and records are made on first need
+    EXPECT_OK(call()); // the first call creates contexts and records
     undo();
     driver.reset_counts();
     EXPECT_OK(call());
@@ -194,7 +194,7 @@ void let_each_call_fail(fault_driver &driver, const std::function<std::int32_t()
     for (int row = 0; row < driver_symbol_count; ++row)
         for (int nth = 1; nth <= counts[row]; ++nth) {
             const std::string name = driver_symbols[row].name;
-            // What puts back the capture mode has no way to tell that it failed.
+            // A failure to restore the capture mode cannot be reported.
             if (name == "cuThreadExchangeStreamCaptureMode" && nth % 2 == 0) continue;
             CUcontext before = nullptr, after = nullptr;
             EXPECT_OK(raw().cuCtxGetCurrent(&before));
@@ -212,7 +212,7 @@ class ipc : public ferry_test {};
 
 // ---- Handles
 
-TEST_F(ipc, a_handle_tells_what_it_is_of) {
+TEST_F(ipc, a_handle_describes_what_it_names) {
     ferry_memory memory(basic.get(), small);
     const ferry_ipc_handle handle = export_memory(basic.get(), memory + 100);
     ferry_device_info device = {};
@@ -243,7 +243,7 @@ TEST_F(ipc, a_handle_tells_what_it_is_of) {
     EXPECT_EQ(ferry_ipc_get_info(nullptr, &handle, &info), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(ipc, bytes_that_changed_on_the_way_or_never_were_a_handle_are_refused) {
+TEST_F(ipc, damaged_and_truncated_handles_are_refused) {
     ferry_memory memory(basic.get(), small);
     const ferry_ipc_handle handle = export_memory(basic.get(), memory);
     fault_driver driver(raw_entry_points());
@@ -255,9 +255,9 @@ TEST_F(ipc, bytes_that_changed_on_the_way_or_never_were_a_handle_are_refused) {
         damaged.bytes[i] ^= 0x10;
         EXPECT_EQ(ferry_ipc_get_info(counted.get(), &damaged, &info), FERRY_ERROR_HANDLE) << "byte " << i;
         expect_no_import(counted.get(), damaged, FERRY_ERROR_HANDLE);
-        ferry_ipc_handle cut_off = handle; // that many bytes came
+        ferry_ipc_handle cut_off = handle; // as if only the first i bytes had arrived
         std::memset(cut_off.bytes + i, 0, sizeof cut_off.bytes - i);
-        if (std::memcmp(&cut_off, &handle, sizeof handle) == 0) continue; // its sum ends in zeros
+        if (std::memcmp(&cut_off, &handle, sizeof handle) == 0) continue; // the checksum ends in zeros
         expect_no_import(counted.get(), cut_off, FERRY_ERROR_HANDLE);
     }
     EXPECT_EQ(openings(driver), 0);
@@ -275,7 +275,7 @@ TEST_F(ipc, a_handle_of_a_later_version_is_refused_with_both_versions) {
     EXPECT_EQ(describe(error), "handle: 2, not version 1 (FERRY_ERROR_HANDLE)");
 }
 
-TEST_F(ipc, a_handle_that_can_mean_nothing_here_is_refused_before_the_driver_is_asked) {
+TEST_F(ipc, handles_that_cannot_be_valid_here_are_refused_before_the_driver_opens_anything) {
     ferry_memory memory(basic.get(), small);
     const ferry_ipc_handle handle = export_memory(basic.get(), memory);
     fault_driver driver(raw_entry_points());
@@ -318,7 +318,7 @@ TEST_F(ipc, a_handle_that_can_mean_nothing_here_is_refused_before_the_driver_is_
     nonsense([](handle_contents &contents) { contents.offset = UINT64_MAX; });
     nonsense([](handle_contents &contents) { contents.original = UINT64_MAX; });
     nonsense([](handle_contents &contents) { contents.kind = FERRY_IPC_POOL; });
-    // A pool that would lie on no device that there is, and an event by the name of those that were never exported.
+    // Pools in places that do not exist, and an event with the key of events that were never exported.
     constexpr std::int32_t places[][2] = {
         {FERRY_LOCATION_DEVICE, 0}, {FERRY_LOCATION_DEVICE, -7}, {FERRY_LOCATION_HOST_NUMA, -1}, {9, 0}};
     for (const auto &[location, index] : places) {
@@ -378,7 +378,7 @@ TEST_F(ipc, nulls_are_refused_and_nothing_to_close_is_a_success) {
 
 // ---- What can be shared
 
-TEST_F(ipc, what_cannot_be_shared_is_refused_by_name) {
+TEST_F(ipc, objects_that_cannot_be_shared_are_refused_by_field) {
     ferry_ipc_handle handle = {};
     ferry_error_info error = new_error();
     const auto refuses_memory = [&](std::uint64_t address, std::int32_t status, std::int32_t field) {
@@ -440,9 +440,9 @@ TEST_F(ipc, an_export_stays_within_its_allocation) {
     }
 }
 
-// ---- This process's own
+// ---- Imports in the exporting process
 
-TEST_F(ipc, own_memory_is_given_back_as_it_is_and_counted) {
+TEST_F(ipc, own_memory_is_imported_as_itself_and_counted) {
     auto memory = std::make_unique<ferry_memory>(basic.get(), small);
     const std::uint64_t address = *memory;
     const ferry_ipc_handle handle = export_memory(basic.get(), address + 4096, 100);
@@ -454,10 +454,10 @@ TEST_F(ipc, own_memory_is_given_back_as_it_is_and_counted) {
     EXPECT_OK(ferry_ipc_close_memory(basic.get(), address, nullptr));
     EXPECT_EQ(ferry_ipc_close_memory(basic.get(), address, nullptr), FERRY_ERROR_ADDRESS);
     fill(address, 1, small);
-    EXPECT_TRUE(holds(address, 1, small)) << "closing has freed nothing";
+    EXPECT_TRUE(holds(address, 1, small)) << "closing must not free the memory";
     EXPECT_EQ(import_memory(basic.get(), handle), address + 4096);
     memory.reset();
-    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr)) << "freed before";
+    EXPECT_OK(ferry_ipc_close_memory(basic.get(), address + 4096, nullptr)) << "the memory was freed first";
     std::uint64_t outdated = 7;
     EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &handle, &outdated, nullptr), FERRY_ERROR_HANDLE);
     EXPECT_EQ(outdated, 0u);
@@ -465,7 +465,7 @@ TEST_F(ipc, own_memory_is_given_back_as_it_is_and_counted) {
     EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &handle, &outdated, nullptr), FERRY_ERROR_HANDLE);
 }
 
-TEST_F(ipc, own_events_are_given_back_as_they_are_and_counted) {
+TEST_F(ipc, own_events_are_imported_as_themselves_and_counted) {
     auto event = std::make_unique<ferry_event>(basic.get());
     const ferry_ipc_handle handle = export_event(basic.get(), *event);
     CUevent_st *const first = import_event(basic.get(), handle), *const second = import_event(basic.get(), handle);
@@ -478,13 +478,13 @@ TEST_F(ipc, own_events_are_given_back_as_they_are_and_counted) {
     EXPECT_OK(ferry_event_synchronize(basic.get(), *event));
     CUevent_st *refused = first;
     EXPECT_EQ(ferry_ipc_import_event(full.get(), &handle, &refused, nullptr), FERRY_ERROR_HANDLE)
-        << "another instance cannot know whether it still is";
+        << "another instance cannot know whether the event still exists";
     EXPECT_EQ(refused, nullptr);
     event.reset();
     EXPECT_EQ(ferry_ipc_import_event(basic.get(), &handle, &refused, nullptr), FERRY_ERROR_HANDLE);
 }
 
-TEST_F(ipc, own_pools_are_given_back_as_they_are_and_counted) {
+TEST_F(ipc, own_pools_are_imported_as_themselves_and_counted) {
     if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
     auto pool = std::make_unique<shared_pool>(basic.get());
     const ferry_ipc_handle handle = pool->handle;
@@ -501,7 +501,7 @@ TEST_F(ipc, own_pools_are_given_back_as_they_are_and_counted) {
     EXPECT_OK(ferry_ipc_close_pool(basic.get(), imported));
     EXPECT_EQ(ferry_ipc_close_pool(basic.get(), imported), FERRY_ERROR_POOL);
     EXPECT_OK(ferry_ipc_import_pool(full.get(), &handle, pool->descriptor, &imported, nullptr));
-    EXPECT_NE(imported, pool->pool) << "another instance goes by way of the driver";
+    EXPECT_NE(imported, pool->pool) << "another instance imports through the driver";
     EXPECT_OK(ferry_ipc_close_pool(full.get(), imported));
     fill(address, 1, small);
     EXPECT_OK(ferry_device_free(basic.get(), address));
@@ -523,7 +523,7 @@ FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
     EXPECT_EQ(info.size, 1000u);
     EXPECT_EQ(info.is_own, 0);
     const std::uint64_t start = import_memory(ferry.get(), whole), inside = import_memory(ferry.get(), part);
-    EXPECT_EQ(driver.calls("cuIpcOpenMemHandle"), 1) << "one mapping for all";
+    EXPECT_EQ(driver.calls("cuIpcOpenMemHandle"), 1) << "both imports share one mapping";
     EXPECT_EQ(inside, start + 5000);
     EXPECT_TRUE(holds(start, 1, 5000));
     EXPECT_TRUE(holds(inside, 2, 1000));
@@ -533,7 +533,7 @@ FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
     ferry_error_info error = new_error();
     expect_refusal(ferry_ipc_export_memory(ferry.get(), start, 0, &again, &error), error, FERRY_ERROR_NOT_SHAREABLE,
                    FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS);
-    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), inside + 999, nullptr)) << "any address within";
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), inside + 999, nullptr)) << "any address inside the import";
     EXPECT_EQ(driver.calls("cuIpcCloseMemHandle"), 0);
     EXPECT_TRUE(holds(start, 1, 5000)) << "imported twice, closed once";
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), start, nullptr));
@@ -546,7 +546,7 @@ FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
     return 0;
 }
 
-TEST_F(ipc, a_handle_carries_offset_and_size_and_all_of_one_allocation_share_a_mapping) {
+TEST_F(ipc, handles_carry_offset_and_size_and_share_one_mapping_per_allocation) {
     ferry_memory before(basic.get(), 1000), memory(basic.get(), small);
     fill(memory, 1, small);
     fill(memory + 5000, 2, 1000);
@@ -565,14 +565,14 @@ FERRY_SECOND_PROCESS(imports_through_two_instances) {
     EXPECT_EQ(import_memory(second.get(), handle), address);
     EXPECT_OK(ferry_ipc_close_memory(first.get(), address, nullptr));
     EXPECT_EQ(ferry_ipc_close_memory(first.get(), address, nullptr), FERRY_ERROR_ADDRESS);
-    EXPECT_TRUE(holds(address, 1, small)) << "the other instance's import";
+    EXPECT_TRUE(holds(address, 1, small)) << "the other instance still has its import";
     ferry_ipc_handle again = {};
     EXPECT_EQ(ferry_ipc_export_memory(first.get(), address, 0, &again, nullptr), FERRY_ERROR_NOT_SHAREABLE);
     EXPECT_OK(ferry_ipc_close_memory(second.get(), address, nullptr));
     return 0;
 }
 
-TEST_F(ipc, instances_of_one_process_count_for_themselves) {
+TEST_F(ipc, instances_of_one_process_count_their_own_imports) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     second_process other("imports_through_two_instances");
@@ -601,7 +601,7 @@ FERRY_SECOND_PROCESS(imports_without_a_context) {
     return 0;
 }
 
-TEST_F(ipc, a_thread_without_a_context_does_all_of_it) {
+TEST_F(ipc, a_thread_without_a_context_can_export_and_import) {
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
     {
         std::uint64_t address = 0;
@@ -632,7 +632,7 @@ FERRY_SECOND_PROCESS(fills_in_another_context) {
     ferry_place place = {};
     ferry_place_any(&place, address);
     const bytes pattern = random_bytes(8, 1);
-    for (const std::uint32_t size : {1u, 4u, 8u}) { // of which the last takes a kernel
+    for (const std::uint32_t size : {1u, 4u, 8u}) { // a pattern of 8 bytes takes a kernel
         if (size == 8 && !has_kernels) continue;
         ferry_fill_desc desc;
         ferry_fill_desc_init(&desc, &place, small, 1, 1, pattern.data(), size);
@@ -678,7 +678,7 @@ FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
     CUevent_st *const event = import_event(ferry.get(), of_event);
     CUstream_st *stream = nullptr;
     EXPECT_OK(ferry_stream_create(ferry.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &stream));
-    EXPECT_OK(ferry_event_record(ferry.get(), event, stream)) << "an event of that device here too";
+    EXPECT_OK(ferry_event_record(ferry.get(), event, stream)) << "the event belongs to that device here, too";
     EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
     bytes got(small);
     EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), address, small, nullptr));
@@ -690,7 +690,7 @@ FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
 }
 
 TEST_F(ipc, a_handle_names_its_device) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 1, small, &address));
     const bytes sent = random_bytes(small, 5);
@@ -717,7 +717,7 @@ FERRY_SECOND_PROCESS(exports_and_lives_until_told) {
     return 0;
 }
 
-TEST_F(ipc, an_exporter_killed_while_its_memory_is_copied_takes_nothing_away) {
+TEST_F(ipc, the_death_of_an_exporter_during_copies_takes_no_memory_away) {
     constexpr std::size_t size = 16 << 20;
     second_process other("exports_and_lives_until_told");
     const std::uint64_t address = import_memory(basic.get(), other->receive<ferry_ipc_handle>());
@@ -736,8 +736,8 @@ TEST_F(ipc, an_exporter_killed_while_its_memory_is_copied_takes_nothing_away) {
     EXPECT_OK(raw().cuCtxSynchronize());
 }
 
-// A killed process keeps its number until its parent has asked how it ended.
-TEST(process_identity, a_process_is_gone_from_its_death_on_and_so_is_an_earlier_one_of_its_number) {
+// A killed process keeps its number until its parent has waited for it.
+TEST(process_identity, a_dead_process_is_gone_and_so_is_an_earlier_one_with_its_number) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const pid_t child = fork();
@@ -760,10 +760,10 @@ TEST(process_identity, a_process_is_gone_from_its_death_on_and_so_is_an_earlier_
     EXPECT_EQ(kill(child, SIGKILL), 0);
     siginfo_t ended = {};
     EXPECT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
-    EXPECT_TRUE(ferry::is_gone(other, own)) << "dead, and not yet asked after";
+    EXPECT_TRUE(ferry::is_gone(other, own)) << "dead, but its parent has not waited yet";
     EXPECT_EQ(waitpid(child, nullptr, 0), child);
     EXPECT_TRUE(ferry::is_gone(other, own));
-    EXPECT_FALSE(ferry::is_gone(foreign, own)) << "nothing is known of another namespace";
+    EXPECT_FALSE(ferry::is_gone(foreign, own)) << "processes of another namespace are unknown";
     close(ends[0]);
     close(ends[1]);
 }
@@ -780,12 +780,12 @@ FERRY_SECOND_PROCESS(imports_into_a_context_that_ends) {
     EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), there, nullptr), FERRY_ERROR_ADDRESS);
     EXPECT_EQ(ferry_ipc_close_event(ferry.get(), event), FERRY_ERROR_INVALID_ARGUMENT);
     const std::uint64_t here = import_memory(ferry.get(), of_memory);
-    EXPECT_TRUE(holds(here, 1, small)) << "opened anew, in the primary context";
+    EXPECT_TRUE(holds(here, 1, small)) << "opened again, in the primary context";
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), here, nullptr));
     return 0;
 }
 
-TEST_F(ipc, imports_end_with_the_context_that_they_were_opened_in) {
+TEST_F(ipc, imports_end_with_the_context_that_opened_them) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     ferry_event event(basic.get());
@@ -795,7 +795,7 @@ TEST_F(ipc, imports_end_with_the_context_that_they_were_opened_in) {
     EXPECT_EQ(other.wait(), 0);
 }
 
-TEST_F(ipc, what_a_gone_exporter_made_is_refused) {
+TEST_F(ipc, handles_of_a_dead_exporter_are_refused) {
     second_process other("exports_and_lives_until_told");
     const auto of_memory = other->receive<ferry_ipc_handle>(), of_event = other->receive<ferry_ipc_handle>();
     fault_driver driver(raw_entry_points());
@@ -858,9 +858,10 @@ FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
     }
     EXPECT_EQ(close(no_pool), 0);
     EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &pool, nullptr));
-    EXPECT_NE(fcntl(descriptor, F_GETFD), -1) << "the descriptor stays the caller's";
+    EXPECT_NE(fcntl(descriptor, F_GETFD), -1) << "the descriptor stays with the caller";
     EXPECT_EQ(close(descriptor), 0);
-    EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, -1, &again, nullptr)) << "the same one again";
+    EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, -1, &again, nullptr))
+        << "a second import gives the same pool";
     EXPECT_EQ(again, pool);
 
     driver.reset_counts();
@@ -878,14 +879,14 @@ FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
     expect_refusal(ferry_ipc_export_pool(ferry.get(), pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, &error), error,
                    FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
 
-    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool)) << "of two imports";
+    EXPECT_OK(ferry_ipc_close_pool(ferry.get(), pool)) << "the first of two imports";
     EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool), FERRY_ERROR_IN_USE);
     test_stream stream;
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), part, stream));
     EXPECT_TRUE(holds(address, 1, 5000)) << "imported twice, closed once";
     EXPECT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), address, stream), FERRY_ERROR_CAPTURE)
-        << "each launch would close it";
+        << "each launch of the graph would close the memory";
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -904,7 +905,7 @@ FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
     return 0;
 }
 
-TEST_F(ipc, memory_of_a_pool_comes_through_its_pool_and_is_counted) {
+TEST_F(ipc, memory_of_a_pool_is_imported_through_its_pool_and_counted) {
     if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
     shared_pool pool(basic.get());
     const std::uint64_t before = pool.allocate(1000), address = pool.allocate(small);
@@ -996,7 +997,7 @@ FERRY_SECOND_PROCESS(frees_what_is_not_its_own) {
     return 0;
 }
 
-TEST_F(ipc, what_is_imported_is_neither_freed_nor_used_as_ones_own) {
+TEST_F(ipc, imported_objects_can_neither_be_freed_nor_used_as_own_ones) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     ferry_event event(basic.get());
@@ -1016,7 +1017,7 @@ FERRY_SECOND_PROCESS(consumes_what_is_produced) {
     EXPECT_NE(filled, copied);
     test_stream stream;
     for (int round = 1; round <= 3; ++round) {
-        channel.await(); // recorded there, and not passed yet
+        channel.await(); // the exporter has recorded the event, which has not passed yet
         std::int32_t done = 1;
         EXPECT_OK(ferry_event_query(ferry.get(), filled, &done));
         EXPECT_EQ(done, 0);
@@ -1025,7 +1026,7 @@ FERRY_SECOND_PROCESS(consumes_what_is_produced) {
         EXPECT_OK(ferry_copy_bytes_async(ferry.get(), reinterpret_cast<std::uintptr_t>(host.data()), address, small,
                                          stream, nullptr));
         EXPECT_OK(ferry_event_record(ferry.get(), copied, stream));
-        channel.arrive(); // recorded here, and not passed yet
+        channel.arrive(); // this process has recorded the event, which has not passed yet
         EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
         EXPECT_EQ(host.copy(), bytes(small, static_cast<std::byte>(round)));
     }
@@ -1052,12 +1053,12 @@ TEST_F(ipc, events_order_both_directions) {
         EXPECT_OK(ferry_event_record(basic.get(), filled, stream));
         other->arrive();
         other->await();
-        // Behind the importer's copy from here on: this must not overtake it.
+        // The next fill comes after the importer's copy, which it must not overtake.
         EXPECT_OK(ferry_stream_wait_event(basic.get(), stream, copied));
         EXPECT_OK(raw().cuMemsetD8Async(address, 0xee, small, stream));
         held.open();
     }
-    other->await(); // the importer has closed first
+    other->await(); // until the importer has closed its imports
     EXPECT_OK(ferry_stream_synchronize(basic.get(), stream));
     EXPECT_OK(ferry_device_free(basic.get(), address));
     EXPECT_EQ(other.wait(), 0);
@@ -1067,7 +1068,7 @@ FERRY_SECOND_PROCESS(shares_an_event_again) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const auto handle = channel.receive<ferry_ipc_handle>();
     CUevent_st *const first = import_event(ferry.get(), handle), *const second = import_event(ferry.get(), handle);
-    EXPECT_NE(first, second) << "each import is an event of its own";
+    EXPECT_NE(first, second) << "each import is a separate event";
     ferry_ipc_handle again = {};
     EXPECT_EQ(ferry_ipc_export_event(ferry.get(), first, &again, nullptr), FERRY_ERROR_NOT_SHAREABLE);
     float milliseconds = 1;
@@ -1080,26 +1081,26 @@ FERRY_SECOND_PROCESS(shares_an_event_again) {
     return 0;
 }
 
-TEST_F(ipc, an_imported_event_tells_no_time_and_is_not_shared_again) {
+TEST_F(ipc, an_imported_event_has_no_timing_and_cannot_be_shared_again) {
     ferry_event event(basic.get());
     second_process other("shares_an_event_again");
     other->send(export_event(basic.get(), event));
     EXPECT_EQ(other.wait(), 0);
 }
 
-TEST_F(ipc, an_event_that_ferry_did_not_make_is_shared_too) {
+TEST_F(ipc, an_event_made_without_ferry_can_be_shared_too) {
     test_event event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
     const ferry_ipc_handle handle = export_event(basic.get(), event);
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
     EXPECT_OK(ferry_ipc_get_info(basic.get(), &handle, &info));
-    EXPECT_EQ(info.device, -1) << "the driver does not tell";
+    EXPECT_EQ(info.device, -1) << "the driver does not report the device";
     second_process other("shares_an_event_again");
     other->send(handle);
     EXPECT_EQ(other.wait(), 0);
 }
 
-// ---- What goes wrong
+// ---- Failures
 
 FERRY_SECOND_PROCESS(imports_while_calls_fail) {
     fault_driver driver(raw_entry_points());
@@ -1161,7 +1162,7 @@ FERRY_SECOND_PROCESS(imports_while_calls_fail) {
     return 0;
 }
 
-TEST_F(ipc, each_failing_driver_call_of_an_import_is_told_and_leaves_nothing_open) {
+TEST_F(ipc, each_failing_driver_call_of_an_import_is_reported_and_leaves_nothing_open) {
     ferry_memory memory(basic.get(), small);
     fill(memory, 1, small);
     ferry_event event(basic.get());
@@ -1171,7 +1172,7 @@ TEST_F(ipc, each_failing_driver_call_of_an_import_is_told_and_leaves_nothing_ope
     share_pool_and_wait(basic.get(), other);
 }
 
-TEST_F(ipc, each_failing_driver_call_of_an_export_is_told) {
+TEST_F(ipc, each_failing_driver_call_of_an_export_is_reported) {
     fault_driver driver(raw_entry_points());
     const instance_owner faulty = open_or_fail(driver.options());
     ferry_memory memory(basic.get(), small);
@@ -1202,7 +1203,7 @@ TEST_F(ipc, each_failing_driver_call_of_an_export_is_told) {
     EXPECT_OK(ferry_device_free(faulty.get(), pooled));
 }
 
-// A host program's memory that runs out.
+// An allocator of the host program that can run out of memory.
 struct failing_allocator {
     explicit failing_allocator(ferry_options &options) {
         options.allocate_user = this;
@@ -1329,7 +1330,7 @@ TEST_F(ipc, threads_import_and_close_one_handle) {
     fill(memory, 1, small);
     ferry_event event(basic.get());
     const ferry_ipc_handle of_memory = export_memory(basic.get(), memory), of_event = export_event(basic.get(), event);
-    in_threads([&] { // this process's own
+    in_threads([&] { // imports in the exporting process
         EXPECT_EQ(import_memory(basic.get(), of_memory), memory.address);
         EXPECT_EQ(import_event(basic.get(), of_event), event.handle);
         EXPECT_OK(ferry_ipc_close_event(basic.get(), event));
@@ -1358,7 +1359,7 @@ FERRY_SECOND_PROCESS(imports_beside_a_capture) {
     return 0;
 }
 
-TEST_F(ipc, a_capture_bears_exports_and_imports_beside_it) {
+TEST_F(ipc, a_capture_survives_exports_and_imports_beside_it) {
     ferry_memory memory(basic.get(), small);
     ferry_event event(basic.get());
     device_memory target(small);

@@ -1,12 +1,13 @@
-// Lets each call that a scenario makes of the driver fail in turn, and reports what did not hold.
+// Lets each driver call that a scenario makes fail in turn, and reports every expectation that did not hold.
 //
-// For each scenario a first run counts the calls of each entry point; then each of them fails in a run of its own: once,
-// from then on, with an ordinary refusal and with statuses that say a context is dead. A run is a process, which opens the
-// driver anew; one that does not end is stopped and counted. The driver is the one that FERRY_TEST_DRIVER names.
+// For each scenario a first run counts the calls of each entry point. Then each of these calls fails in a run of its
+// own: once or from then on, with an ordinary refusal or with a status that says a context is dead. A run is a process
+// that opens the driver anew. A run that does not end is stopped and counted. FERRY_TEST_DRIVER names the driver.
 //
 //   test-faults [--scenario=TEXT] [--entry=NAME] [--nth=N] [--mode=TEXT] [--jobs=N] [--limit=SECONDS]
 //
-// FERRY_FAULT_SECONDS: stops after so many seconds, with cases in an order that FERRY_FAULT_SEED chooses; it is printed.
+// FERRY_FAULT_SECONDS stops the campaign after that many seconds. The cases then come in an order that FERRY_FAULT_SEED
+// chooses; the seed is printed.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -38,12 +39,12 @@ struct fault_mode {
 };
 constexpr fault_mode fault_modes[] = {
     {"once unknown", CUDA_ERROR_UNKNOWN, false},      {"once refused", CUDA_SUCCESS, false},
-    {"once dead", CUDA_ERROR_ILLEGAL_ADDRESS, false}, // as if of another context
+    {"once dead", CUDA_ERROR_ILLEGAL_ADDRESS, false}, // as if another context had failed
     {"sticky unknown", CUDA_ERROR_UNKNOWN, true},     {"sticky refused", CUDA_SUCCESS, true},
 };
 
 CUresult natural_refusal(const std::string &entry) {
-    // Others would say that what is to be freed has ended with its context.
+    // Other statuses would mean that the memory to release has already ended with its context.
     for (const char *const part : {"Unregister", "FreeHost"})
         if (entry.find(part) != std::string::npos) return CUDA_ERROR_NOT_PERMITTED;
     for (const char *const part : {"Alloc", "Create", "Register", "Load", "Retain", "Import", "Open", "EnablePeer"})
@@ -58,7 +59,7 @@ struct fault_case {
     const fault_mode *mode;
 };
 
-// The first, some in the middle, the last two.
+// Chooses the first calls, some in the middle and the last two.
 std::vector<int> chosen_calls(int count, int most) {
     std::vector<int> chosen;
     if (count <= most) {
@@ -77,16 +78,16 @@ std::vector<int> chosen_calls(int count, int most) {
     return chosen;
 }
 
-// ---- What does not fail the campaign
+// ---- Findings that do not fail the campaign
 
-// A null field stands for any; `text` is what the text of the finding begins with, `mode` a part of its name.
+// A null field matches anything. `text` is the beginning of the finding's text, `mode` a part of the mode's name.
 struct exemption {
     finding kind;
     const char *text, *scenario, *entry, *mode;
     const char *why;
 };
 
-// Consequences of a fault that nothing can be done about.
+// Unavoidable consequences of a fault.
 constexpr char no_context[] = "pinned memory is not freed without any context",
                no_owner[] =
                    "without its context nobody can say whose memory has the address of a prepared batch's table";
@@ -109,7 +110,7 @@ template <class List> bool is_in(const List &list, const fault_case &one, findin
     });
 }
 
-// ---- One run, in a process of its own
+// ---- One run, in its own process
 
 int limit_s = 40; // longer than any run takes on a busy machine with sanitizers
 constexpr int status_no_driver = 77, status_hang = 78;
@@ -123,14 +124,15 @@ void print_stack(int) {
     static_cast<void>(!write(1, end, sizeof end - 1));
 }
 
-// Threads that block signals print nothing.
+// Prints the stacks of all threads, except of those that block signals.
 void stop_hung_run(int) {
     running->add(finding::hang, "in %s", running->last_call);
     if (DIR *const tasks = opendir("/proc/self/task")) {
         while (const dirent *const one = readdir(tasks))
             if (const int thread = std::atoi(one->d_name)) {
                 syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
-                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // stacks one after the other
+                std::this_thread::sleep_for(
+                    std::chrono::milliseconds(20)); // so that the stacks come one after the other
             }
     }
     _exit(status_hang);
@@ -141,7 +143,7 @@ void stop_hung_run(int) {
     dup2(output, 2);
     running = &result;
     void *frame = nullptr;
-    backtrace(&frame, 1); // loads what it needs, which a signal handler may not
+    backtrace(&frame, 1); // loads what a backtrace needs, which a signal handler may not do
     std::signal(SIGUSR1, print_stack);
     std::signal(SIGALRM, stop_hung_run);
     alarm(static_cast<unsigned>(of.is_long ? 6 * limit_s : limit_s));
@@ -152,10 +154,10 @@ void stop_hung_run(int) {
         of.run(run);
     }
     std::fflush(nullptr);
-    _exit(0); // a sanitizer that has found something makes another status of it
+    _exit(0); // a sanitizer that has found something changes this status
 }
 
-// Processes side by side, each with its verdict and its output.
+// Runs processes side by side, each with its own verdict and output.
 class runner {
 public:
     explicit runner(int jobs) : slots_(static_cast<std::size_t>(jobs)) {
@@ -233,7 +235,7 @@ class campaign {
 public:
     explicit campaign(const choice &wanted) : wanted_(wanted), runner_(wanted.jobs) {}
 
-    // 77 where there is no such driver.
+    // Returns 77 if the driver does not exist.
     int run() {
         count_calls();
         if (!has_driver_) {
@@ -281,7 +283,8 @@ private:
     void plan(const scenario &of, const verdict &counted) {
         for (int i = 0; i < driver_symbol_count; ++i) {
             const char *const entry = driver_symbols[i].name;
-            if (i > 0 && std::strcmp(entry, driver_symbols[i - 1].name) == 0) continue; // its older signature
+            if (i > 0 && std::strcmp(entry, driver_symbols[i - 1].name) == 0)
+                continue; // the older signature of the same name
             if (!wanted_.entry.empty() && wanted_.entry != entry) continue;
             for (const int nth : chosen_calls(counted.counts[i], of.most_calls))
                 for (const fault_mode &mode : fault_modes)
@@ -295,7 +298,7 @@ private:
         const char *const given = std::getenv("FERRY_FAULT_SEED");
         const unsigned seed = given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device()();
         std::printf("FERRY_FAULT_SEED=%u\n", seed);
-        // The children of runs end in any order, and so do their counts.
+        // Runs end in any order, so their counts come in any order.
         std::sort(cases_.begin(), cases_.end(), [](const fault_case &one, const fault_case &other) {
             return std::tuple(std::string(one.of->name), std::string(one.entry), one.nth, one.mode) <
                    std::tuple(std::string(other.of->name), std::string(other.entry), other.nth, other.mode);
@@ -369,7 +372,7 @@ bool read_argument(const char *argument, const char *name, std::string &value) {
 
 int main(int argc, char **argv) {
     using namespace ferry::test;
-    if (argc > 1 && std::strcmp(argv[1], "--second-process") == 0) { // of a scenario
+    if (argc > 1 && std::strcmp(argv[1], "--second-process") == 0) { // the second process of a scenario
         int status = open_driver_under_test();
         if (status == FERRY_SUCCESS) play_second_process(argc, argv, status);
         return status ? 1 : 0;

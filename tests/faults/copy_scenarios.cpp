@@ -1,4 +1,4 @@
-// Scenarios of everything that moves bytes: each route, each form of call.
+// Scenarios for everything that moves bytes: each route and each form of call.
 #include <condition_variable>
 #include <deque>
 #include <thread>
@@ -110,7 +110,7 @@ void rows_by_kernels(trial &t) {
 
 // ---- Staged
 
-// So that small copies take several chunks and launches. Before the first of them.
+// Makes small copies take several chunks and launches. Must be called before the first of them.
 void cut_small(trial &t, staged_wake wake = staged_wake::by_looking) {
     staged_options options;
     options.slot_size = 16384;
@@ -156,11 +156,12 @@ void staged_as_the_plan_says(trial &t) {
     host.fill(1), device.fill(2);
     copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, true);
     copy_and_compare(t, device, {}, host, {1}, shape.width - 1, 1, 1, 0, true);
-    copy_and_compare(t, host, {}, device, {}, 3000, 1, 1, 0, true); // small: may be read in the call
+    copy_and_compare(t, host, {}, device, {}, 3000, 1, 1, 0,
+                     true); // a small copy, which the driver may read inside the call
     copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, false);
 }
 
-// Several on one stream and a second one, then waits for all.
+// Enqueues several copies on one stream and a second one, then waits for all.
 void staged_many(trial &t) {
     t.open();
     cut_small(t);
@@ -221,7 +222,7 @@ void tickets(trial &t) {
         ferry_ticket *const down = ticket_for(device, host, flags);
         finish(down, host);
         t.settle(t.stream);
-        ferry_ticket *const early = ticket_for(host, other, flags); // released while the copy runs
+        ferry_ticket *const early = ticket_for(host, other, flags); // released while the copy is in flight
         if (early) RELEASE(t, ferry_ticket_release, early);
         t.settle(t.stream);
     }
@@ -229,7 +230,7 @@ void tickets(trial &t) {
     t.settle(t.stream);
 }
 
-// Threads of the program's, that call what ferry submits.
+// Threads of the program, which run the work that ferry submits.
 class job_system {
 public:
     job_system() : threads_{std::thread([this] { work(); }), std::thread([this] { work(); })} {}
@@ -290,14 +291,14 @@ void staged_by_threads_of_the_program(trial &t) {
         copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, form.is_asynchronous);
         copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, form.is_asynchronous);
     }
-    t.close(); // before its threads go
+    t.close(); // closes before the threads of `system` end
 }
 
-// Copies are enqueued behind a stream that is held, then other calls fail, then the stream goes on.
+// Enqueues copies behind a held stream, lets other calls fail, then releases the stream.
 void other_calls_beside_staged_copies(trial &t) {
     t.open();
     cut_small(t);
-    // Without what this makes a copy may wait for the stream that is held.
+    // Unless staging is prepared, a copy may wait for the held stream.
     if (!CALL(t, ferry_staging_prepare, t.ferry, 0)) return;
     CUstream_st *second = nullptr;
     CUevent_st *event = nullptr;
@@ -378,7 +379,7 @@ void staging_prepared_and_trimmed(trial &t) {
 
 // ---- Parts
 
-// Pageable memory of which the middle is registered, in pieces; copies and fills run across.
+// Pageable memory whose middle is registered in pieces. Copies and fills cross the borders.
 void parts(trial &t) {
     ferry_options options = t.options();
     options.register_chunk = 16384;
@@ -423,7 +424,7 @@ void batches(trial &t) {
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape),
         pageable(place_kind::pageable, shape), array(place_kind::array_2d, {.width = 256, .height = 300});
     pinned.fill(1), device.fill(2), other.fill(3), pageable.fill(4), array.fill(5);
-    // Boxes that a kernel takes, lines, pageable memory and an array.
+    // Boxes for a kernel, lines, pageable memory and an array.
     std::vector<ferry_copy_desc> copies;
     struct planned {
         test_place *from, *to;
@@ -431,7 +432,7 @@ void batches(trial &t) {
         std::uint64_t width, height;
     };
     std::vector<planned> plan;
-    for (std::uint64_t i = 0; i < 60; ++i) // more boxes than a launch takes by itself
+    for (std::uint64_t i = 0; i < 60; ++i) // more boxes than fit in the parameters of a launch
         plan.push_back({&pinned, &device, {8, 4 * i}, {16, 4 * i}, 40, 4});
     for (std::uint64_t i = 0; i < 8; ++i)
         plan.push_back({&device, &other, {0, 240 + i}, {0, 2 * i}, 256, 1});
@@ -475,7 +476,7 @@ void pieces_with(trial &t, std::uint32_t instance_flags) {
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape),
         pageable(place_kind::pageable, shape), other(place_kind::device, shape);
     pinned.fill(1), device.fill(2), pageable.fill(3), other.fill(4);
-    constexpr std::uint64_t small = 250, large = 3; // more than a launch takes by itself
+    constexpr std::uint64_t small = 250, large = 3; // more pieces than fit in the parameters of a launch
     pieces all;
     for (std::uint64_t i = 0; i < small; ++i)
         all.add(pinned, 300 * i, device, 301 * i, 200);
@@ -506,7 +507,7 @@ void prepared_batches(trial &t) {
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape),
         pageable(place_kind::pageable, shape);
     pinned.fill(1), device.fill(2), other.fill(3), pageable.fill(4);
-    // Changeable pieces, of which there is a table.
+    // Changeable pieces, which have a table.
     constexpr std::uint64_t count = 250;
     pieces to_device, to_other;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -529,7 +530,7 @@ void prepared_batches(trial &t) {
         if (is_changed)
             expect(is_launched, other, 16, 32);
         else
-            expect(is_launched, device, 0, 0); // the addresses are the old ones then
+            expect(is_launched, device, 0, 0); // the old addresses still hold
         t.settle(t.stream);
         t.begin("ferry_prepared_destroy");
         t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
@@ -584,7 +585,7 @@ void fills(trial &t) {
 
 // ---- Arrays
 
-// Arrays that kernels read, made by ferry; their bytes are written and read back by ferry, too.
+// Arrays created by ferry and read by kernels. ferry also writes their bytes and reads them back.
 void arrays(trial &t) {
     t.open();
     cut_small(t);
@@ -607,7 +608,7 @@ void arrays(trial &t) {
     if (mipmapped) MAKE(t, level, ferry_mipmapped_array_get_level, t.ferry, mipmapped, 1, &level);
     for (CUarray_st *const one : {array, level}) {
         if (!one) continue;
-        // Into the array, and out of it again.
+        // Copies into the array and out again.
         const auto there_and_back = [&](test_place &from, test_place &to, std::uint32_t flags, bool is_asynchronous) {
             ferry_place in_array;
             ferry_place_array(&in_array, 0, one);
@@ -628,7 +629,7 @@ void arrays(trial &t) {
             there_and_back(host, host, FERRY_COPY_BY_STAGING, form.is_asynchronous);
             there_and_back(pinned, back, FERRY_COPY_BY_DRIVER, form.is_asynchronous);
         }
-        // Boxes out of it, by one launch.
+        // Copies boxes out of the array in one launch.
         ferry_place in_array;
         ferry_place_array(&in_array, 0, one);
         ferry_copy_desc whole = describe_copy(device.describe(statement::any), in_array, 256, 50);
@@ -647,7 +648,7 @@ void arrays(trial &t) {
     if (mipmapped) RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, mipmapped);
 }
 
-// One array that a kernel reads, so that each call of its life is made to fail.
+// One array that a kernel reads, so that each driver call of the array's life is made to fail.
 void surfaces(trial &t) {
     t.open();
     ferry_array_desc desc = {.struct_size = sizeof desc,
@@ -699,7 +700,8 @@ void peers(trial &t) {
         const CUresult result = raw().cuCtxEnablePeerAccess(far, 0);
         if (result == CUDA_SUCCESS)
             EXPECT_OK(raw().cuCtxDisablePeerAccess(far));
-        else if (!t.fails("cuCtxDisablePeerAccess") && !t.fails("cuCtxPopCurrent")) // which leaves a wrong one current
+        else if (!t.fails("cuCtxDisablePeerAccess") &&
+                 !t.fails("cuCtxPopCurrent")) // a failed pop leaves a wrong context current
             t.add(finding::driver_leak, "peer access after %s", after);
     };
     copy_both_ways();

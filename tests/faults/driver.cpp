@@ -1,4 +1,5 @@
-// support/driver_under_test.h for a program whose runs are children of forks: each opens the driver anew.
+// Implements support/driver_under_test.h for a program whose runs are forked children, each of which opens the driver
+// anew.
 #include <cstdlib>
 #include <cstring>
 #include <random>

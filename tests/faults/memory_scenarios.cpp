@@ -1,4 +1,4 @@
-// Scenarios of everything but copies: instances, contexts, memory, pools, streams and events, sharing, calibration.
+// Scenarios for everything but copies: instances, contexts, memory, pools, streams and events, sharing, calibration.
 #include <unistd.h>
 
 #include "faults/trial.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t page_bytes = 4096;
 
-// Writes to memory that a call has given, and reads it back: it must be there.
+// Writes to host memory that a call has allocated and reads it back, to show that the memory exists.
 void use_host_memory(trial &t, void *address, std::uint64_t size) {
     std::memset(address, 0x5a, size);
     if (static_cast<unsigned char *>(address)[size - 1] != 0x5a) t.add(finding::wrong_bytes, "host memory");
@@ -26,7 +26,7 @@ void use_device_memory(trial &t, std::uint64_t address, std::uint64_t size) {
 
 // ---- Instances and contexts
 
-// Faults from the first call of ferry_open on.
+// Faults are possible from the first driver call of ferry_open on.
 void opening_and_closing(trial &t) {
     ferry_options options = t.options();
     options.kernels = FERRY_KERNELS_AT_OPEN;
@@ -35,7 +35,7 @@ void opening_and_closing(trial &t) {
     t.begin_faults();
     t.begin("ferry_open");
     if (!t.ended("ferry_open", ferry_open(&options, &t.ferry, t.error()), t.ferry)) {
-        t.close(); // of nothing
+        t.close(); // nothing is open
         return;
     }
     ferry_report report = {};
@@ -50,7 +50,7 @@ void contexts(trial &t) {
         RELEASE(t, ferry_context_release_primary, t.ferry, 0);
     CALL(t, ferry_context_current, t.ferry, &current);
     CALL(t, ferry_context_synchronize, t.ferry, 0, nullptr);
-    // Push and pop change the current context, which is their job.
+    // Push and pop are meant to change the current context, so it is checked only after the pair.
     t.begin("ferry_context_push");
     const std::int32_t pushed = ferry_context_push(t.ferry, 0, nullptr);
     std::int32_t popped = FERRY_SUCCESS;
@@ -340,7 +340,7 @@ void pinned_pools(trial &t) {
 
 // ---- Sharing
 
-// Handles of this process open nothing, but are counted.
+// Handles of this process open nothing, but their imports are counted.
 void sharing_with_oneself(trial &t) {
     t.open();
     std::uint64_t address = 0, imported = 0;
@@ -388,7 +388,7 @@ void sharing_with_oneself(trial &t) {
 constexpr std::uint64_t shared_size = 100'000;
 constexpr int shared_byte = 0x37, pooled_byte = 0x59;
 
-// What another process exports.
+// The handles that another process exports.
 struct exported {
     ferry_ipc_handle memory, event, pool, pooled;
 };
@@ -421,7 +421,7 @@ FERRY_SECOND_PROCESS(exports_everything) {
     EXPECT_OK(ferry_ipc_export_memory(instance, pooled, 0, &all.pooled, nullptr));
     channel.send(all);
     channel.send_descriptor(static_cast<int>(os_handle));
-    channel.await(); // until the importer has closed
+    channel.await(); // until the importer has closed its imports
     ::close(static_cast<int>(os_handle));
     EXPECT_OK(ferry_device_free(instance, memory));
     EXPECT_OK(ferry_device_free(instance, pooled));

@@ -9,7 +9,7 @@ namespace ferry::test {
 
 namespace {
 
-// Memory that ferry has from the program: every block must come back, with its size.
+// Memory that ferry has allocated from the program. Every block must come back, with its size.
 std::mutex blocks_mutex;
 std::map<void *, std::uint64_t> blocks; // guarded by blocks_mutex
 verdict *blocks_verdict = nullptr;
@@ -49,7 +49,7 @@ void verdict::add(finding kind, const char *format, ...) {
     va_start(arguments, format);
     std::vsnprintf(made.text, sizeof made.text, format, arguments);
     va_end(arguments);
-    ++finding_count; // last: the run may be ended at any time
+    ++finding_count; // last, since the run may end at any time
 }
 
 trial::trial(const fault &planned, verdict &result) : driver(raw_entry_points()), planned_(planned), result_(result) {
@@ -104,7 +104,7 @@ bool trial::ended(const char *name, std::int32_t status) {
     CUcontext now = nullptr;
     raw().cuCtxGetCurrent(&now);
     if (now != context_) {
-        // Where the driver refuses to pop a context, nothing can be done about that.
+        // If the driver refuses to pop a context, ferry cannot restore the previous one.
         const bool is_excused = fails("cuCtxPopCurrent") && driver.injected();
         if (!is_excused) add(finding::context_changed, "%s left another context current", name);
         raw().cuCtxSetCurrent(context_);
@@ -178,7 +178,7 @@ void trial::note_dead(const char *what, CUresult result) {
 }
 
 void trial::compare() {
-    // A synchronous call that failed may have left work that is still running.
+    // A synchronous call that failed may have left work in flight.
     if (!unknown_.empty())
         if (const CUresult result = raw().cuCtxSynchronize()) note_dead("waiting for a context", result);
     for (test_place *const place : touched_) {
@@ -209,9 +209,9 @@ void trial::look_for_leaks() {
         for (const auto &[address, size] : blocks)
             add(finding::host_leak, "%llu bytes at %p", static_cast<unsigned long long>(size), address);
     }
-    if (is_dead_) return; // the driver takes nothing back there
+    if (is_dead_) return; // a dead context's objects cannot be released
     const std::vector<fault_driver::live_object> left = driver.live_objects();
-    // A pool stays as long as memory of it does.
+    // A pool stays as long as memory of the pool is allocated.
     const bool is_memory_left = std::any_of(left.begin(), left.end(), [](const fault_driver::live_object &one) {
         return one.destruction_failed && std::string(one.kind) == "device memory";
     });

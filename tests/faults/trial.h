@@ -11,11 +11,11 @@
 
 namespace ferry::test {
 
-// Opens the driver that FERRY_TEST_DRIVER names, for the functions of support/driver_under_test.h. Once in a process, and
-// after its last fork. Returns ferry_open's status.
+// Opens the driver that FERRY_TEST_DRIVER names, for the functions of support/driver_under_test.h. Must be called once
+// per process, after its last fork. Returns ferry_open's status.
 std::int32_t open_driver_under_test();
 
-// Which call of the driver is made to fail, and how. No entry: none, the calls are counted.
+// The driver call that is made to fail, and how. Without an entry no call fails and the calls are only counted.
 struct fault {
     const char *entry = nullptr;
     int nth = 1;
@@ -30,20 +30,20 @@ struct fault {
 enum class finding : int {
     hang,
     crash,
-    wrong_bytes,     // promised by calls and a stream that all report success
-    stream_failed,   // although the fault does not say that a context is dead
+    wrong_bytes,     // although all calls and the stream report success
+    stream_failed,   // although the fault does not mean that a context is dead
     host_leak,       // memory of the program's allocator is left after ferry_close
     driver_leak,     // an object of the driver is left after ferry_close
-    context_changed, // by a call
-    bad_output,      // a handle beside a failure, an unknown status, an error struct that says something else
-    harness,         // a call of the test's own failed
+    context_changed, // a call left another context current
+    bad_output,      // a handle after a failure, an unknown status, or an error struct with another status
+    harness,         // a call that the test itself made failed
 };
 const char *name_of(finding kind);
 
 // What a run reports. It lies in memory that the run shares with the campaign.
 struct verdict {
     int counts[driver_symbol_count]; // calls of each entry point while faults were possible
-    int calls, failed_calls;         // of ferry
+    int calls, failed_calls;         // calls of ferry
     int injected;
     int failed_streams;
     char last_call[64];
@@ -59,49 +59,49 @@ struct verdict {
 class trial {
 public:
     trial(const fault &planned, verdict &result);
-    ~trial(); // closes what is open and looks for leaks
+    ~trial(); // closes the instance and looks for leaks
     trial(const trial &) = delete;
     trial &operator=(const trial &) = delete;
 
-    // Options that open the wrapped driver, with a counted allocator.
+    // Returns options that open the wrapped driver with a counting allocator.
     ferry_options options();
-    // Opens `ferry` without a fault. The driver's calls fail from the next on, once those of the plan come.
+    // Opens `ferry` without a fault. From then on the planned driver calls fail.
     void open(const ferry_options &options);
     void open() { open(options()); }
     void begin_faults();
     void close();
 
-    // After each call of ferry, by way of CALL: counts it and looks at what must hold after any. Returns whether it
-    // succeeded.
+    // CALL uses these two around each call of ferry. `ended` counts the call, checks what must hold after every call,
+    // and returns whether the call succeeded.
     void begin(const char *name);
     bool ended(const char *name, std::int32_t status);
-    // The same for a call that hands something out: nothing, where it fails.
+    // The same for a call that hands out a handle, which must be empty after a failure.
     template <class Handle> bool ended(const char *name, std::int32_t status, const Handle &handle) {
         const bool succeeded = ended(name, status);
         if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and handed something out", name);
         return succeeded;
     }
-    // For the next call's last argument: what is in it must agree with what the call returns.
+    // For the last argument of the next call. The status in the struct must agree with what the call returns.
     ferry_error_info *error();
-    // A call that gives something back: where it fails, it is called again without faults.
+    // For a call that releases something. If the call fails, it is made again without faults.
     void release(const char *name, const std::function<std::int32_t()> &call);
 
-    // The context that the scenario has made current; each call must leave it so.
+    // Sets the current context. Each call of ferry must leave it current.
     void make_current(CUcontext context);
     CUcontext context() const { return context_; }
 
-    // What a call that has succeeded will have done. After one that failed the destination may hold anything.
+    // Records what a successful call will have done. After a failed call the destination may hold anything.
     void expect_copy(bool succeeded, test_place &source, const box &from, test_place &destination, const box &to,
                      std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1);
     void expect_pattern(bool succeeded, test_place &destination, const box &to, std::uint64_t width,
                         std::uint64_t height, std::uint64_t depth, const void *pattern, std::size_t pattern_size);
-    // Waits for the stream by the raw driver and compares.
+    // Waits for the stream through the raw driver and compares.
     void settle(CUstream stream);
-    // After synchronous calls.
+    // Compares what was expected. Enough on its own after synchronous calls.
     void compare();
-    // Whether the plan makes calls of this entry point fail.
+    // Returns whether the plan makes calls of this entry point fail.
     bool fails(const char *entry) const { return planned_.entry && std::strcmp(planned_.entry, entry) == 0; }
-    // The raw driver has said that a stream, and so its context, has failed: nothing is promised any more.
+    // Returns whether the raw driver has reported a failed stream, and so a dead context. Nothing is promised any more.
     bool is_dead() const { return is_dead_; }
     void note_dead(const char *what, CUresult result);
 
@@ -112,7 +112,7 @@ public:
     ferry_instance *ferry = nullptr;
     fault_driver driver;
     CUcontext primary = nullptr; // of device 0; current at first
-    CUstream stream = nullptr;   // a raw one, non-blocking
+    CUstream stream = nullptr;   // created through the raw driver, non-blocking
 
 private:
     void look_for_leaks();
@@ -127,7 +127,7 @@ private:
 };
 
 #define CALL(trial, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__)))
-// The last argument is what the call hands out.
+// `handle` is what the call hands out.
 #define MAKE(trial, handle, name, ...) ((trial).begin(#name), (trial).ended(#name, name(__VA_ARGS__), handle))
 #define RELEASE(trial, name, ...) (trial).release(#name, [&] { return name(__VA_ARGS__); })
 
@@ -135,8 +135,8 @@ struct scenario {
     const char *name;
     void (*run)(trial &);
     int most_calls =
-        16; // of one entry point that are made to fail, at most: the first ones, some in the middle, the last
-    bool is_long = false; // takes seconds: left out where the time is limited
+        16; // the maximum of calls of one entry point to fail: the first ones, some in the middle, the last
+    bool is_long = false; // takes seconds, so it is left out where the time is limited
 };
 extern const std::vector<scenario> memory_scenarios, copy_scenarios;
 

@@ -1,4 +1,5 @@
-// Batches, pieces and prepared batches. Their copies have no order among themselves, so they are drawn not to overlap.
+// Operations on batches, pieces and prepared batches. Copies of one batch have no order among themselves, so they are
+// drawn without overlap.
 #include <algorithm>
 
 #include "fuzz/operations.h"
@@ -37,7 +38,7 @@ struct described_pieces {
     std::vector<std::uint64_t> destinations, sources, sizes;
 };
 
-// Some buffers are written, any of the others are read.
+// Draws copies that write some buffers and read any of the others.
 copies draw_batch(world &w, bool with_boxes, const std::function<bool(const buffer &)> &is_fit) {
     std::vector<buffer *> fit, written;
     for (const auto &one : w.buffers)
@@ -122,12 +123,12 @@ void batch_at_once(world &w) { run_at_once(w, "ferry_copy_batch", true); }
 void pieces_on_a_stream(world &w) { run_on_a_stream(w, "ferry_copy_pieces_async", false); }
 void pieces_at_once(world &w) { run_at_once(w, "ferry_copy_pieces", false); }
 
-// ---- Prepared
+// ---- Prepared batches
 
 void prepare_a_batch(world &w) {
     if (w.prepared.size() > 5) w.release_prepared(0);
     const bool is_changeable = w.random.one_in(2);
-    // Addresses change within one allocation that the device reaches.
+    // New addresses must stay in their allocation, which the device must reach.
     const auto is_reached = [](const buffer &one) { return !one.traits().is_pageable; };
     const copies all = is_changeable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
     if (all.empty()) return;
@@ -181,7 +182,7 @@ void set_addresses(world &w) {
     copies moved = found->copies;
     for (drawn_copy &one : moved) {
         one.source.offset = w.random.up_to(one.source.in->size() - one.size.width);
-        // Within the gap before the next piece, by whole vectors.
+        // Moves the destination by whole vectors, within the gap before the next piece.
         std::uint64_t end = one.destination.in->size();
         for (const drawn_copy &other : found->copies)
             if (other.destination.in == one.destination.in && other.destination.offset > one.destination.offset)

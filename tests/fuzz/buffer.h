@@ -1,5 +1,5 @@
-// Memory of every kind that a copy can have at an end, made by ferry's own calls. Each buffer has a model in plain memory:
-// the bytes it holds once everything issued has run.
+// Memory of every kind that can be an end of a copy, made by ferry's own calls. Each buffer has a model in plain
+// memory: the bytes that the buffer holds once all enqueued work has run.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ struct memory_traits {
     bool is_on_host; // the CPU reads and writes it
     bool is_pageable;
     bool is_fillable;
-    std::int32_t place; // FERRY_KIND_* that describes it
+    std::int32_t place; // the FERRY_KIND_* that describes it
 };
 inline constexpr memory_traits all_memory[] = {
     {memory_kind::heap, "heap", true, true, false, FERRY_KIND_HOST},
@@ -58,10 +58,10 @@ inline constexpr memory_traits all_memory[] = {
 };
 constexpr const memory_traits &traits_of(memory_kind kind) { return all_memory[static_cast<std::size_t>(kind)]; }
 
-// Device memory of another process.
+// The size of the device memory that another process exports.
 inline constexpr std::uint64_t lent_bytes = 96 << 10;
 
-// What the buffers of one world are made from; null where the driver has none.
+// What the buffers of one world are made from. Null where the driver has no such source.
 struct buffer_sources {
     ferry_instance *ferry = nullptr;
     ferry_pinned_pool *pinned = nullptr;
@@ -84,10 +84,10 @@ public:
     std::byte *bytes_on_host() const { return reinterpret_cast<std::byte *>(address); }
     std::string name() const;
 
-    // Only of memory registered in part. Nothing may be using the buffer.
+    // For memory registered in part alone. Nothing may be using the buffer.
     void register_part(dice &random);
     void unregister_parts();
-    // Only of stream-ordered memory: frees it and allocates it anew on `stream`, with undefined bytes.
+    // For stream-ordered memory alone: frees the memory and allocates it anew on `stream`, with undefined bytes.
     void reallocate(CUstream_st *stream);
 
     const memory_kind kind;
@@ -96,7 +96,7 @@ public:
     std::uint64_t address = 0;
     bytes model;
     std::uint32_t element_size = 1;
-    // Lanes, as bits, with work on this buffer that nobody has waited for.
+    // Bit masks of the lanes with work on this buffer that nobody has waited for.
     std::uint32_t readers = 0, writers = 0;
 
 private:
@@ -108,13 +108,13 @@ private:
     std::vector<void *> registered_;
 };
 
-// Reads and writes whole buffers by calls of the driver alone, on streams of its own that wait for nothing: it sees what
-// any other stream or thread would see at that moment.
+// Reads and writes whole buffers through calls of the driver alone, on its own streams, which wait for nothing. The
+// witness therefore sees what any other stream or thread would see at that moment.
 class witness {
 public:
     witness();
     ~witness();
-    // Where the buffer differs first from the model, and how.
+    // The first place where the buffer differs from the model, and how.
     struct difference {
         std::uint64_t at;
         std::string words;

@@ -1,4 +1,4 @@
-// Single copies, in every form of the call: what was explained must agree with what happens.
+// Operations that make a single copy, in every form of the call. The explanation must agree with what happens.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -18,7 +18,7 @@ ferry_explanation new_explanation() {
 
 constexpr std::uint32_t forcing = FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER;
 
-// True for a success. Flags may force a route that the copy cannot take; nothing else of a legal copy is refused.
+// Returns true for a success. Flags may force a route that the copy cannot take. No other legal copy is refused.
 bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
                const drawn_copy &drawn) {
     if (status != explained) {
@@ -36,22 +36,22 @@ bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferr
     return false;
 }
 
-// Only the lane works on the buffer.
+// Returns whether no other lane works on the buffer.
 bool is_only_of(const buffer &one, std::size_t lane) {
     return ((one.readers | one.writers) & ~(std::uint32_t{1} << lane)) == 0;
 }
 
-// What the explanation says that the caller has waited for is so when the call returns.
+// Checks, after the call has returned, what the explanation says the caller has waited for.
 void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferry_explanation &explained) {
     buffer &from = *drawn.source.in, &to = *drawn.destination.in;
-    const bool reuses = w.random.one_in(2); // drawn in any case: what was explained may depend on the time
+    const bool reuses = w.random.one_in(2); // drawn in any case, since the explanation may depend on timing
     if (explained.route == FERRY_ROUTE_NONE || explained.blocks == FERRY_BLOCKS_NO) return;
     if (explained.blocks == FERRY_BLOCKS_UNTIL_DONE && to.traits().is_on_host && is_only_of(to, lane))
         w.compare(to, "right after a call that waits until the copy is done");
     const bool is_source_read =
         explained.blocks == FERRY_BLOCKS_UNTIL_DONE || explained.source_memory == FERRY_MEMORY_PAGEABLE;
     if (!reuses || !is_source_read || !from.traits().is_on_host || &from == &to || !is_only_of(from, lane)) return;
-    // The program may use its source again.
+    // The program may write to its source again.
     for (std::uint64_t z = 0; z < drawn.size.depth; ++z)
         for (std::uint64_t y = 0; y < drawn.size.height; ++y) {
             const std::uint64_t at = drawn.source.offset_of(y, z);
@@ -84,8 +84,8 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     w.require(ferry_ticket_query(ticket, &info));
-    // A short line goes by the driver where nothing is before it on the stream; work before it may have ended meanwhile, and
-    // other threads may have enqueued some on the legacy stream.
+    // A short line takes the driver's route if no work is before it on the stream. Since the explanation, that work may
+    // have ended, and other threads may have enqueued work on the legacy stream.
     const auto goes_either_way = [](std::int32_t route) {
         return route == FERRY_ROUTE_DRIVER || route == FERRY_ROUTE_STAGED;
     };
@@ -117,8 +117,8 @@ drawn_copy any_line(world &w) {
     return draw_pieces(w.random, {from}, *to, 1).front();
 }
 
-// Waits for what a call of the thread itself conflicts with, but for work that the legacy stream comes after anyway, unless
-// there is nothing to copy.
+// Waits for the work that a synchronous call of this thread conflicts with. May leave out the work that the legacy
+// stream is ordered after anyway, unless there is nothing to copy.
 void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
     const extent &size = drawn.size;
     const bool is_ordered = size.width && size.height && size.depth && current && w.random.one_in(2);
@@ -183,7 +183,7 @@ void copy_bytes_at_once(world &w) {
 
 namespace {
 
-// Holds a stream until it is opened, but not for ever: a call that waits for the stream is told from one that does not.
+// Holds a stream until the gate is opened, for 10 s at most. A call that waits for the stream shows as a timeout.
 class limited_gate {
 public:
     explicit limited_gate(const lane &on) {
@@ -209,14 +209,15 @@ private:
     struct state {
         std::atomic<bool> is_open = false, has_timed_out = false;
     };
-    using owner = std::shared_ptr<state>; // the host function's too, which may end later
+    using owner = std::shared_ptr<state>; // shared with the host function, which may end later
     owner state_ = std::make_shared<state>();
 };
 
 } // namespace
 
 void copy_on_a_held_stream(world &w) {
-    if (w.run.how.kernels == FERRY_KERNELS_LAZY && w.run.how.staging == FERRY_STAGING_NONE) return; // loading waits
+    if (w.run.how.kernels == FERRY_KERNELS_LAZY && w.run.how.staging == FERRY_STAGING_NONE)
+        return; // loading would wait
     const drawn_copy drawn = any_copy(w);
     const std::size_t lane = w.any_lane([](const struct lane &one) { return !one.is_default; });
     const struct lane &on = w.lanes[lane];
@@ -224,7 +225,7 @@ void copy_on_a_held_stream(world &w) {
     const ferry_copy_desc copy = drawn.describe();
     w.say(std::string("ferry_copy_async on a held '") + on.name + "' of device " + std::to_string(on.device) + ": " +
           drawn.words());
-    // What is made on first need may wait.
+    // Staging is prepared first, since a first copy may wait.
     const std::int32_t prepared = w.call(on.context, [&] { return ferry_staging_prepare(ferry, on.device); });
     w.expect(prepared == 0 || prepared == FERRY_ERROR_UNSUPPORTED, "staging was not prepared");
     w.order(lane, {drawn});

@@ -1,6 +1,6 @@
-// libFuzzer's target for descriptors: copies, batches, prepared batches, fills and options with any bytes in them. Addresses
-// are drawn from a table of small buffers, or are ones at which there is no memory. What succeeds has changed the bytes
-// that the descriptor names and no others; what is refused has changed none.
+// libFuzzer's target for descriptors: copies, batches, prepared batches, fills and options with arbitrary bytes.
+// Addresses come from a table of small buffers or lie where there is no memory. A call that succeeds must change
+// exactly the bytes that the descriptor names. A call that is refused must change none.
 #include "fuzz/target.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ struct table {
         for (buffer &one : buffers)
             transfer(one, one.model, true);
     }
-    // By the driver itself.
+    // Copies through the driver itself.
     void transfer(const buffer &one, std::uint8_t *bytes, bool to_buffer) const {
         CUDA_MEMCPY3D call = {};
         call.WidthInBytes = call.srcPitch = call.dstPitch = one.array ? array_width * 2 : buffer_bytes;
@@ -78,7 +78,7 @@ struct table {
     }
 };
 
-// Small numbers mostly, and edges.
+// Mostly small numbers, and edge cases.
 std::uint64_t number(input &from) {
     constexpr std::uint64_t edges[] = {
         0, 1, 2, 127, 128, 4095, 4096, 1u << 31, ~std::uint64_t{0}, std::uint64_t{1} << 63};
@@ -94,7 +94,7 @@ std::uint64_t number(input &from) {
     }
 }
 
-// The buffer of the place, unless its address is one at which there is none.
+// Draws a place and returns its buffer, or null for an address without memory.
 buffer *draw_place(input &from, table &all, ferry_place &place) {
     constexpr std::uint64_t nowhere[] = {0, 1, 4095, ~std::uint64_t{0}, std::uint64_t{1} << 63, std::uint64_t{1} << 56};
     buffer *const one = from.one_in(12) ? nullptr : &from.of(all.buffers);
@@ -106,7 +106,7 @@ buffer *draw_place(input &from, table &all, ferry_place &place) {
         if (from.one_in(3) && !one->array) place.kind = FERRY_KIND_ANY;
     } else {
         place.kind = from.take<std::int8_t>() % 6;
-        if (place.kind == FERRY_KIND_ARRAY) place.kind = 7; // an array's handle must be one
+        if (place.kind == FERRY_KIND_ARRAY) place.kind = 7; // the handle of an array place must be valid
         place.device = from.take<std::int8_t>();
         place.address = from.of(nowhere);
     }
@@ -149,17 +149,18 @@ drawn_copy draw_copy(input &from, table &all) {
     return drawn;
 }
 
-// Where a row begins in its buffer, as the header defines it. False if the box is not wholly inside.
+// Finds where each row begins in its buffer, as the header defines it. `find` returns false if the box is not wholly
+// inside.
 struct rows {
     std::uint64_t start = 0, pitch = 0, slice = 0;
-    std::uint64_t first_byte = 0; // its address, where it is not of an array and not in the buffer
+    std::uint64_t first_byte = 0; // the address of the first byte, for linear memory if it lies outside the buffer
 
     bool find(const buffer *one, const ferry_place &place, std::uint64_t width, std::uint64_t height,
               std::uint64_t depth) {
         using wide = unsigned __int128;
         if (!one) return false;
         const bool is_array = one->array;
-        // Where there is one row the pitch says nothing, whatever it is, and where there is one slice its height.
+        // With one row any pitch is ignored, and with one slice any slice height.
         const bool has_rows = height != 1 || depth != 1 || place.y || place.z;
         const wide row = !has_rows ? 0 : is_array ? array_width * 2 : place.row_pitch ? place.row_pitch : width;
         const bool has_slices = depth != 1 || place.z;
@@ -184,7 +185,7 @@ struct rows {
     std::uint64_t at(std::uint64_t y, std::uint64_t z) const { return start + z * slice + y * pitch; }
 };
 
-// An origin may lead from one buffer into another, which is no error that anyone could tell.
+// An origin may lead from one buffer into another. No check can find that mistake.
 bool leads_into_another(const table &all, const rows &where) {
     return std::any_of(std::begin(all.buffers), std::end(all.buffers), [&](const buffer &one) {
         return where.first_byte && !one.array && where.first_byte - one.address < buffer_bytes;
@@ -209,8 +210,8 @@ struct located_copy {
     }
 };
 
-// Not all is checked, and then a copy is explained but not made: host memory has no end that anyone knows, and overlap
-// is found where both ends have the same strides.
+// ferry cannot check everything: nobody knows where host memory ends, and overlap is found only for equal strides of
+// both ends. A copy that escapes the checks is explained but not made.
 bool may_be_made(const drawn_copy &drawn, const table &all) {
     const located_copy located(drawn);
     if (leads_into_another(all, located.from) || leads_into_another(all, located.to)) return false;
@@ -255,7 +256,7 @@ void run_copy(input &from, table &all) {
     }
 }
 
-// One copy, among others of nothing.
+// Runs one drawn copy among empty ones.
 void run_batch(input &from, table &all) {
     const drawn_copy drawn = draw_copy(from, all);
     if (!may_be_made(drawn, all)) return;
@@ -318,7 +319,7 @@ template <class Struct> Struct draw_struct(input &from) {
     Struct drawn = {};
     from.take_bytes(&drawn, sizeof drawn);
     if (!from.one_in(4)) drawn.struct_size = sizeof drawn;
-    // What is read is there: a larger size would reach past the variable.
+    // The struct's size must not reach past the variable that ferry reads.
     if (drawn.struct_size > sizeof drawn) drawn.struct_size = sizeof drawn;
     return drawn;
 }
@@ -327,7 +328,7 @@ void run_options(input &from, table &all) {
     ferry_error_info error = new_error();
     if (from.one_in(8)) {
         ferry_options options = draw_struct<ferry_options>(from);
-        // Pointers are the program's to get right, and the running driver's settings are what they are.
+        // Pointers are the program's responsibility, and the settings of the running driver stay as they are.
         options.get_proc = nullptr;
         options.allocate = nullptr;
         options.deallocate = nullptr;

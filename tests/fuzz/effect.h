@@ -1,5 +1,5 @@
-// What one step does to bytes: a copy, a fill, or a write by a host function of a stream. Each can be described to ferry,
-// applied to the models and put in words.
+// What one step does to bytes: a copy, a fill, or a write by a host function of a stream. Each effect can be described
+// to ferry, applied to the models, and put in words.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ struct extent {
 // How a box lies in a buffer.
 struct view {
     buffer *in = nullptr;
-    std::uint64_t offset = 0; // of the address that is stated
+    std::uint64_t offset = 0; // of the stated address
     std::uint64_t row_pitch = 0, slice_height = 0;
     box at = {};
-    bool states_pitches = true; // else they are tight, and stated as 0
-    bool states_kind = true;    // else FERRY_KIND_ANY
+    bool states_pitches = true; // else the pitches are tight and stated as 0
+    bool states_kind = true;    // else the kind is FERRY_KIND_ANY
     bool states_device = true;
 
     std::uint64_t offset_of(std::uint64_t y, std::uint64_t z) const {
@@ -33,7 +33,7 @@ struct view {
     ferry_place describe() const;
 };
 
-// A line of which only the address is stated.
+// A line for which only the address is stated.
 view line_in(buffer &in, std::uint64_t offset, std::uint64_t length);
 
 struct drawn_copy {
@@ -81,15 +81,15 @@ std::string words_of(const effect &one);
 
 // ---- Drawing
 
-// A box of `size` in a buffer, at offsets and pitches that are multiples of `unit`. False where it does not fit between
-// `first` and `end`.
+// Draws a box of `size` in a buffer, with offsets and pitches that are multiples of `unit`. Returns false if the box
+// does not fit between `first` and `end`.
 bool draw_view(dice &random, buffer &in, const extent &size, std::uint64_t unit, std::uint64_t first, std::uint64_t end,
                view &drawn);
-// False where no box is both theirs.
+// Returns false if no box fits both buffers.
 bool draw_copy(dice &random, buffer &from, buffer &to, drawn_copy &drawn);
 drawn_fill draw_fill(dice &random, buffer &to);
 drawn_write draw_write(dice &random, buffer &to);
-// Pieces of `to` that do not overlap, from any of `sources`, which `to` is not.
+// Draws pieces of `to` that do not overlap, from any of `sources`, which must not contain `to`.
 std::vector<drawn_copy> draw_pieces(dice &random, const std::vector<buffer *> &sources, buffer &to, std::uint64_t most);
 
 } // namespace ferry::test

@@ -1,8 +1,9 @@
-// Random operations over the whole library, against a model: every byte of every buffer, what synchronous calls have done
-// when they return, what work of a stream sees of the work before it, and what each call says.
+// Tests random operations over the whole library against a model: every byte of every buffer, the effects of
+// synchronous calls when they return, the order of work on streams, and the result of each call.
 //
-// FERRY_FUZZ_SECONDS: for how long. FERRY_FUZZ_SEED: the first seed, else any. --seed, --operations and --threads repeat a
-// run that failed; with one thread it draws the same operations again. --print 1 puts each in words.
+// FERRY_FUZZ_SECONDS sets the run time. FERRY_FUZZ_SEED is the first seed; without it the seed is random. --seed,
+// --operations and --threads repeat a run that failed; with one thread the run draws the same operations again. --print
+// 1 prints each operation.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -31,7 +32,7 @@ std::uint64_t number_in(const char *variable, std::uint64_t otherwise) {
     return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// Says what every thread was doing and ends the process where nothing goes on.
+// Ends the process when no thread makes progress any more, and says what each thread was doing.
 class watchdog {
 public:
     explicit watchdog(fuzz_run &of) : of_(of) {}
@@ -142,12 +143,12 @@ TEST_F(fuzz, random_operations_agree_with_the_model) {
 }
 
 TEST_F(fuzz, random_operations_of_several_threads_agree_with_the_model) {
-    if (arguments.repeats) GTEST_SKIP() << "one run is repeated";
+    if (arguments.repeats) GTEST_SKIP() << "a single run is being repeated";
     run_for(fuzz_time / 4, 3);
 }
 
 TEST_F(fuzz, a_seed_repeats_its_operations) {
-    if (arguments.repeats) GTEST_SKIP() << "one run is repeated";
+    if (arguments.repeats) GTEST_SKIP() << "a single run is being repeated";
     std::string first, second;
     run_once(7, 1, 150, &lent, &first);
     run_once(7, 1, 150, &lent, &second);

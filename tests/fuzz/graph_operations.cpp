@@ -1,11 +1,11 @@
-// Captures into graphs, which are launched several times, with other contents at each launch.
+// Operations that capture graphs and launch them several times, with other contents at each launch.
 #include "fuzz/operations.h"
 
 namespace ferry::test {
 
 namespace {
 
-// One capture while it lasts. What ferry itself refuses leaves it whole.
+// A capture in progress. A call that ferry itself refuses does not break the capture.
 class capture {
 public:
     capture(world &of, std::size_t lane) : w_(of), on_(of.lanes[lane]), lane_(lane) { made_.context = on_.context; }
@@ -27,7 +27,7 @@ public:
     held_graph &made() { return made_; }
 
 private:
-    // What cannot be captured has its own status; routes and kernels may be forced or missing.
+    // A copy that cannot be captured has its own status. A route may be forced, and kernels may be missing.
     bool went_well(std::int32_t status, const ferry_error_info &error, bool may_lack_a_kernel) {
         if (status == 0) return true;
         if (status == FERRY_ERROR_CAPTURE || status == FERRY_ERROR_ROUTE ||

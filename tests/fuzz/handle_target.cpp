@@ -1,5 +1,5 @@
-// libFuzzer's target for handles from other processes: forged, damaged and good ones, alone and after their checksum was
-// made right again.
+// libFuzzer's target for handles from other processes: forged, damaged and good handles, with the checksum as it comes
+// or corrected.
 #include "fuzz/target.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ ferry_ipc_handle forge(input &from, const exported &given) {
     handle = from.of(given.good);
     const bool has_a_right_checksum = !from.one_in(4);
     for (std::uint64_t edits = from.up_to(6); edits; --edits) {
-        // Mostly fields, whose edges are at multiples of 4.
+        // Mostly at the beginning of fields, which lie at multiples of 4.
         const std::uint64_t at = from.one_in(2) ? from.up_to(63) * 4 : from.up_to(sizeof handle.bytes - 1);
         std::uint8_t value[8];
         const std::uint64_t length = 1 + from.up_to(sizeof value - 1);

@@ -1,4 +1,4 @@
-// Memory that comes and goes beside the copies, and the waits for what is in flight.
+// Operations that create and free memory beside the copies, and that wait for work in flight.
 #include "fuzz/operations.h"
 
 namespace ferry::test {
@@ -29,7 +29,7 @@ void reallocate_in_stream_order(world &w) {
     const struct lane &on = w.lanes[lane];
     w.say("freeing " + one.name() + " and allocating it anew on '" + on.name + "'");
     w.drop_users(one);
-    // The new memory holds anything until it is filled.
+    // The new memory holds undefined bytes until it is filled.
     drawn_fill whole;
     whole.destination = line_in(one, 0, one.size());
     whole.size.width = one.size();
@@ -89,7 +89,7 @@ void change_peer_access(world &w) {
     const bool enables = w.random.one_in(2);
     w.say(std::string(enables ? "enabling" : "disabling") + " peer access of device " + std::to_string(device));
     ferry_instance *const ferry = w.run.ferry.get();
-    // Plans that were prepared or captured keep to the access they were made with.
+    // Prepared batches and graphs keep the peer access of the time when they were made.
     while (!w.graphs.empty())
         w.release_graph(0);
     while (!w.prepared.empty())
@@ -105,7 +105,7 @@ void wait_for_a_stream(world &w) {
     w.say(std::string("waiting for '") + w.lanes[lane].name + "' of device " + std::to_string(w.lanes[lane].device));
     w.synchronize(lane);
     std::int32_t is_done = 0;
-    if (!w.is_alone() && w.lanes[lane].is_blocking) return; // other threads enqueue there
+    if (!w.is_alone() && w.lanes[lane].is_blocking) return; // other threads may have enqueued work there
     w.require(w.call(w.lanes[lane].context,
                      [&] { return ferry_stream_query(w.run.ferry.get(), w.lanes[lane].stream, &is_done); }));
     w.expect(is_done, "a stream that was waited for still has work");

@@ -26,7 +26,7 @@ const operation operations[] = {
     {"prepared batch launched", 6, launch_a_prepared_batch},
     {"prepared addresses set", 3, set_addresses},
     {"prepared batch destroyed", 1, destroy_a_prepared_batch},
-    // Waiting for a context breaks the captures of its streams, whichever thread waits.
+    // A wait for a context breaks the captures on its streams, whichever thread waits.
     {"graph captured", 3, capture_a_graph, true},
     {"graph launched", 7, launch_a_graph},
     {"graph destroyed", 1, destroy_a_graph},
@@ -67,7 +67,7 @@ std::uint64_t fuzz_steps() { return steps; }
 buffer &any_buffer(world &of) { return *of.random.among(of.buffers); }
 
 bool is_filled_on(const buffer &to, const lane &on) {
-    // Memory of another process is filled in the context alone that opened it.
+    // Memory of another process is filled only in the context that opened it.
     if (to.kind == memory_kind::imported && std::strcmp(on.name, "of another context") == 0) return false;
     return to.traits().is_on_host || on.device == to.device;
 }

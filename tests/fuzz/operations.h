@@ -1,4 +1,4 @@
-// What the tester does, one function for each kind of operation; operations.cpp has the table.
+// The operations of the fuzzer, one function for each kind. operations.cpp has the table.
 #pragma once
 
 #include "fuzz/world.h"
@@ -60,15 +60,15 @@ void refused_batch(world &);
 void refused_fill(world &);
 void refused_calls(world &);
 
-// ---- Common to several
+// ---- Shared helpers
 
 buffer &any_buffer(world &of);
-// Whether a fill on the lane reaches it.
+// Returns whether a fill on the lane reaches the buffer.
 bool is_filled_on(const buffer &to, const lane &on);
-// One that was just written, as often as not.
+// Returns the buffer written last in half of the cases, else any.
 buffer &any_source(world &of);
 drawn_copy any_copy(world &of);
-// Those that no copy among `taken` writes.
+// The buffers that are not among `taken`.
 std::vector<buffer *> buffers_beside(world &of, const std::vector<buffer *> &taken);
 std::string describe_status(std::int32_t status, const ferry_error_info &error);
 

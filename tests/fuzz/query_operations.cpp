@@ -1,4 +1,4 @@
-// Calls that copy nothing, between those that do: what they tell must agree with the buffers.
+// Operations that copy nothing, between those that do. Their answers must agree with the buffers.
 #include <unistd.h>
 
 #include "fuzz/operations.h"
@@ -80,7 +80,7 @@ void push_and_pop_contexts(world &w) {
     w.expect(pushed && pushed == popped && before == after, "the contexts are not as they were");
 }
 
-// What this process exported it imports as what it is.
+// Imports memory and events that this process exported, which must come back as themselves.
 void share_with_itself(world &w) {
     buffer &one = any_buffer(w);
     w.say("sharing " + one.name());
@@ -103,7 +103,7 @@ void share_with_itself(world &w) {
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }));
         w.expect(address == one.address, "its own memory is imported at another address");
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, address, nullptr); }));
-        // A damaged handle is told from a good one.
+        // A damaged handle must be refused.
         handle.bytes[w.random.up_to(sizeof handle.bytes - 1)] ^= static_cast<std::uint8_t>(1 + w.random.up_to(254));
         w.expect(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }) ==
                      FERRY_ERROR_HANDLE,
@@ -129,7 +129,7 @@ void save_and_load_a_profile(world &w) {
         w.require(
             w.call(w.any_context(), [&] { return ferry_profile_load(ferry, text.data(), text.size(), nullptr); }));
     } else {
-        // Cut off somewhere, it is not taken.
+        // A truncated profile must be refused.
         const std::uint64_t cut = w.random.up_to(text.size() - 3);
         w.expect(ferry_profile_load(ferry, text.data(), cut, nullptr) == FERRY_ERROR_PROFILE,
                  "a profile that is cut off is taken");

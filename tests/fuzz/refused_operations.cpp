@@ -1,4 +1,4 @@
-// Calls that must be refused: each names the field at fault and leaves every byte as it was.
+// Operations that must be refused. Each error names the field at fault, and every byte stays as it was.
 #include <limits>
 
 #include "fuzz/operations.h"
@@ -109,7 +109,7 @@ void refused_batch(world &w) {
     const std::uint64_t index = w.random.up_to(6);
     std::vector<ferry_copy_desc> copies(7, drawn.describe());
     for (ferry_copy_desc &one : copies)
-        one.width = 0; // nothing, but for the spoilt one
+        one.width = 0; // empty, except for the spoilt one
     copies[index].width = drawn.size.width;
     how.spoil(copies[index]);
     w.say(std::string(how.name) + " in copy " + std::to_string(index) + " of a batch: " + drawn.words());
@@ -154,7 +154,8 @@ void refused_fill(world &w) {
         how.spoil(fill);
     else
         expected = to.is_array() ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_KIND, field = FERRY_FIELD_KIND;
-    if (to.kind == memory_kind::registered_in_part || to.kind == memory_kind::host_pool) return; // as it comes
+    if (to.kind == memory_kind::registered_in_part || to.kind == memory_kind::host_pool)
+        return; // may be fillable or not
     w.say(std::string(to.traits().is_fillable ? how.name : "unfillable memory") + " in a fill of " + to.name());
     w.wait_for(to);
     ferry_error_info error = new_error();
@@ -164,7 +165,7 @@ void refused_fill(world &w) {
     w.compare(to, "after a refused fill");
 }
 
-// Nonsense that every call has to take.
+// Calls with invalid arguments, which every call must refuse.
 void refused_calls(world &w) {
     w.say("calls with arguments that are refused");
     ferry_instance *const ferry = w.run.ferry.get();

@@ -1,4 +1,4 @@
-// How a run opens the library, and what its threads say they are doing.
+// How a run opens the library, and what its threads report that they are doing.
 #include "fuzz/world.h"
 
 #include <cstdio>

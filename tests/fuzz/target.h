@@ -1,5 +1,5 @@
-// What libFuzzer's targets share: bytes read as values, one instance on the software driver, and expectations that end
-// the process, which is what libFuzzer reports.
+// Shared by libFuzzer's targets: input bytes read as values, one instance on the software driver, and expectations that
+// end the process, which libFuzzer reports.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ferry::fuzzing {
 
-// What is missing at the end reads as zero.
+// Reads values from the input bytes. Past the end every byte reads as zero.
 class input {
 public:
     input(const std::uint8_t *data, std::size_t size) : data_(data), left_(size) {}
@@ -50,7 +50,7 @@ inline void expect(bool is_so, const char *what) {
     std::abort();
 }
 
-// A success, one of ferry's own statuses, or the driver's, by a name that is known.
+// Returns `status`, which must be a success, one of ferry's own statuses or a status of the driver with a known name.
 inline std::int32_t known(std::int32_t status) {
     const char *const name = ferry_status_name(status);
     expect(std::strcmp(name, "FERRY_ERROR_UNKNOWN_STATUS") != 0, "an unknown status");
@@ -70,7 +70,7 @@ inline ferry_error_info new_error() {
     return error;
 }
 
-// Opened once; libFuzzer ends the process without closing it.
+// Opens an instance that is never closed, since libFuzzer ends the process first.
 inline ferry_instance *open_with(std::int32_t checks) {
     ferry_options options = {};
     options.struct_size = sizeof options;

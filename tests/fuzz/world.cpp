@@ -12,7 +12,7 @@ world::world(fuzz_run &run, unsigned thread) : run(run), random(run.seed * 64 + 
     make_pools();
     for (const memory_traits &traits : all_memory)
         if (sources.has(traits.kind, 0)) buffers.push_back(make_buffer(traits.kind));
-    for (int i = 0; i < 4; ++i) // more of what is staged
+    for (int i = 0; i < 4; ++i) // more of the kinds that are staged
         buffers.push_back(make_buffer(i % 2 ? memory_kind::device : memory_kind::heap));
 }
 
@@ -145,7 +145,7 @@ CUcontext world::context_for(const lane &one) { return one.is_default ? one.cont
 ferry_instance *world::instance_for(const std::vector<effect> &effects) {
     for (const effect &one : effects) {
         const buffer *const from = source_of(one), *const to = destination_of(one);
-        // Only the instance that registered memory can tell the parts apart.
+        // Only the instance that registered the memory can tell its parts apart.
         for (const buffer *const end : {from, to})
             if (end && end->kind == memory_kind::registered_in_part) return run.ferry.get();
     }
@@ -169,7 +169,7 @@ namespace {
 
 std::uint32_t bit(std::size_t lane) { return 1u << lane; }
 
-// Lanes whose work must come before an effect.
+// The lanes whose work must come before an effect.
 std::uint32_t conflicts_of(const effect &one) {
     const buffer *const from = source_of(one), *const to = destination_of(one);
     return to->readers | to->writers | (from ? from->writers : 0);
@@ -181,8 +181,9 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
     std::uint32_t before = 0;
     for (const effect &one : effects)
         before |= conflicts_of(one);
-    // What others' work on the legacy stream has yet to write in a source on the host is not waited for: not where ferry
-    // stages it, and not where it is one short row, which the driver reads in the call (docs/contract.md).
+    // Without an event, a copy may read its host source before pending work on the legacy stream has written the
+    // source: where ferry stages the source and the writer is not ferry's own work, or where the source is one short
+    // row, which the driver reads inside the call (docs/contract.md).
     const bool may_be_read_before = std::any_of(effects.begin(), effects.end(), [&](const effect &one) {
         const buffer *const from = source_of(one);
         return from && from->traits().is_on_host &&
@@ -304,7 +305,7 @@ void world::compare(const buffer &one, const char *what) {
         writes_[&one].clear();
 }
 
-// Wrong bytes are copied on: the first write that went wrong is the one to look at.
+// Wrong bytes spread by copies, so this finds the first write that went wrong.
 std::string world::earliest_wrong_write() {
     for (std::size_t i = 0; i < lanes.size(); ++i)
         synchronize(i);
@@ -329,7 +330,7 @@ void world::check_all() {
         compare(*one, "after all streams were waited for");
 }
 
-// ---- What comes and goes
+// ---- Creation and release
 
 std::unique_ptr<buffer> world::make_buffer(memory_kind kind) {
     constexpr std::uint64_t sizes[] = {1 << 10, 100 << 10, 600'000, 3 << 20};
@@ -377,7 +378,7 @@ void world::release_prepared(std::size_t number) {
 
 void world::release_graph(std::size_t number) {
     held_graph &one = graphs[number];
-    // Host functions and prepared batches in it end with it.
+    // The graph's host functions and prepared batches must have run before the graph is destroyed.
     for (const effect &each : one.effects)
         wait_for(*destination_of(each));
     require(raw().cuGraphExecDestroy(one.executable));

@@ -1,5 +1,5 @@
-// Buffers, streams and what runs on them. The world orders operations that touch the same buffer, so that the models say
-// what must come out; what is left unordered is the library's to keep apart.
+// Buffers, streams and the work on them. The world orders operations that touch the same buffer, so that the models
+// give the result. Where the world leaves operations unordered, the library must keep them apart.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace ferry::test {
 
-// How the library is opened.
+// How a run opens the library.
 struct fuzz_setting {
     const char *name;
     std::int32_t checks, kernels, staging;
@@ -25,19 +25,19 @@ struct fuzz_setting {
 extern const fuzz_setting fuzz_settings[];
 extern const std::size_t fuzz_setting_count;
 
-// One run with one seed, which its threads share.
+// One run with one seed. All threads of the run share it.
 struct fuzz_run {
     fuzz_run(std::uint64_t seed, unsigned threads);
 
     const std::uint64_t seed;
     const unsigned threads;
     const fuzz_setting &how;
-    instance_owner ferry, other; // of one driver; the second has the other level of checks
+    instance_owner ferry, other; // both on one driver; `other` has the other level of checks
     const ferry_ipc_handle *lent = nullptr;
-    bool prints = false; // each operation, as it begins
+    bool prints = false; // prints each operation as it begins
     std::atomic<bool> has_failed = false;
 
-    // What each thread is doing, for the watchdog.
+    // Records what a thread is doing, for the watchdog.
     void say(unsigned thread, const std::string &words);
     std::string words();
 
@@ -51,21 +51,21 @@ struct lane {
     CUstream_st *stream;
     int device;
     CUcontext context;
-    bool is_default = false;  // which stream it is depends on the current context
+    bool is_default = false;  // the current context decides which stream it is
     bool is_blocking = false; // ordered with the legacy stream of its context
 };
 
 struct held_ticket {
     ferry_ticket *ticket;
     drawn_copy copy;
-    std::uint64_t operation; // that made it
+    std::uint64_t operation; // the operation that made the ticket
     std::size_t lane;
 };
 
 struct held_prepared {
     ferry_prepared *handle;
     std::vector<drawn_copy> copies;
-    std::size_t lane; // that it was made for; the only one where addresses change
+    std::size_t lane; // the lane of its creation, the only one on which addresses may change
     bool is_changeable;
 };
 
@@ -88,7 +88,7 @@ public:
     // Waits for everything and compares every byte of every buffer.
     void check_all();
 
-    // ---- For operations
+    // ---- Used by operations
 
     fuzz_run &run;
     dice random;
@@ -98,7 +98,7 @@ public:
     std::vector<held_prepared> prepared;
     std::vector<held_graph> graphs;
     buffer_sources sources;
-    std::vector<CUcontext> contexts; // that may be current: none, the primary ones, one of the program's own
+    std::vector<CUcontext> contexts; // that calls may find current: none, primary ones, the program's own
     buffer *last_written = nullptr;
 
     const std::string &words() const { return words_; }
@@ -106,9 +106,9 @@ public:
     bool is_alone() const { return run.threads == 1; }
     bool has_failed() const { return run.has_failed; }
     void say(const std::string &words);
-    // The operation that wrote the buffer last, of those since it was compared; else 0.
+    // The last operation that has written the buffer since the last comparison, or 0.
     std::uint64_t last_write_of(const buffer &one);
-    // Among the work since it was compared.
+    // Returns whether a host function has written the buffer since the last comparison.
     bool is_written_by_a_host_function(const buffer &one);
     void fail(const std::string &what);
     void expect(bool is_so, const char *what) {
@@ -120,19 +120,19 @@ public:
         return static_cast<bool>(well);
     }
 
-    // Calls ferry with a context current. Whatever the outcome, that context is current afterwards and the status is a
-    // known one.
+    // Calls ferry with `current` as the current context. Expects the context to stay current and the status to be a
+    // known one, whatever the outcome.
     std::int32_t call(CUcontext current, const std::function<std::int32_t()> &ferry_call);
     CUcontext any_context();
-    CUcontext context_for(const lane &one); // any, unless the stream depends on it
+    CUcontext context_for(const lane &one); // any context, unless the stream depends on it
     ferry_instance *instance_for(const std::vector<effect> &effects);
     std::size_t any_lane(const std::function<bool(const lane &)> &is_fit);
     std::size_t any_lane();
 
-    // Makes `effects`, enqueued on a lane next, come after the work that they conflict with.
+    // Orders `effects`, which are enqueued on `lane` next, after the work that they conflict with.
     void order(std::size_t lane, const std::vector<effect> &effects);
     void enqueued(std::size_t lane, const std::vector<effect> &effects);
-    // The same for what the calling thread does itself. Work on the lanes of `ordered` comes before it anyway.
+    // The same for effects of the calling thread itself. Work on the lanes in `ordered` comes first anyway.
     void wait_for(const std::vector<effect> &effects, std::uint32_t ordered = 0);
     void done(const std::vector<effect> &effects);
     void wait_for(buffer &one);
@@ -143,7 +143,7 @@ public:
     void compare_if_settled(const buffer &one, const char *what) {
         if (!one.writers) compare(one, what);
     }
-    // Nothing prepared, captured or ticketed names the buffer any more.
+    // Releases every prepared batch, graph and ticket that names the buffer.
     void drop_users(const buffer &one);
     void replace(std::size_t number);
     void release_all();
@@ -169,9 +169,9 @@ private:
     std::uint32_t buffers_made_ = 0;
     unsigned thread_;
     CUcontext own_context_ = nullptr;
-    std::vector<CUevent_st *> events_; // one for each lane
-    std::string behind_;               // the lanes that the operation comes after by the legacy stream's rule alone
-    std::map<const buffer *, std::vector<written>> writes_; // since the buffer was compared
+    std::vector<CUevent_st *> events_; // one per lane
+    std::string behind_;               // the lanes that the operation follows only by the legacy stream's rule
+    std::map<const buffer *, std::vector<written>> writes_; // since the last comparison
     witness witness_;
 };
 
@@ -181,17 +181,17 @@ struct operation {
     const char *name;
     unsigned weight;
     void (*run)(world &);
-    bool needs_one_thread = false; // it changes what other threads' calls may do
+    bool needs_one_thread = false; // because it changes what calls of other threads may do
 };
 extern const operation operations[];
 extern const std::size_t operation_count;
 
-// Of all threads.
+// Totals over all threads.
 void count_run(std::size_t operation);
 std::uint64_t runs_of(std::size_t operation);
 void count_checked(std::uint64_t bytes);
 std::uint64_t checked_bytes();
-// For the watchdog: grows as anything goes on.
+// Counts any progress, for the watchdog.
 void note_step();
 std::uint64_t fuzz_steps();
 

@@ -1,5 +1,5 @@
-// Writes first inputs for libFuzzer's targets: random bytes of several lengths, from which the targets draw, and for
-// profiles the text of a good one. write-seeds FOLDER makes a folder in it for each target.
+// Writes seed inputs for libFuzzer's targets: random bytes of several lengths, from which the targets draw, and for
+// profiles also the text of a good one. write-seeds FOLDER makes a subfolder for each target.
 #include "fuzz/target.h"
 
 #include <filesystem>
