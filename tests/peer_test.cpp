@@ -92,7 +92,7 @@ TEST_F(peers, a_probe_runs_once_and_leaves_access_as_it_was) {
     EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
     EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies) << "the result was remembered";
     EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1));
-    EXPECT_TRUE(reaches()) << "access that another instance enabled stays";
+    EXPECT_TRUE(reaches()) << "access enabled elsewhere stays";
     EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1));
 }
 
