@@ -229,8 +229,7 @@ TEST_F(pinned, wrong_options_are_named) {
 
 TEST_F(pinned, the_block_struct_is_filled_up_to_the_callers_size_and_options_are_optional) {
     ferry_host_block block = new_block();
-    block.struct_size =
-        offsetof(ferry_host_block, size); // a caller could do nothing without the address and the size
+    block.struct_size = offsetof(ferry_host_block, size); // a caller could do nothing without the address and the size
     EXPECT_EQ(ferry_host_alloc_with_options(basic.get(), 4096, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
     block.struct_size = offsetof(ferry_host_block, origin);
     block.origin = 77;

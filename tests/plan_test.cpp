@@ -225,8 +225,7 @@ TEST(plan, whole_arrays_are_read_by_kernels_and_small_boxes_by_the_driver) {
     EXPECT_EQ(route_of(out_of_array(512, 16), h200_profile()), route_kind::kernel);
     EXPECT_EQ(route_of(out_of_array(512, 4), h200_profile()), route_kind::driver) << "no faster: 1050 and 1100 GB/s";
     EXPECT_EQ(route_of(out_of_array(512, 1), h200_profile()), route_kind::driver) << "byte by byte";
-    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile())).blocks, 32769)
-        << "as many blocks as have work";
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile())).blocks, 32769) << "as many blocks as have work";
     EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.most_blocks = 7})).route, route_kind::driver)
         << "the driver is faster than seven blocks";
     EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.is_urgent = true, .most_blocks = 7})).blocks,
