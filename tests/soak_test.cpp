@@ -529,7 +529,7 @@ private:
         seen_.stream = next.name;
     }
 
-// ---- Reporting
+    // ---- Reporting
 
     void tell(const char *what) {
         seen_.doing = what;

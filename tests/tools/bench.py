@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ferry-bench on the software driver, quickly: what it writes holds together. No figure of the software driver's is judged.
-bench.py PROGRAM"""
+"""Runs ferry-bench quickly on the software driver and checks that its output is consistent. The measured times of the
+software driver do not matter. Usage: bench.py PROGRAM"""
 import json
 import os
 import subprocess
@@ -73,7 +73,7 @@ for row in pageable["rows"]:
     if of_link:
         pinned_ns, ferry_ns = row["reference_ns"], row["ferry_ns"]
         assert pinned_ns["median"] > 0
-        share = of_link["share"]["median"] # of medians, which lie between the least and the largest samples
+        share = of_link["share"]["median"] # a ratio of medians, each within its samples
         assert pinned_ns["least"] / ferry_ns["p99"] / 2 < share < 2 * pinned_ns["p99"] / ferry_ns["least"], row
     if called:
         assert row["verdict"] == ("lost" if row["ferry_ns"]["p25"] > row["most_ns"] else
