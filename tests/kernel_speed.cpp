@@ -95,8 +95,8 @@ struct kernel_speed : driver_test {
         }
     }
 
-    // Prints rows with gaps on the host, copied in three ways: by the driver, by a kernel, and packed on the device,
-    // copied as lines and spread piece by piece by this thread.
+    // Prints the speed of copies into spaced rows on the host, made in three ways: by the driver, by a kernel, and
+    // packed on the device, copied as lines and spread piece by piece by this thread.
     template <std::size_t width> void print_spreading(bool gather) {
         constexpr std::size_t bytes = 16 * mebi, rows = bytes / width, slots = 4;
         constexpr std::uint8_t untouched = 0;

@@ -235,8 +235,7 @@ struct piece_case {
 };
 
 struct pieces : kernels_on {
-    // Where the records of the pieces are: in the kernel's parameters, as far as they fit, or in a table in either kind
-    // of memory.
+    // The records of the pieces are in the kernel's parameters, if they fit, or in a table in either kind of memory.
     enum class form { parameters, device_table, host_table };
 
     void copy(const std::vector<piece_scene> &all, std::uint64_t extent, side to, side from, form how,
@@ -640,7 +639,7 @@ TEST_F(loading, waits_for_running_work_in_the_context_and_happens_once) {
     std::atomic<bool> is_open = false;
     gate held(stream);
     std::thread opener([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // a wrong driver returns meanwhile
+        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // a wrong driver would return meanwhile
         is_open = true;
         held.let_go();
     });

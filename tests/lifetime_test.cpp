@@ -1,4 +1,4 @@
-// What batches keep between calls, and objects that end before it does: contexts, arrays, the instance.
+// What batches keep between calls, while contexts, arrays and the instance end.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -410,7 +410,7 @@ TEST_F(lifetimes, kernel_copies_in_flight_arrive_when_the_instance_closes) {
     gate held(stream);
     copy_all();
     std::thread opener([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // a close that does not wait returns meanwhile
+        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // a close that does not wait would return meanwhile
         held.let_go();
     });
     ferry.reset();

@@ -34,8 +34,8 @@ protected:
         if (basic) ferry_test::TearDown();
     }
 
-    // Returns whether device 0's context can access the memory of device 1: the driver knows an address for it there,
-    // or not.
+    // Returns whether device 0's context can access the memory of device 1: only then does the driver know an address
+    // for it there.
     bool reaches() {
         test_place far(place_kind::device, {.width = 4096}, 1);
         CUdeviceptr address = 0;

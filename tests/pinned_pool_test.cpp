@@ -980,7 +980,8 @@ TEST_F(pinned_pools, query_one_event_for_all_the_blocks_before_it) {
     allocate_all();
     EXPECT_EQ(driver.calls("cuEventQuery"), 1);
     EXPECT_EQ(stats_of(counted).reserved_current, count * (std::uint64_t{2} << 20));
-    // Half of the blocks are behind the gate. One query finds out about the others, and one that these must wait.
+    // Half of the blocks are behind the gate. One query shows that the others are free, and one more that these are
+    // not.
     std::set<void *> passed(blocks, blocks + count / 2);
     for (int i = 0; i < count / 2; ++i)
         EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first));

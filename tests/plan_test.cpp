@@ -345,7 +345,7 @@ TEST(staged_plan, on_a_stream_pageable_memory_is_staged_unless_the_driver_reads_
                     EXPECT_FALSE(plan.synchronise_after);
                     EXPECT_EQ(plan.blocks, is_read ? 0 : 8);
                 }
-    // The driver reads neither rows nor sources of arrays in the call.
+    // Inside the call the driver reads neither rows nor the source of a copy into an array.
     shape rows = shape_of(ends::h2d, gapped::source, 4, 64);
     rows.source.kind = memory_kind::pageable;
     plan_facts facts = staging_facts(on_a_stream);

@@ -1,6 +1,7 @@
 // Randomly drawn copies that overlap in time: on many streams, from several threads, beside the other work of a
 // program. Every byte is compared with a plain copy on the CPU. Further tests do the same while the threads that serve
 // the copies are slow, stopped or few.
+//
 // FERRY_SOAK_SECONDS is the duration. FERRY_SOAK_SEED repeats the draws of an earlier run or of a failed round, but not
 // how its threads interleaved.
 #include <algorithm>
@@ -576,7 +577,7 @@ private:
 
 // ---- Beside the copies -------------------------------------------------------------------------------------------
 
-// Reports the copies in flight and ends the process if there is no progress.
+// Reports what each lane is doing, and ends the process, when there is no progress.
 class watchdog {
 public:
     watchdog(const soak_run &of, const std::vector<under_way> &lanes) : of_(of), lanes_(lanes) {}

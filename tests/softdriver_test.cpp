@@ -417,7 +417,7 @@ TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows
 }
 
 TEST_F(softdriver_test, the_end_of_a_large_pageable_source_arrives_after_the_call_has_returned) {
-    constexpr std::size_t width = 300, height = 250, depth = 3; // more than one staging buffer, in every dimension
+    constexpr std::size_t width = 300, height = 250, depth = 3; // more than is staged at once, in every dimension
     CUdeviceptr memory = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, width * height * depth));
     std::vector<unsigned char> source(400 * height * depth);
