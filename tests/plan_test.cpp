@@ -600,7 +600,7 @@ TEST(plan, parts_of_words_are_separate_writes_to_the_host) {
     };
     EXPECT_NEAR(static_cast<double>(kernel_ns(1001, 1009)), static_cast<double>(kernel_ns(1000, 1008)) + 65536 * 6.0,
                 65536.0);
-    EXPECT_LT(kernel_ns(17, 25), 100'000u) << "single bytes are wider than their row's parts";
+    EXPECT_LT(kernel_ns(17, 25), 100'000u) << "short rows take single bytes, which have no parts";
 }
 
 TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_take_more) {
