@@ -1,4 +1,4 @@
-// A fill of elements of ELEMENT_SIZE bytes: it compiles where a pattern can have that size, and else does not.
+// Fills elements of ELEMENT_SIZE bytes. It compiles only if a pattern can have that size.
 #include <ferry/ferry.hpp>
 
 #include <array>

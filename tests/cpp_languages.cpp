@@ -1,7 +1,7 @@
-// ferry.hpp in every language that it is for: built as C++17, 20 and 23, with and without exceptions and run-time
-// types, and run. What a copy may be made of is decided by the compiler, so most of this is asserted while it compiles.
+// ferry.hpp in every language mode that it supports: built as C++17, 20 and 23, with and without exceptions and RTTI,
+// and run. The compiler decides what can be copied, so static assertions check most of it.
 
-// A program's own names, which would fit better than ferry's if ferry.hpp left the compiler a choice.
+// A program's own names. They would be better matches than ferry's if ferry.hpp left the choice to the compiler.
 template <class... Any> void fetch(Any &&...) = delete;
 template <class... Any> void as_view(Any &&...) = delete;
 template <class... Any> void view_of(Any &&...) = delete;
@@ -60,20 +60,20 @@ template <class T, std::size_t dimensions> struct strided_span {
 struct made_up_span : strided_span<int, 1> {
     using reference = int;
 };
-// And like a container too.
+// Also shaped like a container.
 template <class Span> struct sized_span : Span {
     int *data() const { return Span::first; }
     std::size_t size() const { return 1; }
 };
 
-// Bytes in itself, read through a const data(): a copy of it goes with its bytes.
+// Holds its bytes itself and has a const data(), so a copy of a packet has bytes of its own.
 struct packet {
     char bytes[16];
     const char *data() const { return bytes; }
     std::size_t size() const { return sizeof bytes; }
 };
 
-// A copy's ends, a fill's end.
+// ---- The ends of a copy and of a fill
 
 using gpu = ferry_instance *;
 using ferry::device_memory, ferry::pinned_memory, ferry::device_view, ferry::host_view, ferry::any_view;
@@ -103,7 +103,7 @@ using ordered = ferry::stream_memory<int>;
 using imported = ferry::imported_memory<int>;
 using from_host_pool = ferry::stream_memory<int, FERRY_KIND_HOST>;
 
-// Every end, and in both directions.
+// Every kind of end, in both directions.
 static_assert(can_copy<vector &, memory &> && can_copy<memory &, vector &>);
 static_assert(can_copy<std::array<int, 4> &, vector &> && can_copy<int (&)[4], memory &>);
 static_assert(can_copy<int (&)[3][4], memory &> && can_copy<memory &, int (&)[2][3][4]>);
@@ -114,7 +114,7 @@ static_assert(can_copy<strided_span<int, 2>, memory &>);
 static_assert(can_enqueue<block &, ordered &> && can_enqueue<ordered &, block &>);
 static_assert(can_enqueue<imported &, ordered &> && can_enqueue<from_host_pool &, imported &>);
 
-// A source may be const, a destination not.
+// A source may be const, a destination may not.
 static_assert(can_copy<const vector &, memory &> && !can_copy<memory &, const vector &>);
 static_assert(can_copy<const memory &, vector &> && !can_copy<vector &, const memory &>);
 static_assert(can_copy<const ordered &, block &> && !can_copy<block &, const ordered &>);
@@ -126,12 +126,12 @@ static_assert(std::is_convertible_v<host_view<int>, host_view<const int>>);
 static_assert(!std::is_convertible_v<host_view<const int>, host_view<int>>);
 static_assert(!std::is_convertible_v<host_view<int>, device_view<int>>);
 
-// Elements are of one type, and bytes are all there is to them.
+// Typed ends have the same element type, and it is trivially copyable.
 static_assert(!can_copy<std::vector<float> &, memory &> && can_copy<std::vector<float> &, ferry::array &>);
 static_assert(!can_copy<std::vector<std::string> &, ferry::array &> && !can_copy<std::vector<bool> &, ferry::array &>);
 static_assert(!can_copy<made_up_span, memory &> && !can_copy<int, memory &>);
 
-// No temporary that owns its memory is written to, or read later.
+// A temporary that owns its memory is no destination, and no source of an asynchronous copy.
 static_assert(can_copy<vector, memory &> && !can_copy<memory &, vector> && !can_copy<vector &, memory>);
 static_assert(can_enqueue<vector &, memory &> && !can_enqueue<vector, memory &>);
 static_assert(can_enqueue<host_view<int>, device_view<int>> && !can_enqueue<memory, vector &>);
@@ -142,11 +142,11 @@ static_assert(can_enqueue<std::array<const int, 4> &, memory &> && !can_enqueue<
 static_assert(can_enqueue<packet &, ferry::array &> && !can_enqueue<packet, ferry::array &>);
 static_assert(can_enqueue<std::string_view, device_view<char>> && !can_enqueue<std::string, device_view<char>>);
 
-// What is shaped like an mdspan is one, or nothing.
+// A type shaped like an mdspan is treated as one, or refused.
 static_assert(can_enqueue<sized_span<strided_span<int, 2>>, sized_span<strided_span<int, 2>> &>);
 static_assert(!can_copy<sized_span<made_up_span>, memory &> && !can_copy<sized_span<strided_span<int, 4>> &, memory &>);
 
-// Nor does such a temporary hand its memory out.
+// A temporary owner gives out neither a view nor a pointer.
 template <class, class Owner> inline constexpr bool is_viewed = false;
 template <class Owner> inline constexpr bool is_viewed<decltype(void(std::declval<Owner>().view())), Owner> = true;
 template <class, class Owner> inline constexpr bool is_range = false;
@@ -156,7 +156,7 @@ static_assert(is_viewed<void, const ferry::array &> && !is_viewed<void, ferry::a
 static_assert(is_range<void, const pinned_memory<int> &> && !is_range<void, pinned_memory<int>>);
 static_assert(is_range<void, const block &> && !is_range<void, block> && !is_viewed<void, ordered>);
 
-// What is shared is memory with addresses that stays.
+// Only memory that has addresses and is no temporary can be exported.
 template <class, class R> inline constexpr bool is_export = false;
 template <class R>
 inline constexpr bool is_export<decltype(void(ferry::export_memory(gpu(), std::declval<R>()))), R> = true;
@@ -168,7 +168,7 @@ static_assert(can_fill<memory &, int> && can_fill<device_view<float>, int> && ca
 static_assert(!can_fill<const memory &, int> && !can_fill<device_view<const int>, int>);
 static_assert(!can_fill<ferry::array &, int> && !can_fill<memory, int> && !can_fill<memory &, vector>);
 
-// Batches are of descriptors and of numbers of one width, in whatever holds them in a row.
+// A batch is any contiguous range of descriptors, or contiguous ranges of 64-bit numbers.
 template <class, class Copies> inline constexpr bool is_batch = false;
 template <class Copies>
 inline constexpr bool is_batch<decltype(void(ferry::copy_batch(gpu(), std::declval<Copies>()))), Copies> = true;
@@ -200,14 +200,14 @@ static_assert(can_be_pieces<const std::uint64_t (&)[4]> && can_be_pieces<std::ar
 static_assert(can_be_pieces<const pinned_memory<std::uint64_t> &> && !can_be_pieces<vector &>);
 static_assert(!can_be_pieces<std::vector<double> &> && !can_be_pieces<std::vector<bool> &> && !can_be_pieces<int>);
 static_assert(!can_be_pieces<const std::uint64_t *> && !can_be_pieces<sized_span<strided_span<std::uint64_t, 1>> &>);
-// They name numbers, and none of a temporary.
+// Pieces refer to their numbers, so those cannot be temporaries.
 static_assert(!can_be_pieces<addresses> &&
               !std::is_constructible_v<ferry::pieces, addresses, addresses &, addresses &>);
 static_assert(!std::is_constructible_v<ferry::pieces, addresses &, addresses, addresses &>);
 static_assert(!std::is_constructible_v<ferry::pieces, addresses &, addresses &, addresses>);
 static_assert(!can_be_pieces<const std::array<std::uint64_t, 4>> && !can_be_pieces<std::uint64_t[4]>);
 
-// New addresses come with their number.
+// New addresses must come with their count.
 template <class, class To, class From> inline constexpr bool is_change = false;
 template <class To, class From>
 inline constexpr bool is_change<decltype(void(std::declval<const ferry::prepared &>().set_addresses(
@@ -228,7 +228,7 @@ static_assert(can_copy<std::span<const int>, memory &> && !can_copy<memory &, st
 static_assert(can_enqueue<std::span<int>, memory &>);
 #endif
 
-// Handles pass as CUDA's own; nothing of the driver's is needed.
+// Handles convert to CUDA's own types, without any header of CUDA.
 static_assert(std::is_convertible_v<ferry::stream &, CUstream_st *> &&
               std::is_convertible_v<ferry::event &, CUevent_st *>);
 static_assert(std::is_convertible_v<ferry::array &, CUarray_st *> &&
@@ -236,13 +236,13 @@ static_assert(std::is_convertible_v<ferry::array &, CUarray_st *> &&
 static_assert(std::is_convertible_v<ferry::pinned_pool &, ferry_pinned_pool *> &&
               std::is_convertible_v<ferry::pool &, CUmemPoolHandle_st *> &&
               std::is_convertible_v<ferry::imported_event &, CUevent_st *>);
-// A pool gives memory, by name too; one of another process does not.
+// A pool allocates, also through a pool_view. An imported pool does not.
 static_assert(std::is_convertible_v<ferry::pool &, ferry::pool_view> && std::is_copy_constructible_v<ferry::pool_view>);
 static_assert(!std::is_copy_constructible_v<ferry::pool> && !std::is_copy_constructible_v<ferry::imported_pool>);
 static_assert(!std::is_convertible_v<ferry::imported_pool &, ferry::pool_view>);
 static_assert(!std::is_copy_constructible_v<ferry::instance> && std::is_nothrow_move_constructible_v<ferry::instance>);
 
-// They are taken over with what has to be known of them.
+// An owner can take over a handle together with whatever else the owner must know.
 template <class Owner, class... Known>
 inline constexpr bool can_take_over =
     std::is_constructible_v<Owner, gpu, decltype(std::declval<Owner>().handle()), Known...>;
@@ -256,7 +256,7 @@ static_assert(can_take_over<ferry::array, ferry::array_view> && !can_take_over<f
 static_assert(can_take_over<ferry::mipmapped_array, int> && !can_take_over<ferry::mipmapped_array>);
 static_assert(can_take_over<ferry::prepared, std::uint64_t> && !can_take_over<ferry::prepared>);
 
-// An assignment would begin a scope before it ended the other.
+// An assignment would begin the new scope before it ended the old one.
 static_assert(std::is_nothrow_move_constructible_v<ferry::context_scope>);
 static_assert(!std::is_move_assignable_v<ferry::context_scope> && !std::is_copy_constructible_v<ferry::context_scope>);
 
@@ -264,7 +264,7 @@ static_assert(!std::is_move_assignable_v<ferry::context_scope> && !std::is_copy_
 static_assert(!std::is_constructible_v<bool, ferry::result<bool>>);
 static_assert(std::is_constructible_v<bool, ferry::result<float>> && std::is_constructible_v<bool, ferry::stream>);
 
-// What has to be run.
+// ---- What must run
 
 int failures = 0;
 void expect(bool holds, const char *what) {
@@ -287,16 +287,16 @@ void copy_strided(const ferry::instance &ferry) {
 
     const struct {
         strided_span<int, 3> span;
-        std::int32_t field; // FERRY_FIELD_NONE: it can be copied
+        std::int32_t field; // FERRY_FIELD_NONE: the copy is allowed
     } cases[] = {
         {{numbers.data(), {2, 3, 4}, {1, 2, 6}}, FERRY_FIELD_X},             // column-major
         {{numbers.data(), {2, 3, 4}, {12, 3, 1}}, FERRY_FIELD_ROW_PITCH},    // rows that overlap
-        {{numbers.data(), {2, 3, 4}, {0, 4, 1}}, FERRY_FIELD_SLICE_HEIGHT},  // one slice again and again
+        {{numbers.data(), {2, 3, 4}, {0, 4, 1}}, FERRY_FIELD_SLICE_HEIGHT},  // the same slice repeatedly
         {{numbers.data(), {2, 3, 4}, {13, 4, 1}}, FERRY_FIELD_SLICE_HEIGHT}, // slices of three and a quarter rows
-        {{numbers.data(), {2, 3, 4}, {12, 4, 1}, false}, FERRY_FIELD_X},     // no strides at all
-        {{numbers.data(), {2, 1, 4}, {9, 0, 1}}, FERRY_FIELD_NONE},          // one row: its stride is not looked at
+        {{numbers.data(), {2, 3, 4}, {12, 4, 1}, false}, FERRY_FIELD_X},     // not strided
+        {{numbers.data(), {2, 1, 4}, {9, 0, 1}}, FERRY_FIELD_NONE},          // one row: its stride is ignored
         {{numbers.data(), {1, 3, 1}, {0, 9, 9}}, FERRY_FIELD_NONE},
-        {{numbers.data(), {2, 0, 4}, {0, 0, 9}}, FERRY_FIELD_NONE}, // nothing
+        {{numbers.data(), {2, 0, 4}, {0, 0, 9}}, FERRY_FIELD_NONE}, // empty
     };
     for (const auto &each : cases) {
         const auto view = ferry::view_of(each.span);

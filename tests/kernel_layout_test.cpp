@@ -1,4 +1,5 @@
-// What the host works out for kernels: divisions, words and windows of boxes, tables of pieces, chunks of staged copies.
+// The host's preparations for kernels: divisions, word sizes and windows of boxes, tables of pieces, chunks of staged
+// copies.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -21,7 +22,7 @@ namespace {
 
 using kernels::kernel;
 
-TEST(kernel_layout, a_division_by_multiplication_is_exact) {
+TEST(kernel_layout, division_by_multiplication_is_exact) {
     std::mt19937_64 random(1);
     std::vector<std::uint64_t> numbers = {1, 2, 3, 5, 6, 7, 10, 641, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
     for (unsigned shift = 1; shift < 64; ++shift)
@@ -94,7 +95,7 @@ TEST(kernel_layout, a_launch_takes_no_more_blocks_than_have_work) {
     EXPECT_EQ(lay_out_strided(huge, 5000).blocks, 5000u);
 }
 
-// Also where windows are counted beyond 32 bits.
+// The last boxes have more windows than 32 bits can count.
 TEST(kernel_layout, threads_visit_every_window_once_without_dividing) {
     for (const kernel_box &box :
          {kernel_box{{base, 48, 480}, {base, 64, 6400}, 48, 7, 5}, kernel_box{{base, 4, 0}, {base, 8, 0}, 4, 5000, 1},
@@ -128,7 +129,7 @@ TEST(kernel_layout, teams_grow_with_the_pieces) {
     EXPECT_EQ(team_of(64 << 20), 32u);
 }
 
-TEST(kernel_layout, units_are_counted_in_32_bits_however_much_there_is) {
+TEST(kernel_layout, units_are_counted_in_32_bits_however_large_the_copy) {
     std::vector<kernels::piece> table(1 << 16);
     const std::uint64_t all = std::uint64_t{1} << 46;
     piece_packer packer(table.data(), 1 << 16, cut_pieces(1, all));
@@ -152,7 +153,7 @@ TEST(kernel_layout, a_piece_larger_than_a_record_takes_several_or_none) {
     EXPECT_EQ(short_of_room.work_for(1).units, 0u);
 }
 
-TEST(kernel_layout, pieces_of_no_bytes_take_no_room) {
+TEST(kernel_layout, empty_pieces_take_no_room) {
     kernels::piece table[1];
     piece_packer packer(table, 1, cut_pieces(3, 1));
     EXPECT_TRUE(packer.add(base, base, 0));
@@ -165,7 +166,7 @@ TEST(kernel_layout, pieces_of_no_bytes_take_no_room) {
 TEST(kernel_layout, a_table_is_records_of_24_bytes) {
     kernels::piece table[2];
     piece_packer packer(table, 2, {8, 2});
-    ASSERT_TRUE(packer.add(0x1008, 0x2000, 250)); // 8 bytes behind where its first unit begins
+    ASSERT_TRUE(packer.add(0x1008, 0x2000, 250)); // its first unit begins 8 bytes earlier
     ASSERT_TRUE(packer.add(0x3000, 0x4000, 1));
     EXPECT_EQ(table[0].first_unit, 0u);
     EXPECT_EQ(table[1].first_unit, 2u);
@@ -208,7 +209,7 @@ TEST(kernel_layout, every_unit_finds_its_piece) {
 
 // ---- Boxes in tables ------------------------------------------------------------------------------------------
 
-TEST(kernel_layout, a_short_division_is_exact) {
+TEST(kernel_layout, short_division_is_exact) {
     std::mt19937_64 random(3);
     std::vector<std::uint32_t> numbers = {1, 2, 3, 5, 7, 641, UINT32_MAX, UINT32_MAX - 1, 1u << 31, (1u << 31) + 1};
     for (int i = 0; i < 300; ++i)
@@ -219,7 +220,7 @@ TEST(kernel_layout, a_short_division_is_exact) {
                 ASSERT_EQ(kernels::divide(near, short_divisor_of(by)), near / by) << near << " / " << by;
 }
 
-TEST(kernel_layout, a_box_that_a_record_cannot_hold_is_left_to_a_launch_of_its_own) {
+TEST(kernel_layout, a_box_too_large_for_a_record_gets_its_own_launch) {
     kernels::box table[1];
     box_packer packer(table, 1, cut_boxes(2, std::uint64_t{1} << 40));
     const std::uint64_t wide = std::uint64_t{1} << 34;
@@ -233,7 +234,7 @@ TEST(kernel_layout, a_box_that_a_record_cannot_hold_is_left_to_a_launch_of_its_o
     EXPECT_EQ(table[0].windows, 10u);
 }
 
-TEST(kernel_layout, a_pattern_is_turned_to_where_the_destination_begins) {
+TEST(kernel_layout, a_pattern_is_rotated_to_the_first_byte_of_the_destination) {
     const kernel_fill fill = {{base + 5, 0, 0}, 64, 1, 1, {1, 2, 3, 4}, 4};
     const fill_launch launch = lay_out_fill_kernel(fill, 1);
     EXPECT_EQ(launch.kernel, kernel::fill_16);
@@ -269,12 +270,12 @@ TEST(kernel_layout, arrays_are_read_in_words_that_fit_both_ends) {
     EXPECT_EQ(array_form_of(4, 6, true), array_form::layers_of_two_d);
 }
 
-// Every word of the box is in exactly one tile, and tiles have few that are not.
+// Every word of the box is in exactly one tile, and few words of a tile lie outside the box.
 TEST(kernel_layout, arrays_are_cut_into_tiles_of_a_warp) {
     struct {
         std::uint64_t width, height, depth;
-        std::uint32_t tile_words, tile_rows, windows; // among many
-        std::uint64_t tiles, blocks;                  // alone
+        std::uint32_t tile_words, tile_rows, windows; // in a table of boxes
+        std::uint64_t tiles, blocks;                  // in a launch of its own
     } const rows[] = {
         {2048, 512, 512, 8, 4, 128 * 512 * 512, 8 * 128 * 512, 32768}, // words of 16 bytes
         {64, 16, 16, 4, 8, 4 * 16 * 16, 16, 1},
@@ -311,7 +312,7 @@ TEST(kernel_layout, arrays_are_cut_into_tiles_of_a_warp) {
 
 // ---- Copies through slots
 
-TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the_device) {
+TEST(kernel_layout, chunks_hold_every_byte_once_with_the_alignment_of_the_device) {
     std::mt19937_64 random(8);
     const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
     for (int round = 0; round < 3000; ++round) {
@@ -354,17 +355,17 @@ TEST(kernel_layout, chunks_hold_every_byte_once_and_lie_in_their_slots_as_on_the
     }
 }
 
-// Blocks read a message's words at any time.
-TEST(kernel_layout, no_two_messages_that_follow_one_another_in_a_place_have_one_mark) {
+// A block may read the words of a message at any time.
+TEST(kernel_layout, consecutive_messages_in_the_same_place_have_different_marks) {
     for (const kernels::u32 first : {0u, 1u << 31, ~0u - 20})
         for (kernels::u32 i = 0; i < 40; ++i) {
             const kernels::u32 number = first + i;
             EXPECT_NE(kernels::ring_mark(number), kernels::ring_mark(number + kernels::messages_at_once)) << number;
         }
-    EXPECT_EQ(kernels::ring_mark(0), 1u); // in a record that is all 0 there is none yet
+    EXPECT_EQ(kernels::ring_mark(0), 1u); // a record that is all 0 holds no message yet
 }
 
-TEST(kernel_layout, rows_go_into_slots_and_out_of_them_whole_also_past_the_caches) {
+TEST(kernel_layout, rows_pass_through_slots_whole_also_with_streaming_stores) {
     std::mt19937_64 random(9);
     const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
     constexpr std::uint64_t slot_size = 1 << 16, guard = 64;
@@ -401,8 +402,8 @@ TEST(kernel_layout, rows_go_into_slots_and_out_of_them_whole_also_past_the_cache
     }
 }
 
-// Another processor that is told of a slot finds all of it, as a device does.
-TEST(kernel_layout, a_slot_is_whole_when_it_is_told_of) {
+// Another processor that sees the notice of a slot finds the whole slot, as a device must.
+TEST(kernel_layout, a_slot_is_whole_when_it_is_published) {
     constexpr std::uint64_t size = 1 << 16;
     std::vector<std::byte> from(size), slot(size + slot_margin);
     staged_box box = {};
@@ -422,7 +423,8 @@ TEST(kernel_layout, a_slot_is_whole_when_it_is_told_of) {
         for (std::uint32_t round = 1; round <= rounds; ++round) {
             wait_for(told, round);
             const auto wanted = static_cast<std::byte>(round);
-            bool is_whole = true; // what was stored last may still be on its way
+            // Checked from the end: the last stores are the ones that may still be missing.
+            bool is_whole = true;
             for (std::uint64_t at = size; at != 0; at -= 16)
                 is_whole &= slot[at - 1] == wanted;
             torn += !is_whole;
@@ -439,7 +441,7 @@ TEST(kernel_layout, a_slot_is_whole_when_it_is_told_of) {
     EXPECT_EQ(torn, 0u);
 }
 
-TEST(kernel_layout, large_copies_fill_their_slots_and_small_ones_are_cut_finer) {
+TEST(kernel_layout, large_copies_fill_their_slots_and_small_copies_are_cut_finer) {
     constexpr std::uint64_t slot = 1 << 20;
     const auto cut = [&](std::uint64_t size) { return staging({{base, 0, 0}, {base, 0, 0}, size, 1, 1, true}, slot); };
     EXPECT_EQ(cut(std::uint64_t{1} << 30).chunk_count(), 1024u);

@@ -1,5 +1,5 @@
-// How fast the kernels are beside the driver's own copies, as tables to choose constants by: not a test. Run on a GPU:
-// FERRY_TEST_DRIVER=cuda tests/kernel-speed [--gtest_filter=…]; bytes are right by kernel_test.cpp.
+// Compares the speed of the kernels with the driver's own copies, as tables to choose constants by. It is not a test:
+// kernel_test.cpp checks the bytes. Run on a GPU: FERRY_TEST_DRIVER=cuda tests/kernel-speed [--gtest_filter=…].
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,13 +12,13 @@
 namespace ferry::test {
 namespace {
 
-// Of both rounds interleaved, so that a busy machine is busy for both.
+// The median: a moment in which the machine is busy does not count.
 double median_us(std::vector<double> &times) {
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];
 }
 
-// Rows that follow each other without a gap, to twice their width apart.
+// Spreads tightly packed rows to twice their width apart.
 template <std::size_t width> void spread(std::byte *to, const std::byte *from, std::size_t rows) {
     for (std::size_t row = 0; row < rows; ++row)
         std::memcpy(to + row * 2 * width, from + row * width, width);
@@ -95,8 +95,8 @@ struct kernel_speed : driver_test {
         }
     }
 
-    // To the host with gaps between the rows: by the driver, by a kernel, and packed on the device, copied as lines
-    // and spread by this thread, piece by piece.
+    // Prints the speed of copies into spaced rows on the host, made in three ways: by the driver, by a kernel, and
+    // packed on the device, copied as lines and spread piece by piece by this thread.
     template <std::size_t width> void print_spreading(bool gather) {
         constexpr std::size_t bytes = 16 * mebi, rows = bytes / width, slots = 4;
         constexpr std::uint8_t untouched = 0;
@@ -210,7 +210,7 @@ TEST_F(kernel_speed, pieces) {
     struct {
         const char *name;
         std::uint32_t count;
-        std::uint64_t size; // 0: of all magnitudes from 16 bytes to 1 MiB
+        std::uint64_t size; // 0: all magnitudes from 16 bytes to 1 MiB
     } const cases[] = {{"4096 x 16 B", 4096, 16},
                        {"4096 x 256 B", 4096, 256},
                        {"4096 x 4 KiB", 4096, 4096},

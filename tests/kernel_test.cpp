@@ -1,5 +1,5 @@
-// ferry's own kernels, on whichever driver is under test, each against a plain copy on the CPU: every byte of it, and no
-// byte beside it.
+// ferry's own kernels on the driver under test. Every result is compared with a plain copy on the CPU, and the bytes
+// beside it must not change.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,7 +26,7 @@ using kernels::box_end;
 enum class side { device, host };
 constexpr side sides[] = {side::device, side::host};
 
-// Memory that a kernel reaches, and a picture of it.
+// Memory that kernels can access, with a copy of its bytes on the CPU.
 class reachable {
 public:
     reachable(side where, std::size_t size, std::uint64_t seed) : where_(where), picture(random_bytes(size, seed)) {
@@ -83,13 +83,13 @@ struct box_scene {
 
 constexpr std::uint64_t guard = 64;
 
-// `up_to` draws a number from 0 to a largest one.
+// `up_to(n)` draws a number from 0 to n.
 template <class Draw> box_scene random_scene(const Draw &up_to) {
     box_scene scene = {};
     scene.width = 1 + up_to(std::uint64_t{1} << up_to(9));
     scene.height = 1 + up_to(std::uint64_t{1} << up_to(6));
     scene.depth = 1 + up_to(std::uint64_t{1} << up_to(3));
-    const std::uint64_t unit = std::uint64_t{1} << up_to(4); // of which the strides are multiples
+    const std::uint64_t unit = std::uint64_t{1} << up_to(4); // the strides are multiples of it
     for (end_layout *const end : {&scene.destination, &scene.source}) {
         const auto rounded = [&](std::uint64_t size) { return (size + unit - 1) / unit * unit; };
         end->lead = up_to(3) * unit % 32 + (up_to(2) == 0 ? up_to(15) : 0);
@@ -112,7 +112,7 @@ struct kernels_on : driver_test {
         ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         CUcontext current = nullptr;
         ASSERT_OK(raw().cuCtxGetCurrent(&current));
-        ASSERT_OK(loaded.load_into(current).status); // later it would wait for what is held
+        ASSERT_OK(loaded.load_into(current).status); // loading later would wait for held work
     }
     void TearDown() override {
         if (stream) {
@@ -213,7 +213,7 @@ struct piece_scene {
     std::uint64_t destination, source, size;
 };
 
-// Pieces side by side in the destination, in any order, with gaps between them and any alignment.
+// Places the pieces side by side in the destination, in random order, with gaps between them and any alignment.
 std::vector<piece_scene> scatter(const std::vector<std::uint64_t> &sizes, std::uint64_t seed, std::uint64_t &extent) {
     std::mt19937_64 random(seed);
     std::vector<piece_scene> pieces;
@@ -235,7 +235,7 @@ struct piece_case {
 };
 
 struct pieces : kernels_on {
-    // In a table in memory of either kind, or where they fit within the kernel's parameters.
+    // The records of the pieces are in the kernel's parameters, if they fit, or in a table in either kind of memory.
     enum class form { parameters, device_table, host_table };
 
     void copy(const std::vector<piece_scene> &all, std::uint64_t extent, side to, side from, form how,
@@ -310,7 +310,7 @@ TEST_F(pieces, none_at_all_is_a_success) {
 
 struct placed_box {
     box_scene scene;
-    std::uint64_t destination, source; // where its own layouts begin
+    std::uint64_t destination, source; // where the layouts of the scene begin
 };
 
 struct many_boxes : kernels_on {
@@ -461,7 +461,7 @@ TEST_F(array_reads, boxes_of_every_kind_of_array_arrive_whole_in_one_launch) {
         }
 }
 
-TEST_F(array_reads, a_surface_of_an_array_that_is_not_made_for_it_is_not_refused) {
+TEST_F(array_reads, a_surface_of_an_array_created_without_surface_support_is_accepted) {
     CUDA_ARRAY3D_DESCRIPTOR descriptor = {64, 64, 0, CU_AD_FORMAT_FLOAT, 1, 0};
     CUDA_RESOURCE_DESC resource = {};
     resource.resType = CU_RESOURCE_TYPE_ARRAY;
@@ -480,7 +480,7 @@ TEST_F(array_reads, one_box_of_every_kind_of_array_arrives_whole) {
         for (int round = 0; round < 24; ++round) {
             SCOPED_TRACE(testing::Message() << kind.name << ", round " << round);
             kernel_array_box box = {{}, of.surface, of.form, 0, 0, 0, of.row_bytes, of.rows, of.slices};
-            // The first rounds take all of it, then the words become wider.
+            // The first rounds copy the whole array. Later rounds copy boxes in words of every size.
             const std::uint64_t unit = std::uint64_t{1} << round % 5;
             if (round >= 5 && of.row_bytes >= unit) {
                 box.x = up_to((of.row_bytes - unit) / unit) * unit;
@@ -521,7 +521,7 @@ TEST_F(kernels_on, a_kernel_runs_in_the_order_of_its_stream) {
         ASSERT_OK(raw().cuMemcpyHtoDAsync(from, first.data(), size, stream));
         ASSERT_OK(launch_strided(raw(), loaded, {{to, 0, 0}, {from, 0, 0}, size, 1, 1}, 16, stream).status);
         ASSERT_OK(raw().cuMemcpyDtoHAsync(last.data(), to, size, stream));
-        EXPECT_EQ(last.copy(), bytes(size)) << "nothing runs before what is held";
+        EXPECT_EQ(last.copy(), bytes(size)) << "nothing runs before the gate opens";
     }
     EXPECT_EQ(last.copy(), data);
 }
@@ -536,7 +536,6 @@ TEST_F(kernels_on, captured_kernels_run_at_every_launch_of_their_graph) {
     ASSERT_TRUE(packer.add(to + size, from_host(from), size));
 
     captured_graph graph(stream);
-    // Loaded here, where loading by itself would break the capture.
     EXPECT_OK(launch_strided(raw(), loaded, {{to, 0, 0}, {from_host(from), 0, 0}, size, 1, 1}, 2, stream).status);
     EXPECT_OK(launch_pieces(raw(), loaded, packer, given, 2, stream).status);
     given = {}; // parameters are read before the calls return
@@ -554,7 +553,7 @@ TEST_F(kernels_on, captured_kernels_run_at_every_launch_of_their_graph) {
 
 // ---- Loading --------------------------------------------------------------------------------------------------
 
-// The table of a driver that is wrapped, as an instance would have it.
+// Resolves the table of a wrapped driver, as an instance does.
 driver_table table_of(const fault_driver &wrapped) {
     const ferry_options options = wrapped.options();
     driver_table table;
@@ -568,11 +567,11 @@ struct loading : kernels_on {
     CUresult launched = CUDA_SUCCESS;
 };
 
-TEST_F(loading, happens_once_however_many_threads_come_first_and_ends_with_the_instance) {
+TEST_F(loading, happens_once_for_any_number_of_threads_and_ends_with_the_instance) {
     const driver_table cu = table_of(wrapped);
     {
         kernel_set kernels(cu);
-        EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 0) << "not before it is needed";
+        EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 0) << "loaded on first need only";
         EXPECT_TRUE(kernels.may_serve());
         EXPECT_FALSE(kernels.is_loaded());
         EXPECT_EQ(kernels.load_time_ns(), 0u);
@@ -590,7 +589,7 @@ TEST_F(loading, happens_once_however_many_threads_come_first_and_ends_with_the_i
     EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 1);
 }
 
-TEST_F(loading, that_failed_is_told_and_not_tried_again) {
+TEST_F(loading, reports_a_failure_and_does_not_try_again) {
     const driver_table cu = table_of(wrapped);
     for (const char *const entry : {"cuLibraryLoadData", "cuLibraryGetKernel"}) {
         wrapped.reset_counts();
@@ -605,7 +604,7 @@ TEST_F(loading, that_failed_is_told_and_not_tried_again) {
         EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 1);
         EXPECT_EQ(wrapped.calls("cuLaunchKernel"), 0);
     }
-    EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 1) << "of what was loaded, and lacked a kernel";
+    EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 1) << "only the library that was loaded and lacked a kernel";
 }
 
 TEST_F(loading, without_an_entry_point_names_it) {
@@ -633,14 +632,14 @@ TEST_F(loading, does_not_break_the_capture_of_another_thread) {
     EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
-TEST_F(loading, waits_for_what_runs_in_the_context_and_is_done_once) {
+TEST_F(loading, waits_for_running_work_in_the_context_and_happens_once) {
     CUcontext current = nullptr;
     ASSERT_OK(raw().cuCtxGetCurrent(&current));
     kernel_set kernels(raw());
     std::atomic<bool> is_open = false;
     gate held(stream);
     std::thread opener([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // to let a wrong driver be through before
+        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // a wrong driver would return meanwhile
         is_open = true;
         held.let_go();
     });
@@ -652,7 +651,7 @@ TEST_F(loading, waits_for_what_runs_in_the_context_and_is_done_once) {
     EXPECT_OK(kernels.load_into(current).status);
 }
 
-TEST_F(loading, is_for_every_context) {
+TEST_F(loading, serves_every_context) {
     const device_memory memory(64);
     ASSERT_OK(loaded.load().status);
     CUcontext another = nullptr;
@@ -667,12 +666,11 @@ TEST_F(loading, is_for_every_context) {
     EXPECT_OK(raw().cuCtxDestroy(another));
 }
 
-TEST_F(loading, of_what_is_no_image_is_refused) {
+TEST_F(loading, refuses_data_that_is_no_kernel_image) {
     CUlibrary library = nullptr;
-    for (
-        const char *const image :
-        {"", "garbage",
-         "this is no program, however long the text may be that says so"}) { // CUDA 13.0 looks at it when its first kernel is asked for
+    for (const char *const image : {"", "garbage",
+                                    // CUDA 13.0 parses a long text only when the first kernel is looked up.
+                                    "this is no program, however long the text may be that says so"}) {
         CUkernel kernel = nullptr;
         const CUresult loaded = raw().cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
         EXPECT_TRUE(loaded || raw().cuLibraryGetKernel(&kernel, library, kernels::entry_names[0]));
@@ -681,7 +679,7 @@ TEST_F(loading, of_what_is_no_image_is_refused) {
                   raw().cuLibraryLoadData(&library, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0));
 }
 
-TEST_F(loading, finds_only_kernels_that_there_are) {
+TEST_F(loading, finds_only_kernels_that_exist) {
     CUlibrary library = nullptr;
     ASSERT_OK(raw().cuLibraryLoadData(&library, kernel_image, nullptr, nullptr, 0, nullptr, nullptr, 0));
     CUkernel kernel = nullptr;
@@ -710,8 +708,8 @@ TEST_F(loading, finds_only_kernels_that_there_are) {
     EXPECT_OK(raw().cuLibraryUnload(library));
 }
 
-// A context that a kernel has broken stays so, and a GPU that has seen it may hold more surprises: on the software one.
-TEST_F(kernels_on, memory_that_is_not_there_breaks_the_context_and_no_other) {
+// Runs on the software driver only: a context that a kernel broke stays broken, and a GPU may misbehave further.
+TEST_F(kernels_on, an_invalid_address_breaks_the_context_and_no_other) {
     if (!on_software_driver()) GTEST_SKIP() << "not on a GPU";
     ASSERT_OK(loaded.load().status);
     const device_memory elsewhere(64);
@@ -723,7 +721,7 @@ TEST_F(kernels_on, memory_that_is_not_there_breaks_the_context_and_no_other) {
         EXPECT_OK(launch_strided(raw(), loaded, {{address, 0, 0}, {elsewhere, 0, 0}, 16, 1, 1}, 1, on).status);
         CUcontext popped = nullptr;
         ASSERT_OK(raw().cuCtxPopCurrent(&popped));
-        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuStreamSynchronize(on)) << "whatever is current";
+        EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuStreamSynchronize(on)) << "whichever context is current";
         ASSERT_OK(raw().cuCtxPushCurrent(popped));
         EXPECT_RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, raw().cuCtxSynchronize());
         CUdeviceptr memory = 0;
@@ -731,7 +729,7 @@ TEST_F(kernels_on, memory_that_is_not_there_breaks_the_context_and_no_other) {
         EXPECT_EQ(launch_strided(raw(), loaded, {{elsewhere, 0, 0}, {elsewhere, 0, 0}, 16, 1, 1}, 1, on).status,
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
         EXPECT_OK(raw().cuCtxDestroy(broken));
-        EXPECT_OK(raw().cuCtxSynchronize()) << "the one before is as it was";
+        EXPECT_OK(raw().cuCtxSynchronize()) << "the previous context still works";
     }
 }
 

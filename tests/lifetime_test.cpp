@@ -1,4 +1,4 @@
-// What batches keep between calls, and what ends beside them: contexts, arrays, the instance.
+// What batches keep between calls, while contexts, arrays and the instance end.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace ferry::test {
 namespace {
 
-// Pieces by a kernel, in pinned memory and in a device's: every second slot of each, so that none is merged.
+// Pieces that a kernel copies from pinned memory to the device. There are gaps between them, so that none are merged.
 struct kernel_pieces {
     static constexpr std::uint64_t size = 96, apart = 128;
 
@@ -57,7 +57,7 @@ struct kernel_pieces {
 
 constexpr std::size_t beyond_parameters = 1000;
 
-// On a driver whose calls are counted, with kernels for all that they can copy.
+// The driver counts calls, and every copy goes by a kernel.
 struct lifetimes : driver_test {
     void SetUp() override {
         driver_test::SetUp();
@@ -80,7 +80,7 @@ struct lifetimes : driver_test {
     instance_owner ferry;
 };
 
-TEST_F(lifetimes, tables_go_back_to_the_driver_with_the_instance) {
+TEST_F(lifetimes, tables_are_released_when_the_instance_closes) {
     const test_stream stream;
     const kernel_pieces pieces(beyond_parameters);
     driver.reset_counts();
@@ -92,7 +92,7 @@ TEST_F(lifetimes, tables_go_back_to_the_driver_with_the_instance) {
     EXPECT_TRUE(pieces.have_arrived());
 }
 
-TEST_F(lifetimes, tables_of_a_context_that_is_gone_are_not_written) {
+TEST_F(lifetimes, tables_of_a_destroyed_context_are_not_written) {
     for (const bool is_destroyed_by_ferry : {true, false})
         for (const bool is_from_driver : {true, false}) {
             SCOPED_TRACE(testing::Message() << "destroyed by " << (is_destroyed_by_ferry ? "ferry" : "the driver")
@@ -120,8 +120,8 @@ TEST_F(lifetimes, tables_of_a_context_that_is_gone_are_not_written) {
             const kernel_pieces pieces(beyond_parameters);
             driver.reset_counts();
             ASSERT_OK(pieces.copy(ferry.get(), stream));
-            EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "by a new table";
-            EXPECT_EQ(driver.calls("cuEventQuery"), 0) << "of an event that has ended with its context";
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "through a new table";
+            EXPECT_EQ(driver.calls("cuEventQuery"), 0) << "the event ended with its context";
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(pieces.have_arrived());
             ferry.reset();
@@ -143,7 +143,7 @@ struct own_context {
     CUctx_st *handle = nullptr;
 };
 
-// Kernels of one context do not reach the memory of another, and neither of them the other's tables.
+// Kernels of one context reach neither the memory nor the tables of another context.
 TEST_F(lifetimes, in_another_context_a_prepared_batch_goes_by_the_driver) {
     own_context other(ferry.get());
     for (const std::size_t count : {std::size_t{5}, beyond_parameters})
@@ -201,7 +201,7 @@ TEST_F(lifetimes, new_addresses_are_checked_for_the_context_that_a_batch_was_pre
     EXPECT_OK(ferry_prepared_destroy(prepared));
 }
 
-TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_nothing_of_others) {
+TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_no_foreign_memory) {
     own_context own(ferry.get());
     ferry_prepared *prepared = nullptr;
     {
@@ -212,7 +212,7 @@ TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_nothing_of_ot
     own.destroy();
     driver.reset_counts();
     EXPECT_OK(ferry_prepared_destroy(prepared));
-    EXPECT_EQ(driver.calls("cuMemFree"), 0) << "the address may be another's";
+    EXPECT_EQ(driver.calls("cuMemFree"), 0) << "the address may belong to a new allocation";
 }
 
 TEST_F(lifetimes, a_prepared_batch_is_destroyed_without_a_current_context) {
@@ -237,7 +237,7 @@ ferry_copy_desc all_of(const ferry_array &from, std::uint64_t to) {
     return copy;
 }
 
-TEST_F(lifetimes, an_array_s_surface_ends_with_it_when_its_context_is_no_longer_adopted) {
+TEST_F(lifetimes, a_surface_ends_with_its_array_when_its_context_is_no_longer_adopted) {
     own_context own(ferry.get());
     ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
     {
@@ -253,7 +253,7 @@ TEST_F(lifetimes, an_array_s_surface_ends_with_it_when_its_context_is_no_longer_
     }
 }
 
-// A driver that is slow to make the primary context of the second device, until it is let go.
+// A driver that blocks while it makes the primary context of device 1, until the test releases it.
 struct slow_driver {
     static inline std::promise<void> *has_begun = nullptr;
     static inline std::shared_future<void> may_end;
@@ -271,8 +271,9 @@ struct slow_driver {
     }
 };
 
-// Trap 17: another thread may hold any lock when the process forks, and is not there in the child to let it go.
-TEST_F(lifetimes, a_forked_child_closes_an_instance_that_a_thread_was_at_work_in) {
+// Trap 17: another thread may hold any lock when the process forks. That thread does not exist in the child, so nobody
+// releases the lock there.
+TEST_F(lifetimes, a_forked_child_can_close_an_instance_that_another_thread_was_using) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     ferry_options options = this->options();
     options.get_proc = slow_driver::get_proc;
@@ -292,7 +293,7 @@ TEST_F(lifetimes, a_forked_child_closes_an_instance_that_a_thread_was_at_work_in
     has_begun.get_future().wait();
     const pid_t child = fork();
     if (child == 0) {
-        alarm(5); // ends a child that waits for ever
+        alarm(5); // ends a child that hangs
         ferry_close(slow.get());
         _exit(17);
     }
@@ -305,7 +306,8 @@ TEST_F(lifetimes, a_forked_child_closes_an_instance_that_a_thread_was_at_work_in
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
 }
 
-// The program's allocator: stops the thread that next frees memory inside the library, until it may go on.
+// The program's allocator. It blocks the thread that next frees memory inside the library until the test lets it
+// continue.
 struct stopping_allocator {
     std::promise<void> has_stopped, may_go_on;
     std::atomic<bool> stops_next = false;
@@ -328,8 +330,9 @@ struct stopping_allocator {
     }
 };
 
-// A list that grows names memory that is free already, for a moment: that of every list, ticket and job ends with the child.
-TEST_F(lifetimes, a_forked_child_that_closes_frees_nothing_as_another_thread_may_have_been_changing_it) {
+// While a list grows, it refers for a moment to memory that has been freed already. So the child frees no list, ticket
+// or job: their memory ends with the child.
+TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_may_have_been_changing) {
     stopping_allocator memory;
     ferry_options options = this->options();
     memory.install(options);
@@ -363,7 +366,7 @@ TEST_F(lifetimes, a_forked_child_that_closes_frees_nothing_as_another_thread_may
     memory.has_stopped.get_future().wait();
     const pid_t child = fork();
     if (child == 0) {
-        alarm(5); // ends a child that waits for ever
+        alarm(5); // ends a child that hangs
         memory.frees = 0;
         ferry_close(instance.get());
         _exit(memory.frees == 0 ? 17 : 1);
@@ -377,10 +380,10 @@ TEST_F(lifetimes, a_forked_child_that_closes_frees_nothing_as_another_thread_may
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17) << status;
 }
 
-TEST_F(lifetimes, kernels_that_a_dead_context_could_not_load_serve_the_others) {
+TEST_F(lifetimes, kernels_that_fail_to_load_in_a_dead_context_still_serve_others) {
     const kernel_pieces pieces(beyond_parameters);
     const test_stream stream;
-    driver.fail("cuLibraryLoadData", CUDA_ERROR_ILLEGAL_ADDRESS); // what is said of everything in such a context
+    driver.fail("cuLibraryLoadData", CUDA_ERROR_ILLEGAL_ADDRESS); // every call in a dead context returns this
     EXPECT_NE(pieces.copy(ferry.get(), stream), FERRY_SUCCESS);
     EXPECT_OK(pieces.copy(ferry.get(), stream));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
@@ -388,8 +391,8 @@ TEST_F(lifetimes, kernels_that_a_dead_context_could_not_load_serve_the_others) {
     EXPECT_TRUE(pieces.have_arrived());
 }
 
-// What the driver does with kernels that are still on their way when their library goes, and with their surfaces.
-TEST_F(lifetimes, copies_by_kernels_are_on_their_way_when_the_instance_closes) {
+// The library of the kernels is unloaded and their surfaces are destroyed while the kernels have yet to run.
+TEST_F(lifetimes, kernel_copies_in_flight_arrive_when_the_instance_closes) {
     const test_stream stream;
     const kernel_pieces few(5);
     const device_memory to(1 << 20);
@@ -400,14 +403,14 @@ TEST_F(lifetimes, copies_by_kernels_are_on_their_way_when_the_instance_closes) {
         ASSERT_OK(few.copy(ferry.get(), stream));
         ASSERT_OK(ferry_copy_async(ferry.get(), &copy, stream, nullptr));
     };
-    copy_all(); // loads the kernels and makes the surface, as each may wait
+    copy_all(); // loads the kernels and makes the surface, since either may wait
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     write_for_all_streams(few.to, bytes(few.count * few.apart));
     write_for_all_streams(to, bytes(from.picture.size()));
     gate held(stream);
     copy_all();
     std::thread opener([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // to let it close too early
+        std::this_thread::sleep_for(std::chrono::milliseconds(30)); // a close that does not wait would return meanwhile
         held.let_go();
     });
     ferry.reset();
@@ -418,7 +421,7 @@ TEST_F(lifetimes, copies_by_kernels_are_on_their_way_when_the_instance_closes) {
     from.destroy_by_the_driver();
 }
 
-TEST_F(lifetimes, a_table_that_may_still_be_read_is_no_other_batch_s) {
+TEST_F(lifetimes, a_table_that_may_still_be_read_is_not_reused) {
     const test_stream stream, other;
     const kernel_pieces first(beyond_parameters), second(beyond_parameters);
     ASSERT_OK(first.copy(ferry.get(), stream));
@@ -435,16 +438,16 @@ TEST_F(lifetimes, a_table_that_may_still_be_read_is_no_other_batch_s) {
     held.open();
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(first.have_arrived());
-    const kernel_pieces third(beyond_parameters); // whose table is in the way of nothing that ends
+    const kernel_pieces third(beyond_parameters); // its table can be released normally
     ASSERT_OK(third.copy(ferry.get(), stream));
     driver.reset_counts();
     ferry.reset();
-    EXPECT_GT(driver.calls("cuEventDestroy"), 0) << "what can end has ended";
+    EXPECT_GT(driver.calls("cuEventDestroy"), 0) << "tables that can be released are released";
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(third.have_arrived());
 }
 
-TEST_F(lifetimes, new_addresses_are_all_there_or_none_whatever_fails) {
+TEST_F(lifetimes, new_addresses_are_set_all_or_none_whatever_fails) {
     const test_stream stream;
     const char *const entries[] = {"cuCtxGetCurrent",        "cuStreamGetCtx",      "cuStreamIsCapturing",
                                    "cuPointerGetAttributes", "cuMemcpy3DAsync",     "cuEventRecord",
@@ -472,8 +475,8 @@ TEST_F(lifetimes, new_addresses_are_all_there_or_none_whatever_fails) {
         }
 }
 
-TEST_F(lifetimes, closing_frees_no_table_that_has_ended_with_its_context) {
-    driver.fail("cuMemHostRegister", CUDA_ERROR_NOT_SUPPORTED, 1, true); // tables are the driver's own memory
+TEST_F(lifetimes, closing_frees_no_table_that_ended_with_its_context) {
+    driver.fail("cuMemHostRegister", CUDA_ERROR_NOT_SUPPORTED, 1, true); // tables then come from cuMemHostAlloc
     own_context own(ferry.get());
     ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own.handle));
     {
@@ -487,12 +490,12 @@ TEST_F(lifetimes, closing_frees_no_table_that_has_ended_with_its_context) {
     own.destroy();
     driver.reset_counts();
     ferry.reset();
-    EXPECT_EQ(driver.calls("cuMemFreeHost"), 0) << "the address may be another's";
+    EXPECT_EQ(driver.calls("cuMemFreeHost"), 0) << "the address may belong to a new allocation";
 }
 
 // ---- Captures, failures and threads
 
-// A program that does a bit of everything, in arrays and memory of its own.
+// Makes copies and batches of all forms, with memory of its own.
 struct everything {
     std::int32_t run(ferry_instance *ferry, CUstream stream, const ferry_array &from) {
         ferry_copy_desc box = all_of(from, to);
@@ -527,7 +530,7 @@ TEST_F(lifetimes, no_capture_is_broken_by_batches_on_other_streams) {
     everything all;
     for (const bool is_of_this_thread : {false, true}) {
         SCOPED_TRACE(is_of_this_thread ? "of this thread" : "of another thread");
-        ferry = open_or_fail(options()); // which has loaded nothing
+        ferry = open_or_fail(options()); // a new instance has loaded nothing yet
         ferry_array from(ferry.get(), array_kinds[2], texels[2]);
         ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
         const auto run = [&] {
@@ -550,7 +553,7 @@ TEST_F(lifetimes, no_capture_is_broken_by_batches_on_other_streams) {
     }
 }
 
-TEST_F(lifetimes, whatever_fails_the_context_is_restored_and_nothing_is_left) {
+TEST_F(lifetimes, whatever_fails_the_context_is_restored_and_nothing_leaks) {
     const char *const entries[] = {"cuArray3DGetDescriptor",
                                    "cuCtxGetCurrent",
                                    "cuCtxPushCurrent",
@@ -597,7 +600,7 @@ TEST_F(lifetimes, whatever_fails_the_context_is_restored_and_nothing_is_left) {
             EXPECT_EQ(driver.calls("cuMemAlloc") - failed_alloc, driver.calls("cuMemFree"));
             const int failed_surface = !std::strcmp(entry, "cuSurfObjectCreate") && driver.calls(entry) >= nth;
             if (std::strcmp(entry, "cuLibraryLoadData") && std::strcmp(entry, "cuLibraryGetKernel")) {
-                EXPECT_OK(all.run(ferry.get(), stream, from)) << "afterwards";
+                EXPECT_OK(all.run(ferry.get(), stream, from)) << "once nothing fails any more";
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 EXPECT_TRUE(all.pieces.have_arrived());
             }
@@ -625,7 +628,8 @@ TEST_F(lifetimes, threads_do_everything_at_once_while_the_context_changes) {
                     ferry_array brief(ferry.get(), array_kinds[1], texels[2]);
                     const ferry_copy_desc copy = all_of(brief, all.to);
                     const std::int32_t status = ferry_copy_async(ferry.get(), &copy, stream, nullptr);
-                    EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_ROUTE); // made in the other context
+                    // The array may have been made in the other context.
+                    EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_ROUTE);
                 }
                 EXPECT_OK(raw().cuStreamSynchronize(stream));
                 EXPECT_TRUE(all.pieces.have_arrived());

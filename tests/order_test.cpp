@@ -1,5 +1,6 @@
-// Order and completeness: a copy sees what the work before it on its stream has written, whichever routes the two take;
-// a synchronous copy is complete when it returns; what a graph takes is right at each launch, and the rest is refused.
+// Order and completeness. A copy sees everything that earlier work on its stream has written, whichever routes the two
+// take. A synchronous copy is complete when it returns. A captured copy is right at each launch of its graph, or it is
+// refused.
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -19,7 +20,7 @@ namespace {
 
 std::uint64_t at(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-// Pages of the program's own, of which parts may be registered.
+// Pageable memory of the program, parts of which a test may register.
 class pages {
 public:
     explicit pages(std::size_t size) : size_(size) {
@@ -39,14 +40,14 @@ private:
 
 class order : public counted_test {
 protected:
-    // What the first copy makes may wait for work that is held.
+    // Prepares staging in advance: the first copy might otherwise wait for work that a gate holds.
     void SetUp() override {
         counted_test::SetUp();
         if (has_kernels()) {
             ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
         }
     }
-    // While `call` runs, the gate opens as soon as the call waits for the driver; if it never does, when it has returned.
+    // Runs `call` and opens the gate as soon as the call waits in the driver, at the latest when the call has returned.
     template <class Call> static void run_behind(gate &held, const fault_driver &driver, const Call &call) {
         const int waits = waits_and_copies_of(driver);
         std::atomic<bool> has_returned = false;
@@ -62,11 +63,11 @@ protected:
     static int waits_of(const fault_driver &driver) {
         return driver.calls("cuStreamSynchronize") + driver.calls("cuEventSynchronize");
     }
-    // Between two host addresses the driver's call itself waits.
+    // A copy between two host addresses waits inside the driver's call, so copies count as waits too.
     static int waits_and_copies_of(const fault_driver &driver) {
         return waits_of(driver) + driver.calls_beginning("cuMemcpy");
     }
-    // A copy of the far device's memory needs no peer access.
+    // Copying the memory of device 1 needs no peer access.
     static bool has_two_devices() { return device_count() > 1; }
 };
 
@@ -142,7 +143,8 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
                     }
                     {
                         gate held(stream);
-                        // Where the driver writes pageable memory the call waits for the stream.
+                        // Without kernels the driver writes the pageable memory itself, and the call waits for the
+                        // stream.
                         run_behind(held, driver, [&] {
                             if (!has_kernels()) held.let_go();
                             EXPECT_OK(ferry_copy_async(counted.get(), &write, stream, nullptr));
@@ -161,7 +163,7 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
                 }
 }
 
-// Neither a query of a stream nor waiting for it sees what is on the legacy stream before it.
+// Neither a query of a stream nor a wait for it covers earlier work on the legacy stream.
 TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) {
     if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
     constexpr std::uint64_t large = 2 << 20, size = 4096;
@@ -174,8 +176,9 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
     ASSERT_OK(ferry_staging_prepare(another.get(), 0));
     for (CUstream on : {blocking, static_cast<CUstream>(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
         for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER})
-            for (const int way : {0, 1, 2, 3, 4}) { // on the stream; or synchronous: alone, as a batch, as pieces
-                // Of the last the first copy is another instance's.
+            // 0 and 4: on the stream. 1 to 3: synchronous, as one copy, as a batch, as pieces.
+            for (const int way : {0, 1, 2, 3, 4}) {
+                // In way 4 another instance makes the first copy.
                 ferry_instance *const writer = way == 4 ? another.get() : counted.get();
                 SCOPED_TRACE(testing::Message() << "stream " << on << ", flags " << flags << ", way " << way);
                 target.fill(2);
@@ -207,7 +210,7 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
     EXPECT_OK(raw().cuStreamDestroy(blocking));
 }
 
-TEST_F(order, a_copy_that_waits_for_its_stream_is_explained_so) {
+TEST_F(order, explain_says_that_a_copy_waits_for_its_stream) {
     test_place host(place_kind::pageable, {.width = 4096}), managed(place_kind::managed, {.width = 4096});
     const ferry_copy_desc copy = describe_copy(host.describe(statement::any), managed.describe(statement::any), 4096);
     ferry_explanation told = {};
@@ -221,7 +224,7 @@ TEST_F(order, a_copy_that_waits_for_its_stream_is_explained_so) {
     EXPECT_EQ(waits_of(driver), before + 1);
 }
 
-// The first wait is enough for all of a batch: its copies have no order among themselves.
+// One wait is enough for a whole batch: its copies have no order among themselves.
 TEST_F(order, a_batch_waits_for_its_stream_once) {
     bytes host(64 * 128);
     test_place managed(place_kind::managed, {.width = 64 * 128});
@@ -240,7 +243,7 @@ TEST_F(order, a_batch_waits_for_its_stream_once) {
 
 // ---- Synchronous copies -----------------------------------------------------------------------------------------
 
-// Looks at device memory at once, from a stream that waits for nothing.
+// Reads device memory at once, on a stream that waits for nothing.
 void expect_there(CUstream stream, std::uint64_t address, std::byte value, std::uint64_t size) {
     pinned_memory seen(size);
     ASSERT_OK(raw().cuMemcpyDtoHAsync(seen.data(), address, size, stream));
@@ -274,8 +277,8 @@ TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable
     EXPECT_OK(ferry_host_unregister(counted.get(), memory.data()));
 }
 
-// What is pageable to a device depends on the context: the copy's own counts, not the caller's, which may be none.
-// Memory of a pool in host memory that one device has access to.
+// Memory of a host pool that one device can access. Whether it counts as pageable depends on the context of the copy.
+// The caller's context does not matter and may be none.
 struct host_pool_memory {
     host_pool_memory(ferry_instance *instance, int device, std::uint64_t size) : instance(instance), size(size) {
         ferry_pool_desc desc = {};
@@ -334,7 +337,7 @@ TEST_F(order, copies_are_right_and_complete_when_only_another_device_reaches_the
             ASSERT_OK(ferry_copy(counted.get(), &down, nullptr));
             EXPECT_TRUE(host.holds(i));
         }
-    // On a stream of the device that reaches it.
+    // Now on a stream of the device that has access.
     const made_current there(far);
     const test_stream of_far;
     for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
@@ -396,8 +399,8 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
     }
 }
 
-// To a device that reaches a host pool its memory is not the host's: the driver's calls return before they are done, and
-// read pageable memory before the stream gets there.
+// For a device with access to a host pool, the pool's memory is not host memory: the driver's calls return before the
+// copy is done, and they read pageable memory before the stream gets there.
 TEST_F(order, a_synchronous_copy_between_host_memory_and_a_host_pool_is_complete) {
     if (!is_supported(place_kind::open_pool_of_host)) GTEST_SKIP() << "no pools of host memory";
     constexpr std::uint64_t size = 3 << 20;
@@ -455,8 +458,9 @@ TEST_F(order, a_captured_copy_of_rows_into_pinned_memory_runs_at_each_launch) {
     }
 }
 
-// Registered in part, in pieces or not at all; of this device or the other one; from a pool or not.
-TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_registered_as) {
+// Host memory that is registered in part, in pieces or not at all, and device memory of either device, from a pool or
+// not.
+TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_registered) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     struct registration {
         std::uint64_t first, pages;
@@ -478,7 +482,7 @@ TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_re
                         device.fill(3);
                         const pages host(2 * page);
                         const std::uint64_t pitch = is_line ? row_width : row_pitch;
-                        std::byte *const first = host.data() + page - rows / 2 * pitch; // across the border
+                        std::byte *const first = host.data() + page - rows / 2 * pitch; // across the page boundary
                         for (const registration &part : parts)
                             if (part.pages) {
                                 ASSERT_OK(ferry_host_register(counted.get(), host.data() + part.first * page,
@@ -499,7 +503,7 @@ TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_re
                             if (status) {
                                 EXPECT_TRUE(status == FERRY_ERROR_CAPTURE || status == FERRY_ERROR_ROUTE)
                                     << describe(error);
-                                // To the host all can be captured that is not forced on a route.
+                                // Every copy to the host can be captured unless staging is forced.
                                 EXPECT_FALSE(to_host && !(flags & FERRY_COPY_BY_STAGING)) << describe(error);
                                 if (status == FERRY_ERROR_CAPTURE) {
                                     EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
@@ -519,7 +523,7 @@ TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_re
                                     EXPECT_EQ(device.read(), source);
                             }
                         }
-                        ASSERT_OK(raw().cuCtxSynchronize()) << "the context is sound";
+                        ASSERT_OK(raw().cuCtxSynchronize()) << "the context still works";
                         for (const registration &part : parts)
                             if (part.pages) {
                                 EXPECT_OK(ferry_host_unregister(counted.get(), host.data() + part.first * page));
@@ -527,7 +531,7 @@ TEST_F(order, a_captured_copy_is_right_or_refused_whatever_its_host_memory_is_re
                     }
 }
 
-// The driver would read it at the launch, before the nodes in front of the copy have run.
+// The driver would read the source at the launch, before the nodes in front of the copy have run.
 TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) {
     bytes host(4096);
     for (const place_kind kind : {place_kind::managed, place_kind::open_pool_of_host, place_kind::device}) {
@@ -558,7 +562,7 @@ TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) 
     }
 }
 
-// ---- What is said -----------------------------------------------------------------------------------------------
+// ---- Explanations and tickets -----------------------------------------------------------------------------------
 
 TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_in_part) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -588,8 +592,8 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
     EXPECT_OK(ferry_host_unregister(counted.get(), host.data()));
 }
 
-// A box of a batch keeps its own wishes, and a piece those of the instance.
-TEST_F(order, pageable_copies_of_a_batch_go_by_the_route_that_they_ask_for) {
+// A box of a batch keeps its own flags. A piece has the flags of the instance.
+TEST_F(order, pageable_copies_of_a_batch_take_the_route_that_they_ask_for) {
     if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
     bytes host(300'000);
     device_memory device(host.size());

@@ -1,5 +1,5 @@
-// Copies between pageable memory and devices, through the public calls: every byte against a plain copy on the CPU, what the
-// caller waits for, and the order of things on streams.
+// Copies between pageable memory and devices through the public calls: every byte against a plain copy on the CPU, what
+// the caller waits for, and the order on streams.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -36,7 +36,7 @@
 #include "support/test_place.h"
 #include "support/waiting_free.h"
 
-// Threads that the system does not give.
+// Makes pthread_create fail while gives_threads is false.
 static std::atomic<bool> gives_threads = true;
 extern "C" int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *user) {
@@ -55,7 +55,7 @@ protected:
         if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
         open(small());
     }
-    // A ring so small that small copies go around it.
+    // A ring so small that even small copies wrap around in it.
     ferry_options small() const {
         ferry_options options = driver.options();
         options.staging_bytes = 256 << 10;
@@ -93,7 +93,7 @@ std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(
 
 struct scene {
     grid host, device;
-    box from, to; // of the host's end and the device's
+    box from, to; // the origins of the host's and the device's end
     std::uint64_t width, height = 1, depth = 1;
 };
 
@@ -149,7 +149,7 @@ TEST_F(pageable, boxes_arrive_whole_however_they_go) {
                             const std::int32_t expected =
                                 flags & FERRY_COPY_BY_STAGING                            ? FERRY_ROUTE_STAGED
                                 : flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS) ? FERRY_ROUTE_DRIVER
-                                : is_synchronous && flags == 0 ? FERRY_ROUTE_NONE // whatever is predicted to be faster
+                                : is_synchronous && flags == 0 ? FERRY_ROUTE_NONE // whichever is predicted faster
                                                                : FERRY_ROUTE_STAGED;
                             const ferry_explanation told = explain(copy, is_synchronous);
                             const bool is_small = scene.height == 1 && scene.width <= 256 << 10 && to_device;
@@ -303,7 +303,7 @@ TEST_F(pageable, where_kernels_or_staging_are_left_out_the_driver_copies_and_tha
     driver.heal();
 }
 
-TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_others_by_the_caller_s) {
+TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_the_caller_stages_synchronous_ones) {
     bytes host = random_bytes(1 << 20, 1);
     const device_memory device(host.size());
     open(small());
@@ -319,7 +319,7 @@ TEST_F(pageable, without_threads_asynchronous_copies_go_by_the_driver_and_others
     EXPECT_OK(ferry_copy(counted.get(), &back, nullptr));
     gives_threads = true;
     EXPECT_TRUE(host == sent);
-    EXPECT_EQ(explain(line(device, at(host), host.size())).route, FERRY_ROUTE_STAGED) << "there are threads again";
+    EXPECT_EQ(explain(line(device, at(host), host.size())).route, FERRY_ROUTE_STAGED) << "threads can be created again";
 }
 
 // ---- Time and order ----------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ TEST_F(pageable, copies_return_while_their_stream_is_held_and_wait_their_turn) {
     const bytes from = random_bytes(2 << 20, 1);
     bytes to(from.size());
     const device_memory device(from.size());
-    ASSERT_OK(copy_async(device, at(from), from.size())); // what is made on first need is there
+    ASSERT_OK(copy_async(device, at(from), from.size())); // makes everything that is made on first need
     ASSERT_OK(raw().cuMemsetD8Async(device, 0, from.size(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     {
@@ -339,7 +339,7 @@ TEST_F(pageable, copies_return_while_their_stream_is_held_and_wait_their_turn) {
         ASSERT_OK(copy_async(device, at(from), from.size()));
         ASSERT_OK(copy_async(at(to), device, to.size()));
         ASSERT_OK(copy_async(device, at(from) + 100, 64));
-        EXPECT_TRUE(to == bytes(to.size())) << "nothing may run before its turn";
+        EXPECT_TRUE(to == bytes(to.size())) << "nothing may run while the gate is shut";
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(to == from);
@@ -358,12 +358,12 @@ TEST_F(pageable, a_small_source_is_read_at_once_on_an_idle_stream) {
         ASSERT_OK(copy_async(device, at(from), size));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, size) == sent);
-        // Not to the host, where the driver waits for the copy itself.
+        // This holds for sources only: to the host the driver waits for the copy itself.
         EXPECT_EQ(explain(line(at(from), device, size)).route, FERRY_ROUTE_STAGED) << size;
     }
 }
 
-TEST_F(pageable, what_is_before_and_after_a_copy_keeps_its_place_on_every_kind_of_stream) {
+TEST_F(pageable, work_before_and_after_a_copy_keeps_its_order_on_every_kind_of_stream) {
     const std::size_t size = 300'000;
     const device_memory device(size), copy_of_it(size);
     for (const CUstream on : {stream, CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
@@ -381,7 +381,7 @@ TEST_F(pageable, what_is_before_and_after_a_copy_keeps_its_place_on_every_kind_o
         }
 }
 
-TEST_F(pageable, chains_over_streams_hand_on_what_they_got) {
+TEST_F(pageable, chains_across_streams_pass_on_their_bytes) {
     const std::size_t size = 200'000;
     std::deque<test_stream> streams(5);
     std::deque<test_event> events(5);
@@ -402,7 +402,7 @@ TEST_F(pageable, chains_over_streams_hand_on_what_they_got) {
     EXPECT_TRUE(stations.back() == stations.front());
 }
 
-TEST_F(pageable, a_synchronous_copy_has_ended_when_it_returns_and_follows_the_legacy_stream) {
+TEST_F(pageable, a_synchronous_copy_is_complete_when_it_returns_and_follows_the_legacy_stream) {
     const std::size_t size = 1 << 20;
     const device_memory device(size);
     const test_stream other;
@@ -431,7 +431,7 @@ TEST_F(pageable, captured_copies_run_at_each_launch) {
     ASSERT_OK(copy_async(at(to), device, size));
     ASSERT_OK(copy_async(device, at(from), 64));
     graph.end();
-    EXPECT_TRUE(to == bytes(size)) << "nothing may run before the launch";
+    EXPECT_TRUE(to == bytes(size)) << "nothing may run before the graph is launched";
     for (std::uint64_t round = 0; round < 5; ++round) {
         const bytes drawn = random_bytes(size, round + 5);
         std::copy(drawn.begin(), drawn.end(), from.begin());
@@ -440,7 +440,7 @@ TEST_F(pageable, captured_copies_run_at_each_launch) {
     }
 }
 
-TEST_F(pageable, copies_in_other_contexts_and_without_one_find_theirs) {
+TEST_F(pageable, copies_run_in_other_contexts_and_without_a_current_one) {
     bytes from = random_bytes(300'000, 1), to(from.size());
     const device_memory device(from.size());
     {
@@ -454,7 +454,7 @@ TEST_F(pageable, copies_in_other_contexts_and_without_one_find_theirs) {
 
 // ---- Memory that is registered in part ---------------------------------------------------------------------------
 
-TEST_F(pageable, what_is_registered_of_a_range_is_not_staged) {
+TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t size = 128 * page;
     auto *const memory = static_cast<std::byte *>(std::aligned_alloc(page, size));
@@ -470,7 +470,8 @@ TEST_F(pageable, what_is_registered_of_a_range_is_not_staged) {
             const ferry_copy_desc there = line(device, base, size), back = line(base, device, size);
             const std::uint32_t parts = first ? 3 : 2;
             const ferry_explanation told = explain(there, is_synchronous);
-            const bool is_one_call = first && told.route == FERRY_ROUTE_DRIVER; // which may run into what is registered
+            // One driver call may run on from pageable into registered memory.
+            const bool is_one_call = first && told.route == FERRY_ROUTE_DRIVER;
             EXPECT_EQ(told.calls, is_one_call ? 1 : parts);
             EXPECT_TRUE(is_synchronous || told.route == FERRY_ROUTE_STAGED);
             driver.reset_counts();
@@ -479,7 +480,7 @@ TEST_F(pageable, what_is_registered_of_a_range_is_not_staged) {
             if (!is_synchronous) {
                 EXPECT_EQ(driver.calls("cuLaunchKernel"), static_cast<int>(parts) - 1);
                 EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), first ? 1 : 2)
-                    << "the driver refuses what begins registered";
+                    << "the driver refuses one call that begins in registered memory";
             }
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(read_back(device, size) == data);
@@ -496,7 +497,7 @@ TEST_F(pageable, what_is_registered_of_a_range_is_not_staged) {
 
 // ---- Options -----------------------------------------------------------------------------------------------------
 
-TEST_F(pageable, options_that_are_wrong_are_named) {
+TEST_F(pageable, wrong_options_are_refused_by_name) {
     const std::int32_t processors[] = {0, -1}, one = 0;
     const struct {
         std::function<void(ferry_options &)> set;
@@ -537,7 +538,7 @@ bool within_ten_seconds(const std::function<bool()> &happens) {
     return true;
 }
 
-// The program's own threads, for as long as it lives.
+// Worker threads of the program. They end with this object.
 struct program_threads {
     static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
         auto &self = *static_cast<program_threads *>(user);
@@ -591,7 +592,7 @@ struct program_threads {
     bool is_over = false, is_held = false;
 };
 
-TEST_F(pageable, options_choose_the_threads_and_the_ring) {
+TEST_F(pageable, options_choose_the_threads_and_the_ring_size) {
     const std::int32_t processors[] = {0, 1};
     program_threads own;
     const std::function<void(ferry_options &)> choices[] = {
@@ -647,7 +648,7 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
             for (std::uint64_t y = 0; y < 100; ++y)
                 ASSERT_EQ(std::memcmp(&to[i * size + y * 200], &from[i * size + y * 200], 100), 0) << i << ", " << y;
     };
-    ASSERT_OK(copy_async(at(to), device, 1)); // what is made on first need is there
+    ASSERT_OK(copy_async(at(to), device, 1)); // makes everything that is made on first need
     for (const bool is_synchronous : {false, true}) {
         ASSERT_OK(raw().cuMemsetD8Async(device, 0, pieces * size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -664,7 +665,7 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         expect_all();
     }
-    // Prepared, on streams and in graphs.
+    // The same as prepared batches, on streams and in graphs.
     ferry_prepared *prepared = nullptr, *prepared_boxes = nullptr;
     ASSERT_OK(ferry_prepared_create_pieces(counted.get(), there.data(), here.data(), sizes.data(), pieces, 0, stream,
                                            &prepared, nullptr));
@@ -696,7 +697,7 @@ ferry_ticket_info look_at(ferry_ticket *ticket) {
     return info;
 }
 
-TEST_F(pageable, tickets_tell_how_far_a_copy_is_whatever_its_route) {
+TEST_F(pageable, tickets_report_the_progress_of_a_copy_on_every_route) {
     const std::uint64_t size = 500'000;
     bytes host = random_bytes(size, 1);
     const pinned_memory pinned(size);
@@ -709,7 +710,7 @@ TEST_F(pageable, tickets_tell_how_far_a_copy_is_whatever_its_route) {
                 {at(host), device, 0, FERRY_ROUTE_STAGED},
                 {device, reinterpret_cast<std::uintptr_t>(pinned.data()), 0, FERRY_ROUTE_DRIVER},
                 {device, other, FERRY_COPY_BY_KERNEL, FERRY_ROUTE_KERNEL}};
-    ASSERT_OK(copy_async(device, other, size, FERRY_COPY_BY_KERNEL)); // what is made on first need is there
+    ASSERT_OK(copy_async(device, other, size, FERRY_COPY_BY_KERNEL)); // makes everything that is made on first need
     ASSERT_OK(copy_async(at(host), device, 1));
     for (const auto &row : rows) {
         SCOPED_TRACE(row.route);
@@ -724,7 +725,7 @@ TEST_F(pageable, tickets_tell_how_far_a_copy_is_whatever_its_route) {
             EXPECT_EQ(info.landed, 0u);
             EXPECT_EQ(info.total, size);
             EXPECT_EQ(info.route, row.route);
-            EXPECT_OK(ferry_ticket_release(early)); // the copy goes on
+            EXPECT_OK(ferry_ticket_release(early)); // the copy continues
         }
         EXPECT_OK(ferry_ticket_wait(ticket));
         const ferry_ticket_info info = look_at(ticket);
@@ -736,7 +737,7 @@ TEST_F(pageable, tickets_tell_how_far_a_copy_is_whatever_its_route) {
     }
 }
 
-TEST_F(pageable, tickets_of_nothing_are_done_and_those_that_cannot_be_are_refused) {
+TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_refused) {
     bytes host(4096);
     const device_memory device(4096);
     ferry_copy_desc copy = line(device, at(host), 0);
@@ -772,7 +773,7 @@ TEST_F(pageable, tickets_of_nothing_are_done_and_those_that_cannot_be_are_refuse
     EXPECT_OK(ferry_ticket_release(ticket));
 }
 
-TEST_F(pageable, a_ticket_is_queried_while_a_free_in_another_thread_waits_for_its_copy) {
+TEST_F(pageable, a_ticket_can_be_queried_while_a_free_in_another_thread_waits_for_its_copy) {
     bytes host = random_bytes(500'000, 1);
     const device_memory device(host.size());
     program_threads own;
@@ -780,7 +781,7 @@ TEST_F(pageable, a_ticket_is_queried_while_a_free_in_another_thread_waits_for_it
     options.submit = program_threads::submit;
     options.submit_user = &own;
     open(options);
-    ASSERT_OK(copy_async(device, at(host), host.size())); // what is made on first need is there
+    ASSERT_OK(copy_async(device, at(host), host.size())); // makes everything that is made on first need
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() == 0; }));
     own.hold(true);
@@ -802,7 +803,7 @@ TEST_F(pageable, a_ticket_is_queried_while_a_free_in_another_thread_waits_for_it
     counted.reset();
 }
 
-TEST_F(pageable, while_bytes_arrive_a_query_of_a_ticket_asks_no_driver) {
+TEST_F(pageable, while_bytes_arrive_querying_a_ticket_does_not_call_the_driver) {
     bytes host = random_bytes(std::uint64_t{64} << 20, 1);
     const device_memory device(host.size());
     const ferry_copy_desc copy = line(device, at(host), host.size());
@@ -819,7 +820,7 @@ TEST_F(pageable, while_bytes_arrive_a_query_of_a_ticket_asks_no_driver) {
         std::this_thread::yield();
     }
     EXPECT_GT(advances, 0);
-    // An advance that is seen after the driver was asked spares the next query from asking.
+    // A query that sees progress saves one call of the driver: its own or that of the next query.
     EXPECT_LE(driver.calls("cuEventQuery"), queries - advances + 2);
     EXPECT_OK(ferry_ticket_release(ticket));
 }
@@ -833,7 +834,7 @@ ferry_staging_info staging_of(const instance_owner &instance) {
     return info;
 }
 
-TEST_F(pageable, the_ring_is_made_on_first_need_and_given_back_on_request) {
+TEST_F(pageable, the_ring_is_made_on_first_need_and_released_on_request) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     EXPECT_EQ(staging_of(counted).threads, 0u);
@@ -845,7 +846,7 @@ TEST_F(pageable, the_ring_is_made_on_first_need_and_given_back_on_request) {
         EXPECT_EQ(staging_of(counted).threads, 3u);
         EXPECT_GT(staging_of(counted).ring_bytes, 0u);
         EXPECT_LE(staging_of(counted).ring_bytes, std::uint64_t{300} << 10);
-        // Of the last copy the kernel may be about to leave, and slots about to be added.
+        // The kernel of the last copy may not have ended yet, and slots may still be added.
         const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
         while (staging_of(counted).ring_bytes && std::chrono::steady_clock::now() < patience) {
             EXPECT_OK(ferry_staging_trim(counted.get()));
@@ -862,7 +863,7 @@ TEST_F(pageable, the_ring_is_made_on_first_need_and_given_back_on_request) {
     EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(pageable, pinned_memory_that_the_driver_does_not_take_back_stays_in_use) {
+TEST_F(pageable, pinned_memory_that_the_driver_fails_to_free_stays_in_use) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     for (const char *const entry : {"cuThreadExchangeStreamCaptureMode", "cuMemHostUnregister", "cuMemFreeHost",
@@ -874,7 +875,7 @@ TEST_F(pageable, pinned_memory_that_the_driver_does_not_take_back_stays_in_use) 
             open(small());
             ASSERT_OK(copy_async(device, at(host), host.size()));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            const auto trim_all = [&] { // slots may be about to be added, and the last kernel about to leave
+            const auto trim_all = [&] { // slots may still be added, and the last kernel may not have ended
                 const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
                 while (staging_of(counted).ring_bytes && std::chrono::steady_clock::now() < patience) {
                     const std::int32_t status = ferry_staging_trim(counted.get());
@@ -888,7 +889,7 @@ TEST_F(pageable, pinned_memory_that_the_driver_does_not_take_back_stays_in_use) 
             const std::int32_t status = trim_all();
             const bool is_reached = driver.calls(entry) - before >= nth;
             driver.heal();
-            CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL; // which may not have been put back
+            CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL; // the failed call may have left it changed
             EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
             if (status) {
                 EXPECT_GT(staging_of(counted).ring_bytes, 0u);
@@ -906,7 +907,7 @@ TEST_F(pageable, pinned_memory_that_the_driver_does_not_take_back_stays_in_use) 
         }
 }
 
-TEST_F(pageable, what_the_first_copy_needs_can_be_made_before) {
+TEST_F(pageable, everything_the_first_copy_needs_can_be_made_in_advance) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
@@ -914,9 +915,9 @@ TEST_F(pageable, what_the_first_copy_needs_can_be_made_before) {
     EXPECT_GT(staging_of(counted).ring_bytes, 0u);
     {
         const test_stream other;
-        gate held(other); // which loading kernels would wait for
+        gate held(other); // loading kernels would wait for it
         ASSERT_OK(copy_async(device, at(host), host.size()));
-        ASSERT_OK(ferry_staging_prepare(counted.get(), 0)) << "nothing is left to do";
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0)) << "everything is made already";
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(device, host.size()) == host);
@@ -941,7 +942,7 @@ TEST_F(pageable, what_the_first_copy_needs_can_be_made_before) {
     }
 }
 
-TEST_F(pageable, what_is_under_way_is_told_until_it_has_ended) {
+TEST_F(pageable, copies_in_flight_are_counted_until_they_have_ended) {
     constexpr std::uint64_t size = 3'000'001, rows = 1000, row = 100;
     bytes host(size);
     const device_memory device(size);
@@ -952,7 +953,7 @@ TEST_F(pageable, what_is_under_way_is_told_until_it_has_ended) {
         EXPECT_EQ(info.busy_threads, 0u);
     };
     expect_under_way(0, 0);
-    ASSERT_OK(copy_async(device, at(host), size)); // what is made on first need is there
+    ASSERT_OK(copy_async(device, at(host), size)); // makes everything that is made on first need
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     expect_under_way(0, 0);
     {
@@ -981,11 +982,11 @@ TEST_F(pageable, what_is_under_way_is_told_until_it_has_ended) {
         EXPECT_LE(info.busy_threads, info.threads);
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         return info.busy_threads != 0;
-    })) << "some thread is seen at some of many copies";
+    })) << "among many copies, a busy thread is seen at least once";
     expect_under_way(0, 0);
 }
 
-TEST_F(pageable, a_copy_in_a_graph_is_under_way_only_while_it_runs) {
+TEST_F(pageable, a_copy_in_a_graph_is_in_flight_only_while_it_runs) {
     constexpr std::uint64_t size = 1'000'000;
     const bytes host(size);
     const device_memory device(size);
@@ -1025,7 +1026,7 @@ TEST_F(pageable, a_copy_in_a_graph_is_under_way_only_while_it_runs) {
 
 // ---- Threads of ferry's own --------------------------------------------------------------------------------------
 
-// A page of the program's that is made accessible by its signal handler, as write barriers and mapped files are.
+// A page of the program that its own signal handler makes accessible, as write barriers and mapped files do.
 struct guarded_page {
     explicit guarded_page(int signal) : signal(signal) {
         struct sigaction action = {};
@@ -1033,7 +1034,7 @@ struct guarded_page {
         action.sa_sigaction = [](int, siginfo_t *info, void *) {
             const guarded_page &self = *current;
             const auto *const at = static_cast<std::byte *>(info->si_addr);
-            if (at < self.page || at >= self.page + self.size) _exit(2); // no fault of the test's
+            if (at < self.page || at >= self.page + self.size) _exit(2); // a genuine fault, not one of the guarded page
             ++faults;
             if (mprotect(self.page, self.size, PROT_READ | PROT_WRITE) != 0) _exit(3);
             if (self.file >= 0 && ftruncate(self.file, static_cast<off_t>(self.size)) != 0) _exit(4);
@@ -1053,7 +1054,7 @@ struct guarded_page {
             ASSERT_EQ(mprotect(page, size, protection), 0);
             return;
         }
-        file = memfd_create("ferry-test", MFD_CLOEXEC); // without any bytes
+        file = memfd_create("ferry-test", MFD_CLOEXEC); // an empty file
         ASSERT_GE(file, 0);
         ASSERT_NE(mmap(page, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0), MAP_FAILED);
     }
@@ -1065,13 +1066,14 @@ struct guarded_page {
     struct sigaction before = {};
 };
 
-TEST_F(pageable, faults_of_staging_threads_reach_the_handlers_of_the_program) {
+TEST_F(pageable, faults_in_staging_threads_reach_the_handlers_of_the_program) {
     constexpr std::size_t size = 1 << 20;
     const device_memory device(size);
     for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER})
         for (const auto &[signal, to_device] :
              {std::pair{SIGSEGV, true}, {SIGSEGV, false}, {SIGBUS, true}, {SIGBUS, false}}) {
-            if (flags == FERRY_COPY_BY_DRIVER && !on_software_driver()) continue; // how that copies is its own affair
+            // On a GPU the driver copies in its own way.
+            if (flags == FERRY_COPY_BY_DRIVER && !on_software_driver()) continue;
             SCOPED_TRACE(testing::Message()
                          << strsignal(signal) << (to_device ? " to" : " from") << " the device, " << flags);
             void *const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -1117,7 +1119,7 @@ TEST_F(pageable, signals_for_the_program_do_not_reach_staging_threads) {
         return blocked;
     };
     const auto bit = [](int signal) { return std::uint64_t{1} << (signal - 1); };
-    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have begun
+    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have started
         const std::vector<pid_t> threads = threads_named("ferry-staging");
         return threads.size() == staging_of(counted).threads &&
                std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
@@ -1128,7 +1130,7 @@ TEST_F(pageable, signals_for_the_program_do_not_reach_staging_threads) {
     }));
 }
 
-// What the system has set for a thread.
+// The scheduling settings of a thread.
 struct thread_settings {
     cpu_set_t processors;
     int policy, niceness;
@@ -1143,7 +1145,7 @@ thread_settings settings_of(pid_t thread) {
     found.niceness = getpriority(PRIO_PROCESS, static_cast<id_t>(thread));
     return found;
 }
-TEST_F(pageable, staging_threads_run_as_the_process_does_whoever_copies_first) {
+TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whoever_copies_first) {
     thread_settings expected = settings_of(getpid());
     if (CPU_COUNT(&expected.processors) < 2) GTEST_SKIP() << "one processor only";
     expected.policy = SCHED_OTHER;
@@ -1156,7 +1158,7 @@ TEST_F(pageable, staging_threads_run_as_the_process_does_whoever_copies_first) {
 
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
-    ASSERT_OK(raw().cuMemsetD8Async(device, 0, host.size(), stream)); // what the driver starts is there
+    ASSERT_OK(raw().cuMemsetD8Async(device, 0, host.size(), stream)); // makes the driver start its threads
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     bool may_go_back = false;
     std::thread([&] {
@@ -1180,7 +1182,7 @@ TEST_F(pageable, staging_threads_run_as_the_process_does_whoever_copies_first) {
         may_go_back =
             sched_setscheduler(0, SCHED_OTHER, &none) == 0 && setpriority(PRIO_PROCESS, 0, expected.niceness) == 0;
     }).join();
-    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have begun
+    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have started
         const std::vector<pid_t> threads = threads_named("ferry-staging");
         return threads.size() == staging_of(counted).threads &&
                std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
@@ -1192,16 +1194,16 @@ TEST_F(pageable, staging_threads_run_as_the_process_does_whoever_copies_first) {
 
 // ---- Slow pages --------------------------------------------------------------------------------------------------
 
-// Copies that stand still as their pages do not come, more of them than there are threads.
+// Copies that are stuck because their pages do not arrive. There are more of them than staging threads.
 class beside_stuck_copies : public pageable {
 protected:
     static constexpr std::size_t size = 1 << 20;
 
-    // In the current context.
+    // Starts the copies in the current context.
     void start(std::size_t count, bool to_device, int expected_waiting) {
         is_to_device = to_device;
         device.emplace(count * size);
-        small_device.emplace(4096); // a free would wait for the copies
+        small_device.emplace(4096); // allocated now: freeing it later would wait for the copies
         picture = random_bytes(count * size, 7);
         write_for_all_streams(*device, picture);
         pages.emplace(count, size, 8);
@@ -1213,10 +1215,10 @@ protected:
                 line(to_device ? there : here, to_device ? here : there, size, FERRY_COPY_BY_STAGING);
             ASSERT_OK(ferry_copy_async(counted.get(), &copy, on, nullptr));
         }
-        small_stream.emplace(); // streams that follow each other share no hardware queue
+        small_stream.emplace(); // consecutive streams share no hardware queue
         EXPECT_TRUE(within_ten_seconds([&] { return pages->waiting() >= expected_waiting; }));
     }
-    // All of their bytes arrive when the pages come.
+    // Releases the pages and checks that all bytes arrive.
     void finish() {
         pages->release();
         for (const auto &one : streams)
@@ -1254,7 +1256,7 @@ protected:
             EXPECT_TRUE(host == (to_device ? back : on_device));
         }
     }
-    // Within ten seconds, or when the pages come.
+    // Returns whether the call returns within ten seconds. Otherwise releases the pages, so that it does.
     bool returns(const std::function<void()> &call) {
         std::future<void> done = std::async(std::launch::async, [&] {
             CUcontext current = nullptr;
@@ -1277,7 +1279,7 @@ protected:
     std::optional<test_stream> small_stream;
 };
 
-TEST_F(beside_stuck_copies, others_pass_whoever_waits_for_them) {
+TEST_F(beside_stuck_copies, other_copies_pass_whoever_waits_for_them) {
     for (const std::uint64_t ring : {0ull, 256ull << 10, 16384ull})
         for (const bool to_device : both_ways)
             for (const bool caller_waits : both_ways) {
@@ -1313,7 +1315,8 @@ TEST_F(beside_stuck_copies, a_job_system_with_one_thread_does_not_hold_up_others
         }
 }
 
-// On the legacy stream of a new context, which shares no hardware queue with streams that come soon after it.
+// The copy runs on the legacy stream of a new context. That stream shares no hardware queue with the streams made soon
+// after it.
 TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
     for (const bool to_device : both_ways) {
         ferry_options options = small();
@@ -1325,7 +1328,7 @@ TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
             std::optional<made_current> scope(context_of_calls);
             const device_memory there(4096);
             const ferry_copy_desc copy = line(there, at(host), 4096, FERRY_COPY_BY_STAGING);
-            ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr)); // what is made on first need is there
+            ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr)); // makes everything that is made on first need
             write_for_all_streams(there, bytes(4096));
             scope.reset();
             start(2, to_device, 1);
@@ -1341,7 +1344,7 @@ TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
 
 // ---- Graphs that end ---------------------------------------------------------------------------------------------
 
-// A graph of one copy, and how often such graphs have ended altogether.
+// A graph of one copy. `ended` counts the graphs of this kind that are gone completely.
 class copy_graph {
 public:
     copy_graph(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
@@ -1394,7 +1397,7 @@ struct ending_graphs : pageable {
     ferry_copy_desc copy = {};
 };
 
-TEST_F(ending_graphs, captured_copies_cost_no_memory_once_their_graphs_are_gone) {
+TEST_F(ending_graphs, captured_copies_keep_no_memory_once_their_graphs_are_gone) {
     static std::atomic<std::int64_t> held;
     held = 0;
     ferry_options options = small();
@@ -1434,11 +1437,11 @@ TEST_F(ending_graphs, captured_copies_cost_no_memory_once_their_graphs_are_gone)
     EXPECT_EQ(held, 0);
 }
 
-TEST_F(ending_graphs, a_copy_runs_as_long_as_anything_can_run_its_graph) {
+TEST_F(ending_graphs, a_captured_copy_runs_as_long_as_anything_can_launch_its_graph) {
     const device_memory there(host.size());
     device = there;
     copy = line(there, at(host), host.size());
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // what is made on first need is there
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // makes everything that is made on first need
     expect_whole();
     {
         copy_graph graph(counted.get(), copy, stream);
@@ -1446,7 +1449,7 @@ TEST_F(ending_graphs, a_copy_runs_as_long_as_anything_can_run_its_graph) {
         for (int round = 0; round < 3; ++round) {
             graph.launch(stream);
             expect_whole();
-            copy_graph other(counted.get(), copy, stream); // takes no record that is still in use
+            copy_graph other(counted.get(), copy, stream); // must not take a record that is still in use
         }
         EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 3; }));
         gate held(stream);
@@ -1465,7 +1468,7 @@ TEST_F(ending_graphs, a_graph_may_be_destroyed_after_the_instance_was_closed) {
     {
         copy_graph unused(counted.get(), copy, stream), used(counted.get(), copy, stream);
         used.launch(stream);
-        expect_whole(); // a graph may not run any more when the instance is closed
+        expect_whole(); // no graph may run once the instance is closed
         counted.reset();
     }
     EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 2; }));
@@ -1474,7 +1477,7 @@ TEST_F(ending_graphs, a_graph_may_be_destroyed_after_the_instance_was_closed) {
     expect_whole();
 }
 
-TEST_F(ending_graphs, where_a_graph_keeps_nothing_captured_copies_stay_until_the_instance_is_closed) {
+TEST_F(ending_graphs, where_a_graph_cannot_own_its_copies_they_stay_until_the_instance_closes) {
     const device_memory there(host.size());
     device = there;
     copy = line(there, at(host), host.size());
@@ -1497,7 +1500,8 @@ TEST_F(ending_graphs, where_a_graph_keeps_nothing_captured_copies_stay_until_the
     open(small());
 }
 
-// As cuGraphNodeSetEnabled leaves a graph: only kernels can be disabled.
+// Imitates a kernel node disabled by cuGraphNodeSetEnabled. Only kernel nodes can be disabled, so the host function
+// before it still runs.
 TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone) {
     const device_memory there(host.size());
     device = there;
@@ -1508,7 +1512,7 @@ TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone
         expect_whole();
         CUgraph graph = nullptr;
         ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-        driver.fail("cuLaunchKernel", answer); // the function before it is captured
+        driver.fail("cuLaunchKernel", answer); // the host function before it is captured
         EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr), answer ? -1000 - answer : FERRY_SUCCESS);
         driver.heal();
         ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -1518,7 +1522,7 @@ TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone
             ASSERT_OK(raw().cuGraphLaunch(executable, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(staging_of(counted).copies_in_flight, answer ? 0u : 3u);
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // others go on
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // other copies are not held up
         expect_whole();
         ASSERT_OK(raw().cuGraphDestroy(graph));
         ASSERT_OK(raw().cuGraphExecDestroy(executable));
@@ -1529,7 +1533,7 @@ TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone
 
 // ---- Ends --------------------------------------------------------------------------------------------------------
 
-TEST_F(pageable, closing_waits_for_copies_on_their_way) {
+TEST_F(pageable, closing_waits_for_copies_in_flight) {
     const bytes host = random_bytes(2'000'000, 1);
     const device_memory device(host.size());
     ASSERT_OK(copy_async(device, at(host), host.size()));
@@ -1539,7 +1543,7 @@ TEST_F(pageable, closing_waits_for_copies_on_their_way) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
-// Breaks the current context, as a program's own kernel may. Loading it waits for what runs in the context.
+// Breaks the current context, as a kernel of the program may. Loading the kernel waits for running work in the context.
 class fatal_kernel {
 public:
     fatal_kernel() {
@@ -1558,7 +1562,7 @@ private:
     kernel_set kernels_{raw()};
 };
 
-// A context that a test may break, current while this lives.
+// A context that a test may break. It is current while this object lives.
 struct expendable_context {
     explicit expendable_context(ferry_instance *of) : ferry(of) {
         EXPECT_OK(ferry_context_create(of, 0, 0, &handle));
@@ -1573,7 +1577,7 @@ struct expendable_context {
     CUcontext handle = nullptr;
 };
 
-TEST_F(pageable, a_status_that_is_not_the_context_s_own_ends_no_copy_there) {
+TEST_F(pageable, an_error_status_from_elsewhere_ends_no_copy_in_a_living_context) {
     bytes up = random_bytes(2'000'000, 1), down(up.size());
     const device_memory device(up.size());
     const test_stream other;
@@ -1591,7 +1595,7 @@ TEST_F(pageable, a_status_that_is_not_the_context_s_own_ends_no_copy_there) {
             ASSERT_OK(ferry_copy_async_ticket(counted.get(), &back, stream, &ticket, nullptr));
             driver.fail("cuEventRecord", injected);
             EXPECT_EQ(ferry_event_record(counted.get(), event, other), -1000 - injected);
-            driver.fail("cuEventQuery", injected); // the context's own answer, once
+            driver.fail("cuEventQuery", injected); // the answer about the context itself, once
             EXPECT_EQ(look_at(ticket).done, 0);
             driver.heal();
             EXPECT_EQ(staging_of(counted).copies_in_flight, 2u);
@@ -1624,8 +1628,8 @@ TEST_F(pageable, the_death_of_one_context_ends_no_copy_in_another) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
-// Should the driver itself say that a context is dead which lives.
-TEST_F(pageable, a_stream_whose_copy_was_given_up_fails) {
+// The driver reports that a context is dead although it is not.
+TEST_F(pageable, a_stream_whose_copy_was_abandoned_fails) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     constexpr CUresult told = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -1646,7 +1650,7 @@ TEST_F(pageable, a_stream_whose_copy_was_given_up_fails) {
         ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(there));
         own.hold(true);
-        captured_graph graph(other); // of nothing, but where a copy is captured
+        captured_graph graph(other); // empty, except where a copy is captured
         if (when == state::captured) {
             ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
         }
@@ -1668,14 +1672,14 @@ TEST_F(pageable, a_stream_whose_copy_was_given_up_fails) {
         own.hold(false);
         if (when == state::captured) {
             EXPECT_NE(raw().cuGraphLaunch(graph.executable, other),
-                      CUDA_ERROR_NOT_READY); // it may be dead by now
+                      CUDA_ERROR_NOT_READY); // the context may be dead by now
             EXPECT_NE(raw().cuStreamSynchronize(other), CUDA_SUCCESS);
         }
         EXPECT_NE(raw().cuStreamSynchronize(there), CUDA_SUCCESS);
         EXPECT_OK(ferry_ticket_release(ticket));
         const made_current as(context);
         const device_memory alive(host.size());
-        ASSERT_OK(copy_async(alive, at(host), host.size())); // other contexts go on
+        ASSERT_OK(copy_async(alive, at(host), host.size())); // other contexts still work
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(alive, host.size()) == host);
         counted.reset();
@@ -1715,7 +1719,7 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
-TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_keeps_those_of_others) {
+TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_completes_those_of_others) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     program_threads own;
@@ -1750,8 +1754,8 @@ TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_keeps_those_of_ot
     EXPECT_OK(raw().cuCtxDestroy(doomed));
 }
 
-TEST_F(pageable, a_worker_that_waits_for_its_ticket_is_not_stopped_by_a_free) {
-    program_threads own(1); // who is to serve the copy, and waits for it
+TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
+    program_threads own(1); // the only worker: it must serve the copy, and waits for it
     ferry_options options = small();
     options.submit = program_threads::submit;
     options.submit_user = &own;
@@ -1779,7 +1783,8 @@ TEST_F(pageable, a_worker_that_waits_for_its_ticket_is_not_stopped_by_a_free) {
             const made_current as(context);
             const device_memory brief(4096);
         });
-        // The worker asks now and then whether the context lives, and comes back while the free waits for the copy.
+        // The waiting worker checks now and then whether the context is alive. Those calls return even while the free
+        // waits for the copy.
         driver.reset_counts();
         EXPECT_TRUE(within_ten_seconds([&] { return driver.calls("cuEventQuery") >= 4; }));
         held.let_go();
@@ -1792,7 +1797,7 @@ TEST_F(pageable, a_worker_that_waits_for_its_ticket_is_not_stopped_by_a_free) {
     counted.reset();
 }
 
-TEST_F(pageable, the_ring_does_not_end_with_a_context_that_was_adopted) {
+TEST_F(pageable, the_ring_outlives_an_adopted_context) {
     const bytes host = random_bytes(300'000, 1);
     CUcontext adopted = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted));
@@ -1811,13 +1816,13 @@ TEST_F(pageable, the_ring_does_not_end_with_a_context_that_was_adopted) {
     EXPECT_TRUE(read_back(device, host.size()) == host);
 }
 
-// The first call of a program after one of its contexts has died.
+// A call that may be the first one after a context has died.
 struct late_call {
-    const char *entry; // of the driver, whose status says so
+    const char *entry; // the driver entry point whose status reports the death
     std::function<std::int32_t(ferry_instance *, CUstream, CUevent, std::uint64_t)> run;
 };
 
-TEST_F(pageable, whichever_call_meets_a_dead_context_first_ends_the_copies_there) {
+TEST_F(pageable, whichever_call_first_meets_a_dead_context_ends_the_copies_there) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     ferry_prepared *prepared = nullptr;
@@ -1875,7 +1880,7 @@ TEST_F(pageable, whichever_call_meets_a_dead_context_first_ends_the_copies_there
             const test_stream held_stream, other;
             const test_event event;
             const device_memory device(host.size()), second(host.size());
-            constexpr std::size_t pieces = 64; // so many small ones go by a kernel
+            constexpr std::size_t pieces = 64; // enough small pieces to go by a kernel
             std::vector<std::uint64_t> from, to;
             for (std::size_t i = 0; i < pieces; ++i) {
                 from.push_back(device + 256 * i);
@@ -1895,22 +1900,22 @@ TEST_F(pageable, whichever_call_meets_a_dead_context_first_ends_the_copies_there
                 driver.fail(call.entry, fatal.killed);
                 EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
                 driver.heal();
-                EXPECT_EQ(staging_of(counted).copies_in_flight, 1u) << "it lives, whatever the call said";
+                EXPECT_EQ(staging_of(counted).copies_in_flight, 1u) << "the context lives, whatever the call reported";
                 fatal.run();
-                driver.fail(call.entry, fatal.killed); // some run in a context that lives
+                driver.fail(call.entry, fatal.killed); // some calls run in a context that lives
                 EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
                 driver.heal();
                 EXPECT_EQ(staging_of(counted).copies_in_flight, 0u);
                 EXPECT_EQ(look_at(ticket).status, -1000 - fatal.killed);
             }
             EXPECT_OK(ferry_ticket_release(ticket));
-            static_cast<void>(ferry_prepared_destroy(prepared)); // its table went with the context
+            static_cast<void>(ferry_prepared_destroy(prepared)); // its table ended with the context
         }
         if (HasFailure()) return;
     }
 }
 
-TEST_F(pageable, the_child_of_a_fork_is_refused_and_closes_without_harm) {
+TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
     bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     const ferry_copy_desc copy = line(device, at(host), host.size());
@@ -1936,7 +1941,7 @@ TEST_F(pageable, the_child_of_a_fork_is_refused_and_closes_without_harm) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 
-TEST_F(pageable, a_driver_call_that_fails_anywhere_hangs_nothing_and_the_next_copy_works) {
+TEST_F(pageable, any_failing_driver_call_hangs_nothing_and_the_next_copy_works) {
     const char *const entries[] = {"cuLaunchKernel",     "cuPointerGetAttributes", "cuThreadExchangeStreamCaptureMode",
                                    "cuMemHostRegister",  "cuMemHostAlloc",         "cuCtxGetCurrent",
                                    "cuStreamGetCtx",     "cuStreamIsCapturing",    "cuLibraryLoadData",

@@ -1,4 +1,4 @@
-// Peer access: asked, probed with data, enabled and disabled.
+// Peer access: querying, probing with data, enabling and disabling.
 #include <thread>
 
 #include "support/fault_driver.h"
@@ -34,7 +34,8 @@ protected:
         if (basic) ferry_test::TearDown();
     }
 
-    // Whether device 0's context reaches memory of device 1: the driver tells its address there, or not.
+    // Returns whether device 0's context can access the memory of device 1: only then does the driver know an address
+    // for it there.
     bool reaches() {
         test_place far(place_kind::device, {.width = 4096}, 1);
         CUdeviceptr address = 0;
@@ -43,7 +44,7 @@ protected:
     }
 };
 
-TEST_F(peers, facts_of_a_pair_are_the_drivers) {
+TEST_F(peers, facts_of_a_pair_are_those_of_the_driver) {
     for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
         const ferry_peer_info info = ask(basic.get(), device, peer);
         EXPECT_EQ(info.device, device);
@@ -64,13 +65,13 @@ TEST_F(peers, facts_of_a_pair_are_the_drivers) {
     }
 }
 
-TEST_F(peers, enabling_and_disabling_may_be_repeated_and_has_a_direction) {
+TEST_F(peers, enabling_and_disabling_can_be_repeated_and_have_a_direction) {
     EXPECT_FALSE(reaches());
     for (int round = 0; round < 2; ++round)
         EXPECT_OK(ferry_peer_enable(basic.get(), 0, 1));
     EXPECT_TRUE(reaches());
     EXPECT_EQ(ask(basic.get(), 0, 1).probe, FERRY_PROBE_PASSED);
-    EXPECT_EQ(ask(basic.get(), 1, 0).probe, FERRY_PROBE_NOT_RUN) << "each direction for itself";
+    EXPECT_EQ(ask(basic.get(), 1, 0).probe, FERRY_PROBE_NOT_RUN) << "each direction has its own probe";
     EXPECT_OK(ferry_peer_disable(basic.get(), 1, 0)) << "never enabled";
     EXPECT_TRUE(reaches());
     for (int round = 0; round < 2; ++round)
@@ -78,7 +79,7 @@ TEST_F(peers, enabling_and_disabling_may_be_repeated_and_has_a_direction) {
     EXPECT_FALSE(reaches());
 }
 
-TEST_F(peers, a_probe_is_done_once_and_leaves_access_as_it_was) {
+TEST_F(peers, a_probe_runs_once_and_leaves_access_as_it_was) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
@@ -89,14 +90,14 @@ TEST_F(peers, a_probe_is_done_once_and_leaves_access_as_it_was) {
     EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), driver.calls("cuStreamDestroy"));
     EXPECT_OK(ferry_peer_enable(instance.get(), 0, 1));
     EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
-    EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies) << "the answer was remembered";
+    EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies) << "the result was remembered";
     EXPECT_OK(ferry_peer_probe(basic.get(), 0, 1));
-    EXPECT_TRUE(reaches()) << "access that somebody else enabled stays";
+    EXPECT_TRUE(reaches()) << "access enabled elsewhere stays";
     EXPECT_OK(ferry_peer_disable(instance.get(), 0, 1));
 }
 
-// The driver's own call waits for nothing, and a copy that still uses the access loses its context.
-TEST_F(peers, access_is_taken_away_once_the_copies_in_flight_have_ended) {
+// The driver's own call waits for nothing, and a copy in flight that still uses the access kills its context.
+TEST_F(peers, disabling_waits_for_the_copies_in_flight) {
     test_place far(place_kind::device, {.width = 1 << 20}, 1), near(place_kind::device, {.width = 1 << 20}, 0);
     far.fill(1);
     for (const bool is_written : {false, true}) {
@@ -113,25 +114,25 @@ TEST_F(peers, access_is_taken_away_once_the_copies_in_flight_have_ended) {
             held.let_go();
         });
         EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1));
-        EXPECT_TRUE(is_open) << "the copy is still to come";
+        EXPECT_TRUE(is_open) << "the copy has not run yet";
         opens.join();
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(destination.read(), far.picture());
     }
 }
 
-TEST_F(peers, a_probe_never_gives_copies_in_flight_access_that_it_takes_away) {
+TEST_F(peers, a_probe_never_gives_copies_in_flight_access_that_ends_with_it) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1));
     EXPECT_EQ(driver.calls("cuCtxDisablePeerAccess"), 0);
-    EXPECT_EQ(driver.calls("cuCtxCreate"), 1) << "access ends with a context of the probe's own";
+    EXPECT_EQ(driver.calls("cuCtxCreate"), 1) << "the probe uses a context of its own, with which access ends";
     EXPECT_EQ(driver.calls("cuCtxDestroy"), 1);
 }
 
-// Some machines report access and move nothing: a copy that does nothing and succeeds plays such a one.
-TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_none) {
-    for (const int lost_copy : {3, 7}) { // the one from the peer, the one to it
+// Some machines report access and move nothing. A copy that does nothing and succeeds imitates such a machine.
+TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_no_access) {
+    for (const int lost_copy : {3, 7}) { // the copy from the peer, and the copy to it
         SCOPED_TRACE(lost_copy);
         fault_driver driver(raw_entry_points());
         const instance_owner instance = open_or_fail(driver.options());
@@ -144,16 +145,16 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_none) {
         EXPECT_EQ(info.probe, FERRY_PROBE_FAILED);
         EXPECT_EQ(failed_peers(instance.get()), 1u);
         const int copies = driver.calls("cuMemcpy3DPeerAsync");
-        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_PEER_ACCESS) << "also when it would work now";
+        EXPECT_EQ(ferry_peer_enable(instance.get(), 0, 1), FERRY_ERROR_PEER_ACCESS) << "even if it would work now";
         EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), copies);
         EXPECT_OK(ferry_peer_enable(instance.get(), 1, 0)) << "the other direction is another pair";
         EXPECT_OK(ferry_peer_disable(instance.get(), 1, 0));
         test_place source(place_kind::device, {.width = 4096}, 1), destination(place_kind::device, {.width = 4096}, 0);
         source.fill(1);
         EXPECT_OK(ferry_copy_bytes(instance.get(), destination.address(), source.address(), 4096, nullptr));
-        EXPECT_EQ(destination.read(), source.picture()) << "copies go on working, by the driver's detour";
+        EXPECT_EQ(destination.read(), source.picture()) << "copies still work, by the driver's detour";
     }
-    EXPECT_EQ(failed_peers(basic.get()), 0u) << "each instance finds out for itself";
+    EXPECT_EQ(failed_peers(basic.get()), 0u) << "each instance probes for itself";
 }
 
 TEST_F(peers, whatever_fails_in_a_probe_nothing_is_left_behind_or_remembered) {
@@ -165,7 +166,7 @@ TEST_F(peers, whatever_fails_in_a_probe_nothing_is_left_behind_or_remembered) {
             SCOPED_TRACE(testing::Message() << entry << " " << nth);
             fault_driver driver(raw_entry_points());
             const instance_owner instance = open_or_fail(driver.options());
-            EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr)); // the contexts are there
+            EXPECT_OK(ferry_context_synchronize(instance.get(), 1, nullptr)); // makes the contexts
             driver.reset_counts();
             driver.fail(entry, CUDA_ERROR_OPERATING_SYSTEM, nth);
             const std::int32_t status = ferry_peer_probe(instance.get(), 0, 1);
@@ -178,7 +179,7 @@ TEST_F(peers, whatever_fails_in_a_probe_nothing_is_left_behind_or_remembered) {
             const int failed_allocations = was_met && std::string(entry) == "cuMemAlloc";
             EXPECT_EQ(driver.calls("cuMemFree"), driver.calls("cuMemAlloc") - failed_allocations);
             EXPECT_FALSE(reaches());
-            EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1)) << "a fault of the moment is not remembered";
+            EXPECT_OK(ferry_peer_probe(instance.get(), 0, 1)) << "a transient fault is not remembered";
         }
 }
 
@@ -204,8 +205,8 @@ TEST_F(peers, threads_that_enable_at_once_all_succeed) {
     EXPECT_OK(ferry_peer_disable(full.get(), 1, 0));
 }
 
-// A probe that ended by disabling what another instance had been told is enabled would take it away.
-TEST_F(peers, instances_that_enable_at_once_do_not_take_access_from_each_other) {
+// A probe that ended by disabling access would take it from an instance that had just been told that access is enabled.
+TEST_F(peers, instances_that_enable_at_once_do_not_take_access_from_one_another) {
     for (int round = 0; round < 100; ++round) {
         const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
         std::vector<std::thread> threads;
@@ -218,7 +219,7 @@ TEST_F(peers, instances_that_enable_at_once_do_not_take_access_from_each_other) 
     }
 }
 
-TEST_F(peers, what_the_driver_answers_instead_of_yes_or_no_comes_back) {
+TEST_F(peers, other_answers_of_the_driver_than_yes_or_no_come_back) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     driver.fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED, 1, true);
@@ -249,7 +250,7 @@ TEST_F(peers, a_driver_without_peer_entry_points_says_so) {
 
 class peer_arguments : public ferry_test {};
 
-TEST_F(peer_arguments, devices_that_are_no_pair_are_refused) {
+TEST_F(peer_arguments, devices_that_do_not_form_a_pair_are_refused) {
     ferry_peer_info info = {};
     info.struct_size = sizeof info;
     const int count = device_count();

@@ -1,4 +1,4 @@
-// Pinned pools: sizes and alignment, the order of streams, the limit, what fails on the way, and many threads.
+// Pinned pools: sizes and alignment, stream order, the limit, failures at every step, and many threads.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace ferry::test {
 namespace {
 
-constexpr std::uint64_t large = 4 << 20; // a slab for each block
+constexpr std::uint64_t large = 4 << 20; // each such block has a slab of its own
 constexpr std::int32_t out_of_device_memory = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY;
 
 struct destroy_pool {
@@ -98,7 +98,7 @@ TEST_F(pinned_pools, waste_an_eighth_of_a_block_at_most) {
         ASSERT_EQ(place % (size % 4096 == 0 || size > 30 << 10 ? 4096 : 256), 0u) << size;
         free(address);
         ASSERT_EQ(stats_of(pool).used_current, 0u);
-        ASSERT_OK(ferry_pinned_pool_trim(pool.get(), size % 3 ? 16 << 20 : 0)); // or they would add up to gigabytes
+        ASSERT_OK(ferry_pinned_pool_trim(pool.get(), size % 3 ? 16 << 20 : 0)); // or slabs would add up to gigabytes
     }
 }
 
@@ -141,7 +141,7 @@ TEST_F(pinned_pools, copy_from_and_to_every_device) {
     }
 }
 
-TEST_F(pinned_pools, give_a_freed_block_again) {
+TEST_F(pinned_pools, reuse_a_freed_block) {
     void *const block = allocate(pool, 1000);
     free(block);
     EXPECT_EQ(allocate(pool, 900), block);
@@ -154,7 +154,7 @@ TEST_F(pinned_pools, give_a_freed_block_again) {
     EXPECT_EQ(stats_of(pool).reserved_current, large + (64 << 10));
 }
 
-TEST_F(pinned_pools, refuse_what_is_no_block_or_freed_already) {
+TEST_F(pinned_pools, refuse_what_is_no_block_or_already_freed) {
     auto *const block = static_cast<std::byte *>(allocate(pool, 1000));
     const pool_owner other = new_pool(basic.get());
     void *const foreign = allocate(other, 1000);
@@ -166,11 +166,11 @@ TEST_F(pinned_pools, refuse_what_is_no_block_or_freed_already) {
     }
     gate held(first);
     free(block, first);
-    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "while it waits";
+    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "while it waits for its stream";
     EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, second), FERRY_ERROR_ADDRESS);
     held.open();
     EXPECT_EQ(stats_of(pool).used_current, 0u);
-    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "when it is ready";
+    EXPECT_EQ(ferry_pinned_pool_free(pool.get(), block), FERRY_ERROR_ADDRESS) << "when it is free";
     EXPECT_OK(ferry_pinned_pool_free(other.get(), foreign));
     EXPECT_OK(ferry_pinned_pool_free(pool.get(), nullptr));
     EXPECT_OK(ferry_pinned_pool_free_async(pool.get(), nullptr, first));
@@ -182,20 +182,20 @@ TEST_F(pinned_pools, keep_a_block_from_the_host_until_its_stream_has_passed) {
     free(block, first);
     void *const other = allocate(pool, large);
     EXPECT_NE(other, block);
-    EXPECT_EQ(stats_of(pool).used_current, 2 * large) << "what waits for its stream is in use";
+    EXPECT_EQ(stats_of(pool).used_current, 2 * large) << "a block that waits for its stream counts as used";
     held.open();
     EXPECT_EQ(allocate(pool, large), block);
     free(block);
     free(other);
 }
 
-TEST_F(pinned_pools, give_a_block_to_the_stream_that_freed_it_at_once) {
+TEST_F(pinned_pools, give_a_block_at_once_to_the_stream_that_freed_it) {
     void *const block = allocate(pool, large);
     {
         gate held(first);
         free(block, first);
         void *const other = allocate(pool, large, second);
-        EXPECT_NE(other, block) << "there is no limit, and another stream need not wait";
+        EXPECT_NE(other, block) << "without a limit another stream need not wait";
         EXPECT_EQ(allocate(pool, large, first), block);
         free(other);
         free(block, first);
@@ -253,12 +253,12 @@ TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
         EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(pinned_pools, do_not_give_the_host_what_was_allocated_and_freed_before_a_stream_came_so_far) {
+TEST_F(pinned_pools, do_not_give_the_host_a_block_until_the_stream_has_passed_every_free_of_it) {
     void *const block = allocate(pool, large);
     gate held(first);
     free(block, first);
     ASSERT_EQ(allocate(pool, large, first), block);
-    free(block); // nothing was enqueued for it, but the stream has not passed the free before
+    free(block); // nothing was enqueued since, but the stream has not passed the first free
     void *const other = allocate(pool, large);
     EXPECT_NE(other, block);
     held.open();
@@ -267,7 +267,7 @@ TEST_F(pinned_pools, do_not_give_the_host_what_was_allocated_and_freed_before_a_
     free(other);
 }
 
-TEST_F(pinned_pools, keep_bytes_whole_that_streams_still_read) {
+TEST_F(pinned_pools, keep_bytes_intact_that_streams_still_read) {
     const pool_owner small = new_pool(basic.get(), 3 * large);
     test_place device(place_kind::device, {.width = large});
     const CUstream streams[] = {first, second};
@@ -280,7 +280,7 @@ TEST_F(pinned_pools, keep_bytes_whole_that_streams_still_read) {
         ASSERT_NE(address, nullptr);
         wanted = random_bytes(large, round);
         std::memcpy(address, wanted.data(), large);
-        ASSERT_OK(raw().cuStreamSynchronize(streams[(round + 1) % 2])); // one after another at the target
+        ASSERT_OK(raw().cuStreamSynchronize(streams[(round + 1) % 2])); // the copies take turns at the target
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(address),
                                          large, stream, nullptr));
         ASSERT_OK(ferry_pinned_pool_free_async(small.get(), address, stream));
@@ -299,7 +299,7 @@ TEST_F(pinned_pools, outlive_the_streams_that_freed_their_blocks) {
                                          passing, nullptr));
         free(block, passing);
         ASSERT_OK(raw().cuStreamDestroy(passing));
-        const CUstream next = new_stream(); // with the same handle, maybe
+        const CUstream next = new_stream(); // possibly with the same handle
         void *const again = allocate(pool, large, next);
         free(again, next);
         ASSERT_OK(raw().cuStreamSynchronize(next));
@@ -309,9 +309,9 @@ TEST_F(pinned_pools, outlive_the_streams_that_freed_their_blocks) {
     EXPECT_EQ(stats_of(pool).used_current, 0u);
 }
 
-TEST_F(pinned_pools, free_what_waited_for_a_context_that_is_gone) {
+TEST_F(pinned_pools, release_blocks_that_waited_for_a_destroyed_context) {
     CUcontext passing = nullptr;
-    ASSERT_OK(raw().cuCtxCreate(&passing, 0, 0)); // and current
+    ASSERT_OK(raw().cuCtxCreate(&passing, 0, 0)); // makes it current too
     const CUstream stream = new_stream();
     ASSERT_OK(raw().cuCtxSetCurrent(context));
     void *const block = allocate(pool, large);
@@ -325,7 +325,7 @@ TEST_F(pinned_pools, free_what_waited_for_a_context_that_is_gone) {
     EXPECT_EQ(stats_of(pool).reserved_current, 0u);
 }
 
-TEST_F(pinned_pools, of_two_each_has_its_own) {
+TEST_F(pinned_pools, are_independent_of_each_other) {
     const pool_owner other = new_pool(full.get());
     void *const mine = allocate(pool, 5000), *const theirs = allocate(other, 5000);
     EXPECT_NE(mine, theirs);
@@ -335,7 +335,7 @@ TEST_F(pinned_pools, of_two_each_has_its_own) {
     EXPECT_OK(ferry_pinned_pool_free_async(other.get(), theirs, first));
 }
 
-TEST_F(pinned_pools, count_what_they_hold_and_what_is_used) {
+TEST_F(pinned_pools, count_what_is_reserved_and_what_is_used) {
     ferry_pool_stats stats = stats_of(pool);
     EXPECT_EQ(stats.reserved_current + stats.reserved_high + stats.used_current + stats.used_high, 0u);
     void *const blocks[] = {allocate(pool, large), allocate(pool, large - 1)};
@@ -357,17 +357,17 @@ TEST_F(pinned_pools, count_what_they_hold_and_what_is_used) {
     EXPECT_EQ(stats_of(pool).reserved_current, large) << "a block in it is allocated";
     free(blocks[1]);
     EXPECT_OK(ferry_pinned_pool_trim(pool.get(), large));
-    EXPECT_EQ(stats_of(pool).reserved_current, large) << "that much was to be kept";
+    EXPECT_EQ(stats_of(pool).reserved_current, large) << "the trim was to keep that much";
     EXPECT_OK(ferry_pinned_pool_trim(pool.get(), 0));
     EXPECT_EQ(stats_of(pool).reserved_current, 0u);
     stats.struct_size = 7;
     EXPECT_EQ(ferry_pinned_pool_get_stats(pool.get(), &stats), FERRY_ERROR_ABI_MISMATCH);
 }
 
-TEST_F(pinned_pools, at_the_limit_give_back_what_is_free_in_other_sizes) {
+TEST_F(pinned_pools, at_the_limit_release_free_slabs_of_other_sizes) {
     const pool_owner small = new_pool(basic.get(), large + 100000);
     std::vector<void *> blocks;
-    for (const std::uint64_t size : {300, 5000, 60000}) // which leave too little for a large one
+    for (const std::uint64_t size : {300, 5000, 60000}) // these leave too little room for a large block
         for (std::uint64_t i = 0; i < 600000 / size; ++i)
             blocks.push_back(allocate(small, size));
     void *address = nullptr;
@@ -378,17 +378,17 @@ TEST_F(pinned_pools, at_the_limit_give_back_what_is_free_in_other_sizes) {
     EXPECT_OK(ferry_pinned_pool_alloc(small.get(), large, &address));
     EXPECT_LE(stats_of(small).reserved_current, large + 100000);
     void *beside = nullptr;
-    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), 100, &beside)) << "a slab that is as small as it must be";
+    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), 100, &beside)) << "a slab no larger than needed";
     EXPECT_LE(stats_of(small).reserved_high, large + 100000);
     const std::uint64_t before = stats_of(small).reserved_current;
     EXPECT_OK(ferry_pinned_pool_free(small.get(), beside));
     EXPECT_OK(ferry_pinned_pool_free(small.get(), address));
     EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), 2 * large, &address), FERRY_ERROR_LIMIT);
-    EXPECT_EQ(stats_of(small).reserved_current, before) << "nothing is given back in vain";
+    EXPECT_EQ(stats_of(small).reserved_current, before) << "nothing is released in vain";
     EXPECT_EQ(ferry_status_traits(FERRY_ERROR_LIMIT), FERRY_STATUS_RETRY);
 }
 
-TEST_F(pinned_pools, are_destroyed_when_no_block_is_allocated_and_wait_for_the_streams) {
+TEST_F(pinned_pools, are_destroyed_only_without_allocated_blocks_and_wait_for_the_streams) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     ferry_pinned_pool *const other = new_pool(instance.get()).release();
@@ -432,7 +432,7 @@ TEST_F(pinned_pools, leave_captures_alone) {
     EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, first), FERRY_ERROR_CAPTURE);
     EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), large, first, &address), FERRY_ERROR_CAPTURE);
     EXPECT_EQ(address, nullptr);
-    std::vector<void *> taken; // asks, and grows
+    std::vector<void *> taken; // asks the driver, and grows
     for (int i = 0; i < 3; ++i)
         taken.push_back(allocate(pool, large));
     taken.push_back(allocate(pool, large, second));
@@ -444,7 +444,7 @@ TEST_F(pinned_pools, leave_captures_alone) {
     EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
-TEST_F(pinned_pools, refuse_the_legacy_stream_while_a_stream_that_it_joins_is_captured) {
+TEST_F(pinned_pools, refuse_the_legacy_stream_while_a_stream_that_synchronises_with_it_is_captured) {
     CUstream joined = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&joined, CU_STREAM_DEFAULT));
     void *const block = allocate(pool, large);
@@ -474,11 +474,11 @@ TEST_F(pinned_pools, take_blocks_back_from_host_functions) {
     free(use.block);
 }
 
-// A driver in which each call takes until another thread has freed a block, as a call does that waits for room in a
-// queue, which waits for a host function, which frees.
+// Each call of this driver returns only when another thread has freed a block. A real call may do so too: it waits for
+// room in a queue, the queue for a host function, and the host function frees a block.
 struct slow_driver {
     static ferry_pinned_pool *pool;
-    static std::vector<void *> blocks; // one is freed in each call, as long as there are any
+    static std::vector<void *> blocks; // each call frees one of them, while there are any
     static std::vector<std::thread> threads;
     static int calls;
 
@@ -492,7 +492,7 @@ struct slow_driver {
         if (status.wait_for(std::chrono::seconds(10)) == std::future_status::ready)
             EXPECT_OK(status.get());
         else
-            ADD_FAILURE() << "nobody can free a block while the driver is at work";
+            ADD_FAILURE() << "no block can be freed while a driver call is running";
     }
     template <auto entry> struct slow;
     template <class... Arguments, CUresult (CUDAAPI *driver_table::*entry)(Arguments...)> struct slow<entry> {
@@ -521,7 +521,7 @@ std::vector<void *> slow_driver::blocks;
 std::vector<std::thread> slow_driver::threads;
 int slow_driver::calls = 0;
 
-TEST_F(pinned_pools, take_blocks_back_while_others_are_in_the_driver) {
+TEST_F(pinned_pools, take_blocks_back_while_other_threads_are_in_the_driver) {
     ferry_options options = options_under_test();
     options.driver = FERRY_DRIVER_CUDA;
     options.get_proc = slow_driver::get_proc;
@@ -618,7 +618,7 @@ TEST_F(pinned_pools, of_every_kind_give_memory_that_works) {
     }
 }
 
-// A program that counts what ferry takes and gives back.
+// The program's allocator. It counts what ferry allocates and frees.
 struct counted_memory {
     static void *allocate(void *user, std::uint64_t size, std::uint64_t) {
         auto &self = *static_cast<counted_memory *>(user);
@@ -639,7 +639,7 @@ struct counted_memory {
     int until_refusal = 0;
 };
 
-// One call after another as a program makes them, each noted; returns the first failure, and gives everything back.
+// Makes a typical sequence of calls, returns the first failure and frees every block.
 struct typical_use {
     explicit typical_use(ferry_instance *instance, CUstream one, CUstream two)
         : first_stream(one), second_stream(two), status(create(instance)) {}
@@ -647,7 +647,7 @@ struct typical_use {
     std::int32_t run() {
         if (status) return status;
         status = use();
-        // What did not fail is freed, and what failed can be done again.
+        // A block is still in the list if its free failed. Freeing it again must work.
         for (void *const block : blocks)
             EXPECT_OK(ferry_pinned_pool_free(pool, block));
         return status;
@@ -668,7 +668,7 @@ struct typical_use {
         if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, first_stream, &blocks[1])) return failed;
         if (std::int32_t failed = free_on(blocks[0], first_stream)) return failed;
         if (std::int32_t failed = free_on(blocks[1], nullptr)) return failed;
-        // The limit is reached: these wait, or ask.
+        // The limit is reached: these calls wait, or query events.
         if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, second_stream, &blocks[0])) return failed;
         if (std::int32_t failed = free_on(blocks[0], second_stream)) return failed;
         if (std::int32_t failed = ferry_pinned_pool_trim(pool, 0)) return failed;
@@ -681,7 +681,7 @@ struct typical_use {
     std::int32_t status;
 };
 
-TEST_F(pinned_pools, come_through_whatever_call_of_the_driver_fails) {
+TEST_F(pinned_pools, survive_any_failing_call_of_the_driver) {
     fault_driver driver(raw_entry_points());
     int faults = 0;
     for (const char *const entry :
@@ -723,8 +723,8 @@ TEST_F(pinned_pools, come_through_whatever_call_of_the_driver_fails) {
                 break;
             }
             ++faults;
-            // Memory that is not registered is allocated by the driver; what is not answered is asked again; a mode that
-            // is not put back is noticed by nobody.
+            // If registering fails, the driver allocates. If a query fails, it is repeated. If a capture mode is not
+            // restored, no call reports it.
             const std::set<std::string> harmless = {"cuMemHostRegister", "cuEventQuery",
                                                     "cuThreadExchangeStreamCaptureMode"};
             const bool may_go_on = harmless.count(entry) != 0;
@@ -734,7 +734,7 @@ TEST_F(pinned_pools, come_through_whatever_call_of_the_driver_fails) {
     EXPECT_GE(faults, 20);
 }
 
-TEST_F(pinned_pools, that_cannot_grow_say_why_or_make_a_stream_wait) {
+TEST_F(pinned_pools, that_cannot_grow_say_so_or_make_a_stream_wait) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     const pool_owner faulty = new_pool(instance.get());
@@ -787,7 +787,7 @@ TEST_F(pinned_pools, keep_their_memory_from_being_freed_as_other_host_memory) {
     }
 }
 
-TEST_F(pinned_pools, come_through_a_lack_of_host_memory) {
+TEST_F(pinned_pools, survive_a_lack_of_host_memory) {
     const instance_owner kept = open_or_fail(options_under_test());
     bool is_through = false;
     for (int nth = 1; !is_through; ++nth) {
@@ -808,24 +808,24 @@ TEST_F(pinned_pools, come_through_a_lack_of_host_memory) {
     }
 }
 
-TEST_F(pinned_pools, lose_no_block_to_an_error_that_stays) {
+TEST_F(pinned_pools, lose_no_block_to_a_permanent_error) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     const pool_owner faulty = new_pool(instance.get(), large);
     void *const block = allocate(faulty, large);
     ASSERT_OK(ferry_pinned_pool_free_async(faulty.get(), block, first));
     EXPECT_OK(raw().cuStreamSynchronize(first));
-    driver.fail("cuEventQuery", CUDA_ERROR_INVALID_VALUE, 1, true); // says nothing about the stream
+    driver.fail("cuEventQuery", CUDA_ERROR_INVALID_VALUE, 1, true); // this says nothing about the stream
     void *address = nullptr;
     EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address), FERRY_ERROR_LIMIT);
-    driver.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, 1, true); // of another context
+    driver.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, 1, true); // this may come from another context
     EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address), FERRY_ERROR_LIMIT);
-    driver.fail("cuEventCreate", CUDA_ERROR_LAUNCH_FAILED, 1, true); // and of this one: nothing runs there
+    driver.fail("cuEventCreate", CUDA_ERROR_LAUNCH_FAILED, 1, true); // now this context is dead too: nothing runs there
     EXPECT_EQ(allocate(faulty, large), block);
     EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block));
 }
 
-TEST_F(pinned_pools, destroy_all_events_whatever_a_question_about_one_is_answered) {
+TEST_F(pinned_pools, destroy_all_events_whatever_a_query_of_one_returns) {
     fault_driver driver(raw_entry_points());
     const auto trim = [](ferry_pinned_pool *of) { return ferry_pinned_pool_trim(of, 0); };
     const auto get_stats = [](ferry_pinned_pool *of) {
@@ -870,7 +870,7 @@ TEST_F(pinned_pools, destroy_all_events_whatever_a_question_about_one_is_answere
             }
 }
 
-TEST_F(pinned_pools, make_events_anew_that_ended_with_a_context) {
+TEST_F(pinned_pools, replace_events_that_ended_with_a_context) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     const pool_owner faulty = new_pool(instance.get(), large);
@@ -880,7 +880,7 @@ TEST_F(pinned_pools, make_events_anew_that_ended_with_a_context) {
         EXPECT_STREQ(ferry_status_name(status), ferry_status_name(expected));
         EXPECT_EQ(ferry_pinned_pool_free(faulty.get(), block), status ? FERRY_SUCCESS : FERRY_ERROR_ADDRESS);
         EXPECT_OK(raw().cuStreamSynchronize(first));
-        stats_of(faulty); // what has passed is ready, and its event kept
+        stats_of(faulty); // makes passed blocks free and keeps their events
     };
     pass(FERRY_SUCCESS);
     driver.reset_counts();
@@ -893,10 +893,10 @@ TEST_F(pinned_pools, make_events_anew_that_ended_with_a_context) {
     pass(FERRY_SUCCESS);
 }
 
-TEST_F(pinned_pools, do_not_touch_the_events_of_a_context_that_is_gone) {
+TEST_F(pinned_pools, do_not_touch_the_events_of_a_destroyed_context) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    if (!ferry_get_proc(instance.get(), "cuCtxGetId", 12000)) GTEST_SKIP() << "contexts have no numbers";
+    if (!ferry_get_proc(instance.get(), "cuCtxGetId", 12000)) GTEST_SKIP() << "contexts have no IDs";
     pool_owner counted = new_pool(instance.get(), large);
     const auto use_in_new_context = [&](int blocks_left_waiting) {
         CUcontext context = nullptr;
@@ -920,7 +920,7 @@ TEST_F(pinned_pools, do_not_touch_the_events_of_a_context_that_is_gone) {
     EXPECT_EQ(driver.calls("cuEventSynchronize"), 0);
 }
 
-TEST_F(pinned_pools, make_no_call_of_the_driver_without_a_stream) {
+TEST_F(pinned_pools, do_not_call_the_driver_without_a_stream) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     const pool_owner counted = new_pool(instance.get());
@@ -934,7 +934,7 @@ TEST_F(pinned_pools, make_no_call_of_the_driver_without_a_stream) {
     }
 }
 
-TEST_F(pinned_pools, take_no_record_that_failed_for_proof_of_what_was_freed_before_it) {
+TEST_F(pinned_pools, do_not_take_a_failed_record_as_proof_that_earlier_frees_were_passed) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     pool_owner small = new_pool(instance.get(), 2 * large);
@@ -943,7 +943,7 @@ TEST_F(pinned_pools, take_no_record_that_failed_for_proof_of_what_was_freed_befo
     {
         gate held(first);
         EXPECT_OK(ferry_pinned_pool_free_async(small.get(), old, first));
-        EXPECT_EQ(taken = allocate(small, large, second), old) << "behind the event of its free";
+        EXPECT_EQ(taken = allocate(small, large, second), old) << "it waits for the event of the free";
     }
     ASSERT_OK(raw().cuStreamSynchronize(second));
     {
@@ -951,19 +951,19 @@ TEST_F(pinned_pools, take_no_record_that_failed_for_proof_of_what_was_freed_befo
         EXPECT_OK(ferry_pinned_pool_free_async(small.get(), late, first));
         driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
         EXPECT_EQ(ferry_pinned_pool_free_async(small.get(), taken, second), out_of_device_memory);
-        EXPECT_OK(ferry_pinned_pool_free(small.get(), taken)); // whose event was passed long ago
+        EXPECT_OK(ferry_pinned_pool_free(small.get(), taken)); // its event was passed long ago
         EXPECT_EQ(taken = allocate(small, large), old);
         void *more = nullptr;
-        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &more), FERRY_ERROR_LIMIT) << "its stream stands still";
+        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &more), FERRY_ERROR_LIMIT) << "its stream is held";
     }
     EXPECT_OK(ferry_pinned_pool_free(small.get(), taken));
 }
 
-TEST_F(pinned_pools, ask_one_event_for_all_the_blocks_before_it) {
+TEST_F(pinned_pools, query_one_event_for_all_the_blocks_before_it) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     pool_owner counted = new_pool(instance.get());
-    constexpr int count = 16; // of 2 MiB: one of them shares no slab
+    constexpr int count = 16; // blocks of 2 MiB share no slab
     void *blocks[count];
     const auto allocate_all = [&] {
         for (void *&block : blocks)
@@ -980,7 +980,8 @@ TEST_F(pinned_pools, ask_one_event_for_all_the_blocks_before_it) {
     allocate_all();
     EXPECT_EQ(driver.calls("cuEventQuery"), 1);
     EXPECT_EQ(stats_of(counted).reserved_current, count * (std::uint64_t{2} << 20));
-    // Half of them are behind the gate: the answer about the others is found, and theirs is waited for.
+    // Half of the blocks are behind the gate. One query shows that the others are free, and one more that these are
+    // not.
     std::set<void *> passed(blocks, blocks + count / 2);
     for (int i = 0; i < count / 2; ++i)
         EXPECT_OK(ferry_pinned_pool_free_async(counted.get(), blocks[i], first));
@@ -998,7 +999,7 @@ TEST_F(pinned_pools, ask_one_event_for_all_the_blocks_before_it) {
         EXPECT_OK(ferry_pinned_pool_free(counted.get(), blocks[i]));
 }
 
-TEST_F(pinned_pools, do_not_grow_for_a_stream_that_stands_still) {
+TEST_F(pinned_pools, do_not_grow_for_a_stream_that_is_held) {
     gate held(first);
     std::vector<void *> blocks;
     for (int i = 0; i < 20; ++i)
@@ -1012,7 +1013,8 @@ TEST_F(pinned_pools, do_not_grow_for_a_stream_that_stands_still) {
     EXPECT_EQ(stats_of(pool).reserved_current, 21 * large);
 }
 
-// Each writes its own mark, has it copied, and looks whether the copy is whole: a block that two have at once shows.
+// Each thread writes its own mark, copies it, and checks that the copy is whole. A block that two threads hold at once
+// shows.
 TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
     constexpr int thread_count = 6, rounds = 150;
     const pool_owner shared = new_pool(basic.get(), 48 << 20);

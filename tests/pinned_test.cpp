@@ -1,5 +1,5 @@
-// Pinned host memory and registrations: where blocks come from, what is tried where there is too little, and copies and
-// fills that cross from one piece of registered memory into the next.
+// Pinned host memory and registrations: how blocks are allocated, what is tried when memory is short, and copies and
+// fills that cross from one part of registered memory into the next.
 #include <cstring>
 #include <random>
 #include <string>
@@ -40,10 +40,10 @@ ferry_address_info ask(ferry_instance *instance, const void *address) {
     return info;
 }
 
-// The instance's own memory, counted, and failing on demand.
+// Counts the memory of the instance, and fails on demand.
 struct counted_memory {
     std::int64_t held = 0;
-    int left = -1; // allocations until none succeeds; below 0: all do
+    int left = -1; // successful allocations left; below 0: no limit
 
     void set(ferry_options &options) {
         options.allocate_user = this;
@@ -61,7 +61,7 @@ struct counted_memory {
     }
 };
 
-// Pages of the process, aligned to one.
+// Page-aligned memory of the process.
 struct mapped_pages {
     explicit mapped_pages(std::uint64_t size, int protection = PROT_READ | PROT_WRITE) : size(size) {
         data = static_cast<std::byte *>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -98,7 +98,7 @@ protected:
         ferry_test::TearDown();
     }
 
-    // A block through the counted instance.
+    // Allocates a block through the counted instance.
     std::int32_t allocate(std::uint64_t size, const ferry_host_options &options, ferry_host_block &block) {
         block = new_block();
         ferry_error_info error = new_error();
@@ -106,7 +106,7 @@ protected:
         EXPECT_EQ(error.status, status);
         return status;
     }
-    // Every byte goes to the device and back.
+    // Copies every byte to the device and back.
     void expect_usable(ferry_instance *instance, void *address, std::uint64_t size) {
         const bytes told = random_bytes(size, size);
         std::memcpy(address, told.data(), size);
@@ -125,7 +125,7 @@ protected:
 
 // ---- Blocks ----------------------------------------------------------------------------------------------------
 
-TEST_F(pinned, blocks_of_every_size_are_aligned_usable_and_end_where_they_were_asked_to) {
+TEST_F(pinned, blocks_of_every_size_are_aligned_usable_and_end_at_the_requested_size) {
     for (const std::uint64_t size : {std::uint64_t{1}, page - 1, page, 3 * page + 5, huge_page - 1, huge_page,
                                      5 * huge_page + page + 7, 40 * huge_page}) {
         SCOPED_TRACE(size);
@@ -139,7 +139,7 @@ TEST_F(pinned, blocks_of_every_size_are_aligned_usable_and_end_where_they_were_a
         EXPECT_EQ(info.device_address, number(address));
         expect_usable(counted.get(), address, size);
         ASSERT_OK(ferry_host_free(counted.get(), address));
-        EXPECT_EQ(ask(counted.get(), address).memory, FERRY_MEMORY_PAGEABLE) << "nothing of it is left";
+        EXPECT_EQ(ask(counted.get(), address).memory, FERRY_MEMORY_PAGEABLE) << "no part of it is left pinned";
     }
 }
 
@@ -171,7 +171,8 @@ TEST_F(pinned, flags_choose_who_allocates) {
             EXPECT_OK(raw().cuMemHostGetFlags(&flags, block.address));
             EXPECT_TRUE(flags & CU_MEMHOSTALLOC_WRITECOMBINED);
         }
-        if (is_drivers) { // the driver's own free takes it too
+        // The driver's own free takes it too.
+        if (is_drivers) {
             EXPECT_OK(raw().cuMemFreeHost(block.address));
         } else {
             EXPECT_OK(ferry_host_free(counted.get(), block.address));
@@ -179,7 +180,7 @@ TEST_F(pinned, flags_choose_who_allocates) {
     }
 }
 
-TEST_F(pinned, what_is_wrong_with_the_options_is_named) {
+TEST_F(pinned, wrong_options_are_named) {
     const auto expect = [&](std::uint64_t size, auto change, std::int32_t status, std::int32_t side,
                             std::int32_t field) {
         ferry_host_options options = new_options();
@@ -221,15 +222,14 @@ TEST_F(pinned, what_is_wrong_with_the_options_is_named) {
     void *address = &block;
     for (const std::uint32_t flags : {FERRY_HOST_ALLOW_SMALLER, FERRY_HOST_ALLOW_PAGEABLE, 64u}) {
         EXPECT_EQ(ferry_host_alloc(counted.get(), 1, flags, &address), FERRY_ERROR_FLAGS);
-        EXPECT_EQ(address, nullptr) << "there is no way to tell what came of it";
+        EXPECT_EQ(address, nullptr) << "the short form has no block to report it in";
     }
     EXPECT_EQ(driver.calls("cuMemHostAlloc") + driver.calls("cuMemHostRegister"), 0);
 }
 
-TEST_F(pinned, a_block_is_told_up_to_the_size_that_the_caller_knows_and_needs_no_options) {
+TEST_F(pinned, the_block_struct_is_filled_up_to_the_callers_size_and_options_are_optional) {
     ferry_host_block block = new_block();
-    block.struct_size =
-        offsetof(ferry_host_block, size); // whoever is not told the address and the size could not use it
+    block.struct_size = offsetof(ferry_host_block, size); // a caller could do nothing without the address and the size
     EXPECT_EQ(ferry_host_alloc_with_options(basic.get(), 4096, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
     block.struct_size = offsetof(ferry_host_block, origin);
     block.origin = 77;
@@ -239,7 +239,7 @@ TEST_F(pinned, a_block_is_told_up_to_the_size_that_the_caller_knows_and_needs_no
     EXPECT_OK(ferry_host_free(counted.get(), block.address));
 }
 
-TEST_F(pinned, any_number_of_threads_touches_every_page) {
+TEST_F(pinned, any_number_of_threads_can_touch_the_pages) {
     for (const std::uint32_t threads : {0u, 1u, 2u, 3u, 64u})
         for (const std::uint64_t size : {page, 100 * page + 1, 3 * huge_page + 5}) {
             ferry_host_options options = new_options();
@@ -258,7 +258,7 @@ TEST_F(pinned, any_number_of_threads_touches_every_page) {
         }
 }
 
-TEST_F(pinned, a_block_lies_on_the_node_that_was_asked_for_where_the_system_tells) {
+TEST_F(pinned, a_block_lies_on_the_requested_node_where_the_system_reports_it) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
     ASSERT_OK(ferry_get_device_info(counted.get(), 0, &info));
@@ -275,7 +275,7 @@ TEST_F(pinned, a_block_lies_on_the_node_that_was_asked_for_where_the_system_tell
     }
 }
 
-// ---- Where there is too little ---------------------------------------------------------------------------------
+// ---- When memory is short --------------------------------------------------------------------------------------
 
 TEST_F(pinned, where_registering_fails_the_driver_allocates) {
     if (!is_mapped_by_ferry) GTEST_SKIP() << "the driver always does here";
@@ -288,15 +288,15 @@ TEST_F(pinned, where_registering_fails_the_driver_allocates) {
     EXPECT_OK(ferry_host_free(counted.get(), block.address));
 }
 
-TEST_F(pinned, a_smaller_block_is_taken_only_where_it_was_allowed_and_is_no_smaller_than_that) {
+TEST_F(pinned, a_smaller_block_is_taken_only_if_allowed_and_within_the_allowed_size) {
     constexpr std::uint64_t size = 64 * page;
     struct {
         std::uint32_t flags;
         std::uint64_t least_size;
-        int tries; // of the driver's allocation
+        int tries; // of the driver to allocate
     } const rows[] = {{0, 0, 1},
                       {0, page, 1},
-                      {FERRY_HOST_ALLOW_SMALLER, 0, 7}, // 64 pages to 1
+                      {FERRY_HOST_ALLOW_SMALLER, 0, 7}, // 64 pages down to 1
                       {FERRY_HOST_ALLOW_SMALLER, 16 * page, 3},
                       {FERRY_HOST_ALLOW_SMALLER, 17 * page, 3}, // 64, 32, 17
                       {FERRY_HOST_ALLOW_SMALLER, size, 1},
@@ -315,7 +315,7 @@ TEST_F(pinned, a_smaller_block_is_taken_only_where_it_was_allowed_and_is_no_smal
         EXPECT_EQ(driver.calls("cuMemHostAlloc") - allocations, row.tries);
         driver.heal();
     }
-    // What the second try gives.
+    // The block of the second try is used.
     ferry_host_options options = new_options();
     options.flags = FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE | FERRY_HOST_BY_DRIVER;
     for (const auto &[least, expected] : {std::pair{std::uint64_t{0}, size / 2}, {size - page, size - page}}) {
@@ -347,7 +347,7 @@ TEST_F(pinned, pageable_memory_is_the_last_resort_and_freed_like_the_rest) {
         EXPECT_EQ(block.size, huge_page + 5);
         EXPECT_EQ(ask(counted.get(), block.address).memory, FERRY_MEMORY_PAGEABLE);
         expect_usable(counted.get(), block.address, block.size);
-        // It may be registered like other memory of the process.
+        // The program may register it like other memory of the process.
         EXPECT_OK(ferry_host_register(counted.get(), block.address, block.size, 0));
         EXPECT_EQ(ferry_host_free(counted.get(), block.address), FERRY_ERROR_ADDRESS);
         EXPECT_OK(ferry_host_unregister(counted.get(), block.address));
@@ -356,7 +356,7 @@ TEST_F(pinned, pageable_memory_is_the_last_resort_and_freed_like_the_rest) {
     }
 }
 
-TEST_F(pinned, nothing_more_is_tried_once_the_context_is_dead) {
+TEST_F(pinned, no_fallback_is_tried_once_the_context_is_dead) {
     ferry_host_options options = new_options();
     options.flags = FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE;
     const std::int32_t dead = FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -407,7 +407,7 @@ TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_lea
                 };
                 void *address = nullptr;
                 if (expect_fault_or_success(ferry_host_alloc(counted.get(), 2 * page, flags, &address))) {
-                    if (!expect_fault_or_success(ferry_host_free(counted.get(), address))) { // still the caller's
+                    if (!expect_fault_or_success(ferry_host_free(counted.get(), address))) { // the caller still owns it
                         EXPECT_OK(ferry_host_free(counted.get(), address));
                     }
                 } else {
@@ -415,7 +415,7 @@ TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_lea
                 }
                 if (expect_fault_or_success(ferry_host_register(counted.get(), own.data, own.size, 0)) &&
                     !expect_fault_or_success(ferry_host_unregister(counted.get(), own.data)) &&
-                    ask(basic.get(), own.data).memory == FERRY_MEMORY_PINNED) { // it did not reach the driver
+                    ask(basic.get(), own.data).memory == FERRY_MEMORY_PINNED) { // the call did not reach the driver
                     EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
                 }
                 driver.heal();
@@ -456,10 +456,10 @@ TEST_F(pinned, wrong_frees_are_refused_and_harm_nothing) {
     EXPECT_EQ(ferry_host_unregister(counted.get(), own.data),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     EXPECT_OK(ferry_host_free(counted.get(), block));
-    EXPECT_EQ(ferry_host_free(counted.get(), block), invalid_value) << "freed twice";
+    EXPECT_EQ(ferry_host_free(counted.get(), block), invalid_value) << "already freed";
 }
 
-TEST_F(pinned, memory_of_the_drivers_own_calls_is_freed_and_unregistered_too) {
+TEST_F(pinned, memory_of_the_drivers_own_calls_can_be_freed_and_unregistered_too) {
     void *allocated = nullptr;
     ASSERT_OK(raw().cuMemHostAlloc(&allocated, page, 0));
     EXPECT_OK(ferry_host_free(counted.get(), allocated));
@@ -469,7 +469,7 @@ TEST_F(pinned, memory_of_the_drivers_own_calls_is_freed_and_unregistered_too) {
     EXPECT_EQ(ask(basic.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
 }
 
-TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_is_still_freed) {
+TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_freed) {
     CUcontext own = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own));
     ASSERT_OK(raw().cuCtxPushCurrent(own));
@@ -483,14 +483,14 @@ TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_is_still_freed)
         EXPECT_EQ(ask(counted.get(), block.address).memory, FERRY_MEMORY_PAGEABLE);
         EXPECT_OK(ferry_host_free(counted.get(), block.address));
     }
-    // What ended with its context can be registered anew, and is then known as it is now.
+    // A range whose registration ended with its context can be registered again and is then reported as it is now.
     ASSERT_OK(ferry_host_register(counted.get(), pages.data + page, page, 0));
     EXPECT_EQ(ask(counted.get(), pages.data + page).range_size, page);
     EXPECT_EQ(ask(counted.get(), pages.data).memory, FERRY_MEMORY_PAGEABLE);
     EXPECT_OK(ferry_host_unregister(counted.get(), pages.data + page));
 }
 
-TEST_F(pinned, blocks_come_and_go_on_many_threads) {
+TEST_F(pinned, many_threads_allocate_and_free_blocks) {
     std::vector<std::thread> threads;
     for (unsigned thread = 0; thread < 4; ++thread)
         threads.emplace_back([this, thread] {
@@ -509,7 +509,7 @@ TEST_F(pinned, blocks_come_and_go_on_many_threads) {
         thread.join();
 }
 
-TEST_F(pinned, a_capture_elsewhere_does_not_mind) {
+TEST_F(pinned, captures_on_other_streams_are_left_alone) {
     test_stream stream;
     mapped_pages own(2 * page);
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -527,7 +527,7 @@ TEST_F(pinned, a_capture_elsewhere_does_not_mind) {
 
 // ---- Registrations in pieces -----------------------------------------------------------------------------------
 
-// An instance that gives the driver no more than a page, or so, in one piece.
+// An instance that registers at most about one page per driver call.
 class pieces : public ferry_test {
 protected:
     void SetUp() override {
@@ -552,7 +552,7 @@ protected:
     instance_owner one_page, one_page_full;
 };
 
-TEST_F(pieces, the_chunk_must_be_whole_pages) {
+TEST_F(pieces, the_chunk_must_be_a_multiple_of_the_page) {
     for (const std::uint64_t chunk : {std::uint64_t{1}, page - 1, page + 512, UINT64_MAX}) {
         ferry_options options = options_under_test();
         options.register_chunk = chunk;
@@ -564,7 +564,7 @@ TEST_F(pieces, the_chunk_must_be_whole_pages) {
     }
 }
 
-TEST_F(pieces, a_registration_in_pieces_is_one_to_the_caller) {
+TEST_F(pieces, a_registration_in_pieces_looks_like_one_to_the_caller) {
     mapped_pages own(6 * page);
     for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{100}}) {
         driver.reset_counts();
@@ -578,7 +578,7 @@ TEST_F(pieces, a_registration_in_pieces_is_one_to_the_caller) {
             EXPECT_EQ(info.range_start, number(own.data) + lead);
             EXPECT_EQ(info.range_size, size);
         }
-        EXPECT_LE(ask(basic.get(), own.data + page).range_size, page) << "what the driver was given";
+        EXPECT_LE(ask(basic.get(), own.data + page).range_size, page) << "the driver got single pages";
         EXPECT_EQ(ask(one_page.get(), own.data + lead + size).memory, FERRY_MEMORY_PAGEABLE);
         EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, page, 0),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
@@ -590,9 +590,9 @@ TEST_F(pieces, a_registration_in_pieces_is_one_to_the_caller) {
     EXPECT_EQ(ferry_host_register(one_page.get(), own.data, UINT64_MAX, 0), FERRY_ERROR_OVERFLOW);
 }
 
-TEST_F(pieces, all_of_them_are_registered_or_none) {
+TEST_F(pieces, all_pieces_are_registered_or_none) {
     mapped_pages own(8 * page);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, 2 * page, 0)); // another one, which stays as it is
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, 2 * page, 0)); // another registration, which must stay
     const auto expect_nothing_registered = [&] {
         for (std::uint64_t at = 2; at < 8; ++at)
             EXPECT_EQ(ask(basic.get(), own.data + at * page).memory, FERRY_MEMORY_PAGEABLE);
@@ -605,13 +605,13 @@ TEST_F(pieces, all_of_them_are_registered_or_none) {
         EXPECT_EQ(driver.calls("cuMemHostUnregister"), nth - 1);
         expect_nothing_registered();
     }
-    // One page of the six is another's.
+    // One of the six pages is registered already.
     ASSERT_OK(raw().cuMemHostRegister(own.data + 6 * page, page, 0));
     EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     ASSERT_OK(raw().cuMemHostUnregister(own.data + 6 * page));
     expect_nothing_registered();
-    std::vector<std::uint64_t> held; // until the list of registrations has to grow, which it cannot
+    std::vector<std::uint64_t> held; // registered until the list cannot grow any more
     mapped_pages others(32 * page);
     counts.left = 0;
     std::int32_t status = FERRY_SUCCESS;
@@ -631,7 +631,7 @@ TEST_F(pieces, all_of_them_are_registered_or_none) {
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
 }
 
-TEST_F(pieces, unregistering_gives_all_of_them_up_and_returns_the_first_error) {
+TEST_F(pieces, unregistering_releases_all_pieces_and_returns_the_first_error) {
     mapped_pages own(3 * page);
     ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, 0));
     driver.reset_counts();
@@ -639,11 +639,11 @@ TEST_F(pieces, unregistering_gives_all_of_them_up_and_returns_the_first_error) {
     EXPECT_EQ(ferry_host_unregister(one_page.get(), own.data), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM);
     EXPECT_EQ(driver.calls("cuMemHostUnregister"), 3);
     EXPECT_EQ(ask(one_page.get(), own.data + 2 * page).memory, FERRY_MEMORY_PAGEABLE);
-    EXPECT_EQ(ask(one_page.get(), own.data + page).range_size, page) << "what the fault has left is the driver's alone";
+    EXPECT_EQ(ask(one_page.get(), own.data + page).range_size, page) << "only the driver still has it registered";
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + page));
 }
 
-TEST_F(pieces, memory_that_may_only_be_read_is_registered_for_reading) {
+TEST_F(pieces, read_only_memory_is_registered_for_reading) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
     ASSERT_OK(ferry_get_device_info(basic.get(), 0, &info));
@@ -657,9 +657,9 @@ TEST_F(pieces, memory_that_may_only_be_read_is_registered_for_reading) {
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
 }
 
-// ---- Copies and fills that cross -------------------------------------------------------------------------------
+// ---- Copies and fills across pieces ----------------------------------------------------------------------------
 
-// Pages of which each is pageable ('.') or belongs to the registration of its letter. All of a letter are registered
+// Pages that are either pageable ('.') or part of a registration. Consecutive pages with the same letter are registered
 // together, page by page.
 class patchwork {
 public:
@@ -694,7 +694,7 @@ private:
     std::vector<std::byte *> registered_;
 };
 
-// A box in it, of a size that the rest of the copy has.
+// One end of a copy in a patchwork. The copy gives its size.
 struct patch_box {
     std::uint64_t offset, row_pitch, slice_height;
     ferry_place describe(const patchwork &of) const {
@@ -735,7 +735,7 @@ std::string draw_pattern(drawing &draw) {
     return pattern;
 }
 
-TEST_F(pieces, copies_in_every_shape_and_direction_cross_them_as_if_they_were_one) {
+TEST_F(pieces, copies_of_every_shape_and_direction_cross_pieces_as_if_they_were_one) {
     std::random_device device;
     const std::uint64_t seed = device();
     drawing draw = {std::mt19937_64(seed)};
@@ -774,7 +774,7 @@ TEST_F(pieces, copies_in_every_shape_and_direction_cross_them_as_if_they_were_on
         ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)
                                  : ferry_copy_async(instance, &copy, stream, &error))
             << describe(error);
-        // The first call may be one that the driver refuses.
+        // The first call may be one that the driver refuses, which makes one call more.
         const int made = driver.calls_beginning("cuMemcpy3D") + driver.calls("cuLaunchKernel");
         EXPECT_GE(made, static_cast<int>(told.calls));
         EXPECT_LE(made, static_cast<int>(told.calls + (told.calls > 1)));
@@ -829,10 +829,10 @@ TEST_F(pieces, copies_from_one_patchwork_to_another_are_cut_at_the_borders_of_bo
     EXPECT_GT(crossing, 50);
 }
 
-TEST_F(pieces, an_array_takes_a_crossing_copy_also_where_a_border_cuts_an_element) {
+TEST_F(pieces, an_array_takes_a_crossing_copy_even_where_a_border_cuts_an_element) {
     patchwork host(one_page.get(), "AB");
     test_place array(place_kind::array_1d, {.width = 1600, .element_size = 16});
-    for (const std::uint64_t offset : {page - 160, page - 155}) { // the border between two elements, and within one
+    for (const std::uint64_t offset : {page - 160, page - 155}) { // the border is between two elements or in one
         host.fill(offset);
         array.fill(offset + 1);
         const ferry_place place = array.describe(statement::stated);
@@ -845,7 +845,7 @@ TEST_F(pieces, an_array_takes_a_crossing_copy_also_where_a_border_cuts_an_elemen
     }
 }
 
-TEST_F(pieces, a_line_of_text_tells_the_number_of_calls_and_what_the_caller_waits_for) {
+TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_waits_for) {
     patchwork host(one_page.get(), "AAB.");
     device_memory there(4 * page);
     test_stream stream;
@@ -859,8 +859,8 @@ TEST_F(pieces, a_line_of_text_tells_the_number_of_calls_and_what_the_caller_wait
         ferry_explanation told = {};
         told.struct_size = sizeof told;
         EXPECT_OK(ferry_explain_async(one_page.get(), &copy, stream, &told, nullptr));
-        told.driver_ns = told.kernel_ns = told.staged_ns = 0; // what is predicted hangs on the device
-        told.threads = 5;                                     // and how many there are on the machine
+        told.driver_ns = told.kernel_ns = told.staged_ns = 0; // predictions depend on the device
+        told.threads = 5;                                     // and this on the number of processors
         if (told.route == FERRY_ROUTE_STAGED) told.multiprocessors = 8;
         told.kernel_obstacle = told.staged_obstacle = FERRY_OBSTACLE_NONE;
         std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
@@ -883,11 +883,11 @@ TEST_F(pieces, a_line_of_text_tells_the_number_of_calls_and_what_the_caller_wait
               "device 0 to pinned, 8192 B x 1 rows x 1 slices; does not block");
 }
 
-TEST_F(pieces, where_a_later_part_fails_its_status_comes_back) {
+TEST_F(pieces, the_status_of_a_later_part_comes_back) {
     patchwork host(one_page.get(), "AAAA");
     device_memory there(4 * page);
     test_stream stream;
-    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_OUT_OF_MEMORY, 4); // the refusal and two parts before it
+    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_OUT_OF_MEMORY, 4); // the refused call and two parts come first
     driver.reset_counts();
     EXPECT_EQ(ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data), 4 * page, stream, nullptr),
               out_of_memory);
@@ -918,7 +918,7 @@ TEST_F(pieces, a_crossing_copy_is_captured_with_all_its_parts) {
     EXPECT_OK(raw().cuGraphDestroy(graph));
 }
 
-TEST_F(pieces, what_runs_past_an_allocation_is_refused_by_full_checks_and_by_the_driver) {
+TEST_F(pieces, a_copy_past_an_allocation_is_refused_by_full_checks_and_by_the_driver) {
     void *block = nullptr;
     ASSERT_OK(ferry_host_alloc(full.get(), page, 0, &block));
     void *drivers = nullptr;
@@ -934,7 +934,7 @@ TEST_F(pieces, what_runs_past_an_allocation_is_refused_by_full_checks_and_by_the
     EXPECT_OK(ferry_host_free(full.get(), block));
 }
 
-TEST_F(pieces, full_checks_refuse_a_copy_that_leaves_them_for_memory_that_is_not_there) {
+TEST_F(pieces, full_checks_refuse_a_copy_that_runs_into_unmapped_memory) {
     mapped_pages own(4 * page);
     ASSERT_OK(ferry_host_register(one_page_full.get(), own.data, 2 * page, 0));
     ASSERT_EQ(mprotect(own.data + 3 * page, page, PROT_NONE), 0);
@@ -945,7 +945,7 @@ TEST_F(pieces, full_checks_refuse_a_copy_that_leaves_them_for_memory_that_is_not
     ferry_error_info error = new_error();
     EXPECT_OK(copy(3 * page, error)) << describe(error);
     expect_refusal(copy(3 * page + 1, error), error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-    // Another's registration behind the own one is not known here.
+    // ferry does not know a foreign registration behind its own.
     ASSERT_OK(raw().cuMemHostRegister(own.data + 2 * page, page, 0));
     expect_refusal(copy(3 * page, error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     EXPECT_EQ(error.limit, number(own.data) + 2 * page);
@@ -953,7 +953,7 @@ TEST_F(pieces, full_checks_refuse_a_copy_that_leaves_them_for_memory_that_is_not
     EXPECT_OK(ferry_host_unregister(one_page_full.get(), own.data));
 }
 
-TEST_F(pieces, fills_cross_them_and_do_not_leave_for_pageable_memory) {
+TEST_F(pieces, fills_cross_pieces_and_do_not_run_into_pageable_memory) {
     std::random_device device;
     const std::uint64_t seed = device();
     drawing draw = {std::mt19937_64(seed)};
@@ -993,7 +993,7 @@ TEST_F(pieces, fills_cross_them_and_do_not_leave_for_pageable_memory) {
                 for (std::uint64_t x = 0; x < extent.width; ++x)
                     at.in(host.picture, x, y, 0) = value[x % unit];
         }
-        EXPECT_EQ(host.read(), host.picture) << "all of it, or nothing";
+        EXPECT_EQ(host.read(), host.picture) << "the whole fill or nothing";
     }
     EXPECT_GT(crossed, 20);
     EXPECT_GT(refused, 5);
@@ -1004,7 +1004,7 @@ TEST_F(pieces, a_fill_whose_pattern_a_border_cuts_is_refused_whole) {
     ASSERT_OK(ferry_host_register(one_page.get(), own.data, page + 2, 0));
     if (ferry_host_register(one_page.get(), own.data + page + 2, 100, 0)) {
         EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
-        GTEST_SKIP() << "this driver keeps a page for one registration";
+        GTEST_SKIP() << "this driver does not register a page twice";
     }
     ferry_place place = {};
     ferry_place_host(&place, own.data);

@@ -1,5 +1,5 @@
-// The planner: which route each shape takes on an H200 as measured, what the caller's wishes change, what is predicted;
-// and profiles, as text and damaged.
+// The planner: the measured best route of each shape on an H200, the effect of the caller's wishes, and the
+// predictions. Also profiles, as text and damaged.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -40,7 +40,7 @@ constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
 enum class ends { h2d, d2h, d2d, peer };
 enum class gapped { none, source, destination, both };
 
-// `bytes` in rows of `width`; sides with gaps have the pitch, 0: twice the width.
+// `bytes` in rows of `width`. Ends with gaps have this pitch; 0 means twice the width.
 shape shape_of(ends way, gapped gap, std::uint64_t width, std::uint64_t bytes, std::uint64_t pitch = 0) {
     shape shape = {};
     shape.width = gap == gapped::none ? bytes : width;
@@ -62,7 +62,7 @@ shape shape_of(ends way, gapped gap, std::uint64_t width, std::uint64_t bytes, s
     return shape;
 }
 
-// Rows so far apart, 0: without gaps.
+// Rows with these pitches. 0 means without gaps.
 shape rows_apart(ends way, std::uint64_t width, std::uint64_t rows, std::uint64_t source, std::uint64_t destination) {
     shape shape = shape_of(way, gapped::both, width, width * rows);
     for (const auto &[end, pitch] : {std::pair{&shape.source, source}, std::pair{&shape.destination, destination}}) {
@@ -72,7 +72,7 @@ shape rows_apart(ends way, std::uint64_t width, std::uint64_t rows, std::uint64_
     return shape;
 }
 
-// All that kernels need is there.
+// Facts under which a kernel can serve both ends.
 plan_facts facts_with(const device_profile *profile, const copy_wishes &wishes = {}) {
     plan_facts facts;
     facts.context_device = 0;
@@ -99,32 +99,32 @@ struct row {
 
 TEST(plan, each_shape_takes_the_route_that_was_measured_to_be_faster) {
     const row rows[] = {
-        // Lines: the copy engines, whatever their size.
+        // Lines take the copy engines, whatever their size.
         {ends::h2d, gapped::none, 0, 4, "driver"},
         {ends::h2d, gapped::none, 0, 1024 * MiB, "driver"},
         {ends::d2h, gapped::none, 0, 64 * KiB, "driver"},
         {ends::d2d, gapped::none, 0, 1024 * MiB, "driver"},
         {ends::peer, gapped::none, 0, 64 * MiB, "driver"},
-        // Rows from the host: its memory read by kernels while they are narrower than the link's packets.
+        // Rows gathered from the host: kernels read them while they are narrower than the packets of the link.
         {ends::h2d, gapped::source, 1, 8 * MiB, "kernel", "kernel"},
         {ends::h2d, gapped::source, 4, 8 * MiB, "kernel"},
         {ends::h2d, gapped::source, 16, 8 * MiB, "kernel"},
         {ends::h2d, gapped::source, 64, 32 * MiB, "driver"},
         {ends::h2d, gapped::source, 256, 32 * MiB, "driver"},
         {ends::h2d, gapped::source, 64 * KiB, 32 * MiB, "driver"},
-        // Rows on the device, filled from the host.
+        // Rows scattered on the device, from the host.
         {ends::h2d, gapped::destination, 1, 8 * MiB, "kernel", "kernel"},
         {ends::h2d, gapped::destination, 4, 8 * MiB, "kernel", "kernel"},
         {ends::h2d, gapped::destination, 16, 8 * MiB, "kernel"},
         {ends::h2d, gapped::destination, 64, 32 * MiB, "kernel"},
         {ends::h2d, gapped::destination, 256, 32 * MiB, "driver"},
         {ends::h2d, gapped::destination, 64 * KiB, 32 * MiB, "driver"},
-        // Rows of the host, filled from the device: kernels write them slower than the copy engines.
+        // Rows scattered on the host, from the device: kernels write them more slowly than the copy engines.
         {ends::d2h, gapped::destination, 4, 8 * MiB, "driver"},
         {ends::d2h, gapped::destination, 16, 8 * MiB, "driver"},
         {ends::d2h, gapped::destination, 256, 32 * MiB, "driver"},
         {ends::d2h, gapped::destination, 4 * KiB, 32 * MiB, "driver"},
-        // Rows on the device, packed into the host's memory.
+        // Rows gathered on the device, packed into host memory.
         {ends::d2h, gapped::source, 4, 8 * MiB, "kernel", "kernel"},
         {ends::d2h, gapped::source, 16, 8 * MiB, "kernel"},
         {ends::d2h, gapped::source, 256, 32 * MiB, "driver"},
@@ -140,12 +140,12 @@ TEST(plan, each_shape_takes_the_route_that_was_measured_to_be_faster) {
         {ends::d2d, gapped::source, 4 * MiB, 256 * MiB, "driver"},
         {ends::d2d, gapped::destination, 4, 8 * MiB, "kernel"},
         {ends::d2d, gapped::both, 4 * KiB, 256 * MiB, "kernel"},
-        // Small ones: a launch costs more than the driver's call.
+        // Small copies: a launch costs more than the driver's call.
         {ends::d2d, gapped::source, 4, 64, "driver"},
         {ends::d2d, gapped::source, 4 * KiB, 64 * KiB, "driver"},
         {ends::h2d, gapped::source, 4, 256, "driver"},
         {ends::h2d, gapped::source, 4, 64 * KiB, "kernel"},
-        // To a peer, over NVLink.
+        // To a peer over NVLink.
         {ends::peer, gapped::source, 4, 8 * MiB, "kernel"},
         {ends::peer, gapped::source, 256, 64 * MiB, "driver"},
     };
@@ -161,7 +161,7 @@ TEST(plan, each_shape_takes_the_route_that_was_measured_to_be_faster) {
     }
 }
 
-TEST(plan, a_kernel_is_taken_only_where_it_is_predicted_faster_by_the_margin) {
+TEST(plan, a_kernel_is_taken_only_where_it_is_predicted_faster_by_a_margin) {
     device_profile profile = h200_profile();
     direction_profile &to_device = profile[copy_direction::host_to_device];
     to_device.driver_fixed_ns = to_device.kernel_fixed_ns = 10000;
@@ -177,23 +177,23 @@ TEST(plan, a_kernel_is_taken_only_where_it_is_predicted_faster_by_the_margin) {
     }
 }
 
-TEST(plan, alignment_and_distance_of_rows_count) {
+TEST(plan, alignment_and_distance_of_rows_matter) {
     shape shape = shape_of(ends::d2d, gapped::source, 256, 8 * MiB);
     ASSERT_EQ(route_of(shape, h200_profile()), route_kind::kernel);
-    shape.source.span.first += 1; // single bytes are all that both ends share
+    shape.source.span.first += 1; // both ends share an alignment of single bytes only
     EXPECT_EQ(route_of(shape, h200_profile()), route_kind::driver);
-    shape.destination.span.first += 1; // the same offset: wide again after a narrow beginning
+    shape.destination.span.first += 1; // the same offset: narrow words at the beginning only
     EXPECT_EQ(route_of(shape, h200_profile()), route_kind::kernel);
 
     const auto kernel_ns = [&](std::uint64_t pitch) {
         const auto facts = facts_with(&h200_profile());
         return predict_copy(shape_of(ends::h2d, gapped::source, 4, 8 * MiB, pitch), facts).kernel.predicted_ns;
     };
-    EXPECT_GT(kernel_ns(16), kernel_ns(8) * 3 / 2) << "the gaps travel too, up to a request";
+    EXPECT_GT(kernel_ns(16), kernel_ns(8) * 3 / 2) << "the gaps are transferred too, up to the size of a request";
     EXPECT_EQ(kernel_ns(128), kernel_ns(4096));
 }
 
-TEST(plan, slices_apart_without_gaps_in_them_are_rows) {
+TEST(plan, separate_slices_without_gaps_inside_count_as_rows) {
     shape volume = shape_of(ends::d2d, gapped::none, 0, 4);
     volume.width = 4, volume.height = 256, volume.depth = 65536;
     volume.source.row_pitch = volume.destination.row_pitch = 4;
@@ -204,7 +204,7 @@ TEST(plan, slices_apart_without_gaps_in_them_are_rows) {
     EXPECT_EQ(as_volume.driver.predicted_ns, as_rows.driver.predicted_ns);
 }
 
-// Out of a 3D array of `side`^3 texels of 4 bytes, so many bytes past a line of the device's memory.
+// A copy out of a 3D array of `side`^3 texels of 4 bytes, to an address this many bytes past a line of device memory.
 shape out_of_array(std::uint64_t side, std::uint64_t past_line = 0) {
     shape shape = shape_of(ends::d2d, gapped::none, 0, 4 * side * side * side);
     shape.width = shape.destination.row_pitch = 4 * side;
@@ -224,16 +224,15 @@ TEST(plan, whole_arrays_are_read_by_kernels_and_small_boxes_by_the_driver) {
     EXPECT_EQ(route_of(out_of_array(512), unknown_profile()), route_kind::driver);
     EXPECT_EQ(route_of(out_of_array(512, 16), h200_profile()), route_kind::kernel);
     EXPECT_EQ(route_of(out_of_array(512, 4), h200_profile()), route_kind::driver) << "no faster: 1050 and 1100 GB/s";
-    EXPECT_EQ(route_of(out_of_array(512, 1), h200_profile()), route_kind::driver) << "byte after byte";
-    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile())).blocks, 32769)
-        << "as many as there is work for";
+    EXPECT_EQ(route_of(out_of_array(512, 1), h200_profile()), route_kind::driver) << "byte by byte";
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile())).blocks, 32769) << "as many blocks as have work";
     EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.most_blocks = 7})).route, route_kind::driver)
-        << "faster than seven blocks";
+        << "the driver is faster than seven blocks";
     EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.is_urgent = true, .most_blocks = 7})).blocks,
               7);
 }
 
-// ---- What serves, and wishes -----------------------------------------------------------------------------------
+// ---- What can serve, and wishes --------------------------------------------------------------------------------
 
 TEST(plan, without_the_facts_no_kernel_is_chosen) {
     const shape shape = shape_of(ends::d2d, gapped::source, 4, 8 * MiB);
@@ -274,7 +273,7 @@ std::vector<obstructed> obstructed_copies() {
     return all;
 }
 
-TEST(plan, what_kernels_cannot_serve_goes_by_the_driver_and_forecasts_say_why) {
+TEST(plan, copies_that_kernels_cannot_serve_go_by_the_driver_and_forecasts_say_why) {
     for (const auto &[expected, copy, facts] : obstructed_copies()) {
         SCOPED_TRACE(text_of(expected));
         const copy_plan plan = plan_copy(copy, facts);
@@ -306,7 +305,7 @@ TEST(plan, a_forced_route_is_taken_whatever_is_predicted) {
         EXPECT_GT(plan_copy(line, facts_with(profile, {.forced = route_kind::kernel})).blocks, 0);
         EXPECT_EQ(plan_copy(narrow, facts_with(profile, {.forced = route_kind::driver})).route, route_kind::driver);
     }
-    // Managed memory too: kernels reach it, only how fast is not known.
+    // Managed memory too: kernels can access it, but how fast is unknown.
     plan_facts managed = facts_with(&h200_profile());
     managed.source_reach = obstacle::managed;
     EXPECT_EQ(plan_copy(narrow, managed).route, route_kind::driver);
@@ -332,7 +331,7 @@ plan_facts staging_facts(copy_form form, const copy_wishes &wishes = {}) {
 }
 constexpr copy_form on_a_stream = copy_form::asynchronous, at_once = copy_form::synchronous;
 
-TEST(staged_plan, on_a_stream_pageable_memory_is_staged_but_for_what_the_driver_reads_in_the_call) {
+TEST(staged_plan, on_a_stream_pageable_memory_is_staged_unless_the_driver_reads_it_in_the_call) {
     for (const ends way : {ends::h2d, ends::d2h})
         for (const std::uint64_t bytes : {std::uint64_t{1}, 256 * KiB, 256 * KiB + 1, 1024 * MiB})
             for (const bool is_idle : {false, true})
@@ -346,7 +345,7 @@ TEST(staged_plan, on_a_stream_pageable_memory_is_staged_but_for_what_the_driver_
                     EXPECT_FALSE(plan.synchronise_after);
                     EXPECT_EQ(plan.blocks, is_read ? 0 : 8);
                 }
-    // Rows are not read in the call, nor what goes into an array.
+    // Inside the call the driver reads neither rows nor the source of a copy into an array.
     shape rows = shape_of(ends::h2d, gapped::source, 4, 64);
     rows.source.kind = memory_kind::pageable;
     plan_facts facts = staging_facts(on_a_stream);
@@ -354,7 +353,7 @@ TEST(staged_plan, on_a_stream_pageable_memory_is_staged_but_for_what_the_driver_
     EXPECT_EQ(plan_copy(rows, facts).route, route_kind::staged);
 }
 
-TEST(staged_plan, at_once_whatever_is_predicted_to_be_faster) {
+TEST(staged_plan, synchronous_copies_take_the_route_that_is_predicted_faster) {
     for (const ends way : {ends::h2d, ends::d2h}) {
         EXPECT_EQ(plan_copy(pageable_line(way, 32 * KiB), staging_facts(at_once)).route, route_kind::driver);
         const copy_plan large = plan_copy(pageable_line(way, 64 * MiB), staging_facts(at_once));
@@ -401,7 +400,7 @@ TEST(staged_plan, what_cannot_be_staged_goes_by_the_driver_or_is_refused_with_it
     expect(obstacle::not_pageable, shape_of(ends::d2d, gapped::none, 0, 64 * MiB), facts);
 }
 
-TEST(staged_plan, threads_fill_the_slots_of_one_block_each_and_empty_those_of_two) {
+TEST(staged_plan, threads_fill_slots_for_one_block_each_and_empty_slots_of_two) {
     struct line {
         std::uint16_t threads;
         copy_form form;
@@ -466,7 +465,7 @@ TEST(plan, kernels_take_few_multiprocessors_on_the_host_link_and_no_more_than_al
     }
 }
 
-TEST(plan, a_limit_that_makes_kernels_slower_than_the_driver_makes_the_driver_the_route) {
+TEST(plan, a_limit_that_makes_kernels_slower_than_the_driver_selects_the_driver) {
     const shape rows = shape_of(ends::d2d, gapped::source, 256, 256 * MiB);
     const auto route = [&](std::uint16_t most) {
         return plan_copy(rows, facts_with(&h200_profile(), {.most_blocks = most})).route;
@@ -477,7 +476,7 @@ TEST(plan, a_limit_that_makes_kernels_slower_than_the_driver_makes_the_driver_th
     EXPECT_EQ(route(0), route_kind::kernel);
 }
 
-TEST(plan, the_synchronous_form_waits_for_kernels_and_they_name_no_contexts) {
+TEST(plan, synchronous_copies_wait_for_kernels_and_kernels_name_no_contexts) {
     shape shape = shape_of(ends::peer, gapped::source, 4, 8 * MiB);
     plan_facts facts = facts_with(&h200_profile());
     EXPECT_FALSE(plan_copy(shape, facts).synchronise_after);
@@ -527,7 +526,7 @@ TEST(plan, predictions_come_near_what_was_measured) {
     }
 }
 
-// ferry-bench --case strided on an H200: both routes where a kernel was measured, with as many blocks.
+// Measured by ferry-bench --case strided on an H200: both routes where a kernel was measured, with as many blocks.
 TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
     constexpr auto driver = route_kind::driver, kernel = route_kind::kernel;
     struct {
@@ -537,7 +536,7 @@ TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
         std::uint16_t blocks;
         route_kind route;
     } const measured[] = {
-        // Rows of host memory that share a sector take longer the more of them do.
+        // Rows of host memory that share a sector take longer, the more rows share one.
         {ends::h2d, 1, 65536, 2, 0, 552.5, 15.4, 16, kernel},
         {ends::h2d, 1, 65536, 9, 0, 144.4, 23.9, 16, kernel},
         {ends::h2d, 4, 65536, 8, 0, 154.6, 21.7, 16, kernel},
@@ -558,14 +557,14 @@ TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
         {ends::d2h, 100, 41943, 107, 0, 123.0, 0, 0, driver},
         {ends::d2h, 17, 65536, 0, 512, 88.3, 0, 0, driver},
         {ends::d2h, 4096, 1024, 0, 4608, 82.3, 0, 0, driver},
-        // Parts of one word of the link are one request.
+        // Parts of one word of the link count as one request.
         {ends::d2h, 1, 65536, 0, 2, 87.7, 41.9, 8, kernel},
         {ends::d2h, 2, 65536, 0, 4, 87.7, 74.7, 8, kernel},
         {ends::d2h, 4, 65536, 0, 8, 87.7, 140.3, 8, driver},
         {ends::d2h, 16, 65536, 0, 32, 87.8, 140.3, 8, driver},
         {ends::h2d, 32, 65536, 39, 0, 123.2, 96.2, 16, kernel},
         {ends::d2h, 32, 65536, 39, 0, 90.4, 81.1, 16, kernel},
-        // Within the device the driver is fast with many rows of whole 4-byte words.
+        // Within the device the driver is fast for many rows of whole 4-byte words.
         {ends::d2d, 4, 262144, 8, 0, 49.5, 11.0, 0, kernel},
         {ends::d2d, 4, 262144, 11, 0, 175.5, 0 /* 16.3, for which 11.5 is predicted */, 0, kernel},
         {ends::d2d, 17, 262144, 34, 0, 176.0, 0, 0, kernel},
@@ -593,18 +592,18 @@ TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
     }
 }
 
-TEST(plan, parts_of_words_are_writes_of_their_own_into_a_host) {
-    // 17 B rows of 8-byte words with parts at both ends took 423 us as 65536 rows: three writes of 2 ns each.
+TEST(plan, parts_of_words_are_separate_writes_to_the_host) {
+    // 65536 rows of 17 B, in 8-byte words with parts at both ends, took 423 us: three writes of 2 ns each per row.
     const auto facts = facts_with(&h200_profile());
     const auto kernel_ns = [&](std::uint64_t width, std::uint64_t source) {
         return predict_copy(rows_apart(ends::d2h, width, 65536, source, 0), facts).kernel.predicted_ns;
     };
     EXPECT_NEAR(static_cast<double>(kernel_ns(1001, 1009)), static_cast<double>(kernel_ns(1000, 1008)) + 65536 * 6.0,
                 65536.0);
-    EXPECT_LT(kernel_ns(17, 25), 100'000u) << "single bytes are wider than their row's parts";
+    EXPECT_LT(kernel_ns(17, 25), 100'000u) << "short rows take single bytes, which have no parts";
 }
 
-TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_more) {
+TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_take_more) {
     for (const device_profile *const profile : {&h200_profile(), &unknown_profile()})
         for (const ends way : {ends::h2d, ends::d2h, ends::d2d, ends::peer})
             for (const gapped gap : {gapped::source, gapped::destination, gapped::both})
@@ -615,7 +614,7 @@ TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_more) {
                     for (std::uint64_t rows = 2; rows <= 1 << 20; rows *= 2) {
                         const shape shape = shape_of(way, gap, width, width * rows);
                         const copy_forecast forecast = predict_copy(shape, facts_with(profile));
-                        // Within a device the driver has a faster way for many rows than for some fewer.
+                        // Within a device the driver has a faster method for many rows than for somewhat fewer.
                         if (way != ends::d2d || rows != 65536) {
                             ASSERT_GE(forecast.driver.predicted_ns, before.driver.predicted_ns);
                         }
@@ -631,7 +630,7 @@ TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_more) {
                 }
 }
 
-TEST(plan, the_plan_is_what_the_forecast_says) {
+TEST(plan, the_plan_follows_the_forecast) {
     std::random_device device;
     const std::uint64_t seed = device();
     std::mt19937_64 random(seed);
@@ -672,7 +671,7 @@ batch_facts pieces(copy_direction direction, std::uint64_t count, std::uint64_t 
     return facts;
 }
 
-TEST(batch_plan, each_group_takes_the_way_that_was_measured_to_be_faster) {
+TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {
     using d = copy_direction;
     using w = batch_way;
     struct {
@@ -705,7 +704,7 @@ TEST(batch_plan, each_group_takes_the_way_that_was_measured_to_be_faster) {
     }
 }
 
-TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_where_their_words_are_wide) {
+TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_if_their_words_are_wide) {
     using d = copy_direction;
     using w = batch_way;
     struct {
@@ -739,7 +738,7 @@ TEST(batch_plan, pageable_pieces_never_go_by_a_kernel) {
     EXPECT_EQ(plan_batch(facts).refused, obstacle::pageable);
 }
 
-TEST(batch_plan, wishes_hold_for_batches) {
+TEST(batch_plan, wishes_apply_to_batches) {
     batch_facts facts = pieces(copy_direction::device_to_host, 4096, 256);
     facts.wishes.no_multiprocessors = true;
     EXPECT_EQ(plan_batch(facts).way, batch_way::batch_call);
@@ -806,7 +805,7 @@ std::string text_of_profile(const device_profile &profile, const ferry_device_in
 
 profile_problem read(const std::string &text, device_profile &profile, const ferry_device_info &device = h200(),
                      int version = driver_version) {
-    const std::vector<char> exact(text.begin(), text.end()); // where sanitizers see what is read beyond
+    const std::vector<char> exact(text.begin(), text.end()); // sanitizers detect reads past its end
     return read_profile(exact.data(), exact.size(), {device, version}, profile);
 }
 
@@ -814,7 +813,7 @@ bool is_same(const device_profile &left, const device_profile &right) {
     return std::memcmp(&left, &right, sizeof left) == 0;
 }
 
-// As if a damaged text had been written so.
+// Gives a damaged text a valid checksum.
 std::string with_checksum(std::string body) {
     char line[32];
     std::snprintf(line, sizeof line, "checksum %016llx\n",
@@ -829,7 +828,7 @@ std::string replaced(std::string text, const std::string &what, const std::strin
     return text.replace(at, what.size(), by);
 }
 
-TEST(profile, what_was_written_is_read_back) {
+TEST(profile, a_written_profile_reads_back) {
     std::random_device device;
     const std::uint64_t seed = device();
     std::mt19937_64 random(seed);
@@ -837,13 +836,13 @@ TEST(profile, what_was_written_is_read_back) {
     static_assert(sizeof(device_profile) % sizeof(std::uint32_t) == 0);
     for (int round = 0; round < 50; ++round) {
         std::uint32_t numbers[sizeof(device_profile) / sizeof(std::uint32_t)];
-        for (std::uint32_t &number : numbers) // within the bounds of each kind of number
+        for (std::uint32_t &number : numbers) // within the bounds of every kind of number
             number = static_cast<std::uint32_t>(1 + random() % (round % 2 ? 9 : 65535));
         device_profile written, found = {};
         std::memcpy(&written, numbers, sizeof written);
         const std::string text = text_of_profile(written);
         ASSERT_EQ(read(text, found).fault, profile_fault::none);
-        EXPECT_TRUE(is_same(written, found)) << "every number has its line";
+        EXPECT_TRUE(is_same(written, found)) << "every number has a line";
         EXPECT_TRUE(text_of_profile(found) == text);
     }
     device_profile found = {};
@@ -852,7 +851,7 @@ TEST(profile, what_was_written_is_read_back) {
     EXPECT_EQ(read(text_of_profile(unknown_profile()), found).fault, profile_fault::none);
 }
 
-TEST(profile, a_reader_sees_what_it_says) {
+TEST(profile, a_profile_is_readable_text) {
     const std::string text = text_of_profile(h200_profile());
     EXPECT_EQ(text.rfind("ferry-profile 2\n"
                          "device NVIDIA H200, compute 9.0, multiprocessors 132\n"
@@ -865,7 +864,7 @@ TEST(profile, a_reader_sees_what_it_says) {
     EXPECT_NE(text.find("\narray_call_ns 5460\n"), std::string::npos);
 }
 
-TEST(profile, a_text_that_does_not_fit_is_not_written_at_all) {
+TEST(profile, a_text_that_does_not_fit_is_not_written) {
     const std::uint64_t length = text_of_profile(h200_profile()).size();
     for (const std::uint64_t room : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{100}, length}) {
         std::vector<char> buffer(room + 8, '#');
@@ -924,11 +923,11 @@ TEST(profile, every_kind_of_damage_is_refused_and_named) {
         if (row.line) {
             EXPECT_EQ(problem.line, row.line);
         }
-        EXPECT_TRUE(is_same(found, unknown_profile())) << "nothing was taken";
+        EXPECT_TRUE(is_same(found, unknown_profile())) << "nothing was loaded";
     }
 }
 
-TEST(profile, it_is_of_its_device_and_its_driver) {
+TEST(profile, a_profile_belongs_to_its_device_and_its_driver) {
     const std::string text = text_of_profile(h200_profile());
     device_profile found = {};
     EXPECT_EQ(read(text, found, unknown_device()).fault, profile_fault::other_device);
@@ -968,7 +967,7 @@ TEST(profile, any_mutation_is_refused) {
         const bool is_taken = read(mutated, found).fault == profile_fault::none;
         ASSERT_EQ(is_taken, mutated == text);
         ASSERT_TRUE(is_taken || is_same(found, unknown_profile()));
-        // With a checksum over the mutation, what is taken is exactly what it says.
+        // A mutation with a valid checksum may be loaded. Then the profile is exactly what the text says.
         const std::string signed_mutation = with_checksum(body_of(mutated));
         if (read(signed_mutation, found).fault == profile_fault::none) {
             ASSERT_TRUE(text_of_profile(found) == signed_mutation);
@@ -978,7 +977,7 @@ TEST(profile, any_mutation_is_refused) {
     EXPECT_GT(taken_with_new_checksum, 100);
 }
 
-TEST(profile, built_in_ones_are_of_the_generation_and_the_link) {
+TEST(profile, built_in_profiles_are_for_one_generation_and_link) {
     EXPECT_NE(&h200_profile(), &unknown_profile());
     for (auto change :
          {+[](ferry_device_info &info) { info.pageable_uses_host_page_tables = 1; },

@@ -107,7 +107,7 @@ protected:
 
 // ---- Allocating and freeing
 
-TEST_F(pools, memory_is_there_for_the_work_behind_its_allocation) {
+TEST_F(pools, memory_is_usable_for_work_enqueued_after_its_allocation) {
     test_place host(place_kind::pinned, {.width = 100'000}), back(place_kind::pinned, {.width = 100'000});
     host.fill(1);
     std::uint64_t address = 0;
@@ -120,7 +120,7 @@ TEST_F(pools, memory_is_there_for_the_work_behind_its_allocation) {
     EXPECT_EQ(back.read(), host.picture());
 }
 
-TEST_F(pools, an_address_tells_its_pool) {
+TEST_F(pools, ferry_reports_the_pool_of_an_address) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
     const std::uint64_t address = take(pool, 1000);
     const ferry_address_info info = about(address + 900);
@@ -133,7 +133,7 @@ TEST_F(pools, an_address_tells_its_pool) {
     test_place plain(place_kind::device, {.width = 64});
     EXPECT_EQ(about(plain.address()).pool, nullptr);
     free(address);
-    EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE) << "gone from the call on";
+    EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE) << "gone as soon as the call returns";
     destroy(pool);
 }
 
@@ -152,12 +152,12 @@ TEST_F(pools, allocating_and_freeing_on_a_named_stream_is_one_driver_call_each) 
     EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr));
     driver.reset_counts();
     ASSERT_OK(ferry_device_alloc_async(counted.get(), 0, 4096, *stream, &first));
-    EXPECT_EQ(driver.calls_beginning("cu"), device_count() > 1 ? 2 : 1) << "whose stream it is, where that is open";
+    EXPECT_EQ(driver.calls_beginning("cu"), device_count() > 1 ? 2 : 1) << "asks for the device if there are several";
     EXPECT_OK(ferry_device_free_async(counted.get(), first, *stream));
     EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
 }
 
-TEST_F(pools, no_bytes_are_a_success) {
+TEST_F(pools, allocating_no_bytes_succeeds) {
     std::uint64_t address = 1;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 0, *stream, &address));
     EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream));
@@ -166,7 +166,7 @@ TEST_F(pools, no_bytes_are_a_success) {
     synchronize();
 }
 
-TEST_F(pools, either_free_takes_either_memory) {
+TEST_F(pools, either_free_takes_memory_of_either_kind) {
     std::uint64_t pooled = 0, plain = 0, on_host = 0;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &pooled));
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &plain));
@@ -183,7 +183,7 @@ TEST_F(pools, either_free_takes_either_memory) {
     synchronize();
 }
 
-TEST_F(pools, what_cannot_be_freed_is_told_from_what_fails) {
+TEST_F(pools, memory_that_cannot_be_freed_is_distinguished_from_a_failed_free) {
     const std::uint64_t address = take(default_pool(), 4096);
     test_place pageable(place_kind::pageable, {.width = 64});
     for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}}) {
@@ -191,7 +191,7 @@ TEST_F(pools, what_cannot_be_freed_is_told_from_what_fails) {
         EXPECT_EQ(ferry_device_free_async(basic.get(), pageable.address(), on), FERRY_ERROR_ADDRESS);
     }
     EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
-    EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr), FERRY_ERROR_ADDRESS) << "freed already";
+    EXPECT_EQ(ferry_device_free_async(basic.get(), address, nullptr), FERRY_ERROR_ADDRESS) << "already freed";
     EXPECT_EQ(ferry_device_free_async(basic.get(), address, *stream), FERRY_ERROR_ADDRESS);
 
     fault_driver driver(raw_entry_points());
@@ -203,7 +203,7 @@ TEST_F(pools, what_cannot_be_freed_is_told_from_what_fails) {
     driver.fail("cuMemFreeAsync", CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(ferry_device_free_async(faulty.get(), other, *stream),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
-        << "the memory is as it should be: the driver knows why";
+        << "nothing is wrong with the memory: the driver knows why";
     free(other);
 }
 
@@ -233,7 +233,7 @@ TEST_F(pools, a_default_stream_needs_the_device_named) {
             EXPECT_EQ(ferry_device_alloc_async(basic.get(), device, 64, on, &address), FERRY_ERROR_DEVICE);
 }
 
-TEST_F(pools, memory_lies_on_the_device_that_is_named_whatever_is_current) {
+TEST_F(pools, memory_lies_on_the_named_device_whatever_context_is_current) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     other_device other;
     for (const CUcontext current : {context, other.context, CUcontext{nullptr}})
@@ -256,7 +256,7 @@ TEST_F(pools, memory_lies_on_the_device_that_is_named_whatever_is_current) {
             }
 }
 
-TEST_F(pools, a_free_takes_effect_behind_the_work_before_it) {
+TEST_F(pools, a_free_takes_effect_after_the_work_before_it) {
     test_place host(place_kind::pinned, {.width = mib});
     host.fill(1);
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
@@ -272,7 +272,7 @@ TEST_F(pools, a_free_takes_effect_behind_the_work_before_it) {
     free(first);
     free(take(pool, 20 * mib));
     EXPECT_EQ(host.read(), host.picture()) << "the stream is held";
-    EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "memory that is freed and taken on one stream serves again";
+    EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "memory freed and allocated on one stream is reused";
     held.open();
     synchronize();
     EXPECT_EQ(host.read(), bytes(mib, std::byte{7}));
@@ -314,7 +314,7 @@ TEST_F(pools, memory_is_filled_and_copied_on_every_stream_and_in_every_context) 
     destroy(pool);
 }
 
-TEST_F(pools, a_fill_on_another_devices_stream_asks_for_access) {
+TEST_F(pools, a_fill_on_another_devices_stream_needs_access) {
     if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
     other_device other;
     made_current there(other);
@@ -356,7 +356,8 @@ struct captured {
     CUgraphExec runs = nullptr;
 };
 
-// The driver knows nothing of the memory before the graph is launched: what the place states is taken.
+// Before the graph is launched the driver knows nothing of the memory, so ferry takes the kind and device that the
+// place states.
 TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
     test_place host(place_kind::pinned, {.width = 4096}), back(place_kind::pinned, {.width = 8192});
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
@@ -389,7 +390,7 @@ TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
     }
 }
 
-TEST_F(pools, full_checks_take_nobodys_word_outside_a_capture) {
+TEST_F(pools, full_checks_trust_no_stated_kind_outside_a_capture) {
     const std::uint64_t address = take(default_pool(), 4096);
     free(address);
     synchronize();
@@ -404,7 +405,7 @@ TEST_F(pools, full_checks_take_nobodys_word_outside_a_capture) {
     expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
 }
 
-TEST_F(pools, administration_leaves_a_capture_on_the_same_thread_alone) {
+TEST_F(pools, pool_management_leaves_a_capture_on_the_same_thread_alone) {
     const CUmemoryPool old = make(desc_of(FERRY_LOCATION_DEVICE));
     test_place memory(place_kind::device, {.width = 64}), back(place_kind::pinned, {.width = 64});
     ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -430,8 +431,8 @@ TEST_F(pools, administration_leaves_a_capture_on_the_same_thread_alone) {
     EXPECT_TRUE(graph.runs);
 }
 
-// Graphs do not take the copies that name contexts.
-TEST_F(pools, copies_between_devices_are_captured_where_one_context_reaches_both) {
+// A graph takes no copies that name contexts.
+TEST_F(pools, copies_between_devices_are_captured_if_one_context_reaches_both) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     constexpr place_kind kinds[] = {place_kind::pinned, place_kind::device, place_kind::array_2d, place_kind::pool};
     const grid shape = {.width = 64, .height = 8};
@@ -453,7 +454,7 @@ TEST_F(pools, copies_between_devices_are_captured_where_one_context_reaches_both
                         const std::int32_t status = ferry_copy_async(instance, &copy, *stream, &error);
                         EXPECT_EQ(explained, status);
                         const captured graph(*stream);
-                        ASSERT_TRUE(graph.runs) << "a refusal breaks no capture";
+                        ASSERT_TRUE(graph.runs) << "a refusal does not break the capture";
                         expect_context_kept();
                         if (from == place_kind::pool && to == place_kind::pool && from_device != to_device) {
                             EXPECT_EQ(status, FERRY_ERROR_CAPTURE) << "no context reaches both pools";
@@ -468,7 +469,7 @@ TEST_F(pools, copies_between_devices_are_captured_where_one_context_reaches_both
                     }
 }
 
-TEST_F(pools, pools_of_two_devices_are_copied_between_in_a_graph_once_one_has_access_to_the_other) {
+TEST_F(pools, copies_between_pools_of_two_devices_are_captured_once_one_has_access_to_the_other) {
     if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
     const CUmemoryPool near = make(desc_of(FERRY_LOCATION_DEVICE, 0)), far = make(desc_of(FERRY_LOCATION_DEVICE, 1));
     ASSERT_OK(ferry_pool_set_access(basic.get(), near, 1, FERRY_ACCESS_READ_WRITE));
@@ -491,9 +492,9 @@ TEST_F(pools, pools_of_two_devices_are_copied_between_in_a_graph_once_one_has_ac
     destroy(far);
 }
 
-// ---- What a pool is
+// ---- Properties of pools
 
-TEST_F(pools, the_default_pool_is_the_drivers_and_stays) {
+TEST_F(pools, the_default_pool_belongs_to_the_driver_and_cannot_be_destroyed) {
     const CUmemoryPool pool = default_pool();
     const ferry_pool_info info = info_of(pool);
     EXPECT_EQ(info.location, FERRY_LOCATION_DEVICE);
@@ -512,7 +513,7 @@ TEST_F(pools, the_default_pool_is_the_drivers_and_stays) {
     EXPECT_OK(ferry_pool_destroy(basic.get(), nullptr));
 }
 
-TEST_F(pools, a_pool_is_what_it_was_asked_to_be) {
+TEST_F(pools, a_pool_has_the_requested_properties) {
     ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE, device_count() - 1);
     desc.handle_types = device_info(desc.index).pool_handle_types & FERRY_HANDLE_POSIX_FD;
     desc.max_size = 64 * mib;
@@ -531,7 +532,7 @@ TEST_F(pools, a_pool_is_what_it_was_asked_to_be) {
     destroy(pool);
 }
 
-TEST_F(pools, a_pool_grows_to_its_largest_size_and_no_further) {
+TEST_F(pools, a_pool_grows_to_its_maximum_size_and_no_further) {
     ferry_pool_desc desc = desc_of(FERRY_LOCATION_DEVICE);
     desc.max_size = 64 * mib;
     const CUmemoryPool pool = make(desc);
@@ -547,7 +548,7 @@ TEST_F(pools, a_pool_grows_to_its_largest_size_and_no_further) {
     destroy(pool);
 }
 
-TEST_F(pools, what_cannot_be_made_is_refused_with_the_field_named) {
+TEST_F(pools, descriptions_that_cannot_be_made_are_refused_with_the_field_named) {
     CUmemoryPool pool = nullptr;
     const auto refuse = [&](const ferry_pool_desc &desc, std::int32_t status, std::int32_t field) {
         pool = default_pool();
@@ -638,8 +639,9 @@ TEST_F(pools, nulls_are_refused) {
     EXPECT_EQ(ferry_pool_set_attributes(it, pool, &attributes), FERRY_ERROR_ABI_MISMATCH);
 }
 
-// ferry did not make it and it is nobody's current one, so its place is found out by a byte.
-TEST_F(pools, the_programs_own_pools_serve_everywhere) {
+// ferry did not make this pool, and the pool is not current anywhere. So ferry finds its location by allocating one
+// byte.
+TEST_F(pools, pools_of_the_program_work_everywhere) {
     fault_driver driver(raw_entry_points());
     const instance_owner counted = open_or_fail(driver.options());
     const int last = device_count() - 1;
@@ -665,7 +667,7 @@ TEST_F(pools, the_programs_own_pools_serve_everywhere) {
             ASSERT_OK(raw().cuDeviceSetMemPool(last, pool));
             driver.reset_counts();
             EXPECT_EQ(info_of(counted.get(), pool).index, last);
-            EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0) << "a current pool is known by that";
+            EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0) << "the location of a current pool is known";
         }
         std::uint64_t address = 0;
         EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &address));
@@ -675,7 +677,7 @@ TEST_F(pools, the_programs_own_pools_serve_everywhere) {
     }
 }
 
-TEST_F(pools, the_current_pool_gives_what_names_no_pool) {
+TEST_F(pools, allocations_that_name_no_pool_come_from_the_current_pool) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
     CUmemoryPool current = nullptr;
     EXPECT_OK(ferry_pool_get_current(basic.get(), FERRY_LOCATION_DEVICE, 0, &current));
@@ -698,7 +700,7 @@ TEST_F(pools, the_current_pool_gives_what_names_no_pool) {
     EXPECT_EQ(current, default_pool());
 }
 
-TEST_F(pools, a_pool_in_use_is_not_destroyed_and_goes_on_serving) {
+TEST_F(pools, a_pool_in_use_cannot_be_destroyed_and_keeps_working) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
     const std::uint64_t address = take(pool, 4096);
     test_place host(place_kind::pinned, {.width = 4096});
@@ -709,9 +711,10 @@ TEST_F(pools, a_pool_in_use_is_not_destroyed_and_goes_on_serving) {
     EXPECT_EQ(read_back(address, 4096), host.picture());
     free(take(pool, 64));
     free(address);
-    destroy(pool); // which waits for the frees
+    destroy(pool); // waits for the frees
     EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE);
-    // The driver is as sound as it was: it has given such pools' memory out to nobody, and then crashed (CUDA 13.0).
+    // The driver must still be intact. CUDA 13.0 lost the memory of pools that were destroyed while in use, and then
+    // crashed.
     for (int round = 0; round < 10; ++round) {
         const CUmemoryPool other = make(desc_of(FERRY_LOCATION_DEVICE));
         free(take(other, 20 * mib));
@@ -719,7 +722,7 @@ TEST_F(pools, a_pool_in_use_is_not_destroyed_and_goes_on_serving) {
     }
 }
 
-TEST_F(pools, attributes_are_set_as_far_as_the_struct_reaches) {
+TEST_F(pools, attributes_are_set_as_far_as_the_size_of_the_struct_reaches) {
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE));
     ferry_pool_attributes attributes = attributes_of(pool);
     attributes.reuse_follow_event_dependencies = 0;
@@ -732,7 +735,7 @@ TEST_F(pools, attributes_are_set_as_far_as_the_struct_reaches) {
     attributes.reuse_follow_event_dependencies = 1;
     attributes.reuse_opportunistic = 1;
     attributes.release_threshold = 9;
-    attributes.struct_size = 12; // the first two
+    attributes.struct_size = 12; // the first two attributes
     ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
     read = attributes_of(pool);
     EXPECT_EQ(read.reuse_follow_event_dependencies, 1);
@@ -759,13 +762,13 @@ TEST_F(pools, statistics_follow_allocations_trims_and_resets) {
     free(gone);
     synchronize();
     stats = stats_of(pool);
-    EXPECT_EQ(stats.reserved_current, 64 * mib) << "below the threshold";
+    EXPECT_EQ(stats.reserved_current, 64 * mib) << "below the release threshold";
     EXPECT_EQ(stats.used_current, 20 * mib);
     EXPECT_EQ(stats.used_high, 50 * mib);
     ASSERT_OK(ferry_pool_trim(basic.get(), pool, 64 * mib));
     EXPECT_EQ(stats_of(pool).reserved_current, 64 * mib);
     ASSERT_OK(ferry_pool_trim(basic.get(), pool, 0));
-    EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "what is in use stays";
+    EXPECT_EQ(stats_of(pool).reserved_current, 32 * mib) << "memory in use stays";
     ASSERT_OK(ferry_pool_reset_stats(basic.get(), pool));
     stats = stats_of(pool);
     EXPECT_EQ(stats.reserved_high, 32 * mib);
@@ -774,13 +777,13 @@ TEST_F(pools, statistics_follow_allocations_trims_and_resets) {
     ASSERT_OK(ferry_pool_set_attributes(basic.get(), pool, &attributes));
     free(kept);
     synchronize();
-    EXPECT_EQ(stats_of(pool).reserved_current, 0u) << "above the threshold";
+    EXPECT_EQ(stats_of(pool).reserved_current, 0u) << "above the release threshold";
     destroy(pool);
 }
 
 // ---- Pools in host memory
 
-TEST_F(pools, memory_of_the_host_is_the_hosts_at_once_and_the_devices_with_access) {
+TEST_F(pools, host_pool_memory_is_usable_at_once_by_the_host_and_by_devices_with_access) {
     for (const std::int32_t location : {FERRY_LOCATION_HOST, FERRY_LOCATION_HOST_NUMA}) {
         const ferry_device_info device = device_info();
         const bool is_there =
@@ -811,7 +814,7 @@ TEST_F(pools, memory_of_the_host_is_the_hosts_at_once_and_the_devices_with_acces
 
         EXPECT_EQ(access_of(pool, 0), FERRY_ACCESS_NONE);
         EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE);
-        EXPECT_EQ(about(address).range_start, 0u) << "the driver does not tell where it begins";
+        EXPECT_EQ(about(address).range_start, 0u) << "the driver does not report where it begins";
         EXPECT_EQ(about(address).range_size, 0u);
         EXPECT_EQ(about(address).pool, pool);
         EXPECT_EQ(about(address).device_address, 0u);
@@ -851,8 +854,8 @@ TEST_F(pools, memory_of_the_host_is_the_hosts_at_once_and_the_devices_with_acces
     }
 }
 
-// The driver's own call waits for nothing, and a copy that still uses the access loses its context.
-TEST_F(pools, access_is_taken_away_once_the_copies_in_flight_have_ended) {
+// The driver's own call waits for nothing, and a copy in flight that still uses the access kills its context.
+TEST_F(pools, taking_access_away_waits_for_the_copies_in_flight) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, 1));
     if (ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE)) GTEST_SKIP() << "no peers";
@@ -873,14 +876,14 @@ TEST_F(pools, access_is_taken_away_once_the_copies_in_flight_have_ended) {
         held.let_go();
     });
     EXPECT_OK(ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_NONE));
-    EXPECT_TRUE(is_open) << "the copy is still to come";
+    EXPECT_TRUE(is_open) << "the copy has not run yet";
     opens.join();
     ASSERT_OK(raw().cuStreamSynchronize(*stream));
     EXPECT_EQ(near.read().front(), std::byte{7});
 }
 
-// A fill works in the context of its stream, which need not be the current one.
-TEST_F(pools, memory_of_the_host_is_filled_by_the_device_that_has_access) {
+// A fill runs in the context of its stream, which need not be the current context.
+TEST_F(pools, host_pool_memory_is_filled_by_the_device_that_has_access) {
     if (device_count() < 2 || !device_info().host_memory_pools) GTEST_SKIP() << "no two devices with host pools";
     other_device other;
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
@@ -910,7 +913,7 @@ TEST_F(pools, memory_of_the_host_is_filled_by_the_device_that_has_access) {
     destroy(pool);
 }
 
-TEST_F(pools, places_on_the_host_have_default_and_current_pools) {
+TEST_F(pools, host_locations_have_default_and_current_pools) {
     if (!raw().cuMemGetDefaultMemPool || !device_info().host_memory_pools) GTEST_SKIP() << "no host pools";
     CUmemoryPool standard = nullptr, current = nullptr;
     ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST, 0, &standard));
@@ -939,7 +942,7 @@ TEST_F(pools, the_owner_has_access_and_keeps_it) {
     destroy(pool);
 }
 
-TEST_F(pools, access_is_given_and_taken_and_proven_once) {
+TEST_F(pools, access_is_granted_and_revoked_and_probed_once) {
     if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
     fault_driver driver(raw_entry_points());
     const instance_owner counted = open_or_fail(driver.options());
@@ -963,7 +966,7 @@ TEST_F(pools, access_is_given_and_taken_and_proven_once) {
     EXPECT_FALSE(reaches());
     ASSERT_OK(ferry_pool_set_access(counted.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
     EXPECT_TRUE(reaches());
-    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), copies) << "the proof was remembered";
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), copies) << "the result of the probe was remembered";
     EXPECT_EQ(driver.calls("cuMemAlloc"), driver.calls("cuMemFree"));
     EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), driver.calls("cuMemFreeAsync"));
     EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), driver.calls("cuStreamDestroy"));
@@ -972,19 +975,19 @@ TEST_F(pools, access_is_given_and_taken_and_proven_once) {
     EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
 }
 
-TEST_F(pools, access_that_the_driver_does_not_take_is_told) {
+TEST_F(pools, access_that_the_driver_does_not_grant_is_reported) {
     if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
     fault_driver driver(raw_entry_points());
     const instance_owner faulty = open_or_fail(driver.options());
     const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));
-    driver.fail("cuMemPoolSetAccess", CUDA_SUCCESS); // and does nothing
+    driver.fail("cuMemPoolSetAccess", CUDA_SUCCESS); // the call succeeds without doing anything
     EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE), FERRY_ERROR_PEER_ACCESS);
     EXPECT_EQ(access_of(pool, 1), FERRY_ACCESS_NONE);
     EXPECT_OK(ferry_pool_set_access(faulty.get(), pool, 1, FERRY_ACCESS_READ_WRITE));
     EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
 }
 
-TEST_F(pools, a_pair_that_lost_data_before_has_no_access) {
+TEST_F(pools, a_pair_that_lost_data_before_gets_no_access) {
     if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
     fault_driver driver(raw_entry_points());
     const instance_owner faulty = open_or_fail(driver.options());
@@ -996,9 +999,9 @@ TEST_F(pools, a_pair_that_lost_data_before_has_no_access) {
     EXPECT_OK(ferry_pool_destroy(faulty.get(), pool));
 }
 
-// ---- Drivers that lack or fail something
+// ---- Drivers that lack entry points or fail
 
-TEST_F(pools, a_driver_without_the_entry_points_says_so_and_does_all_else) {
+TEST_F(pools, a_driver_without_the_entry_points_says_so_and_does_everything_else) {
     const char *const all[] = {
         "cuMemAllocAsync",    "cuMemFreeAsync",         "cuMemAllocFromPoolAsync", "cuMemPoolCreate",
         "cuMemPoolDestroy",   "cuMemPoolSetAttribute",  "cuMemPoolGetAttribute",   "cuMemPoolTrimTo",
@@ -1047,7 +1050,7 @@ TEST_F(pools, a_driver_without_the_entry_points_says_so_and_does_all_else) {
     expect_context_kept();
     const std::uint64_t other = take(pool, 64);
     synchronize();
-    EXPECT_OK(ferry_copy_bytes(it, other, plain.address(), 64, nullptr)) << "memory of a pool all the same";
+    EXPECT_OK(ferry_copy_bytes(it, other, plain.address(), 64, nullptr)) << "it is memory of a pool nevertheless";
     EXPECT_OK(ferry_copy_bytes_async(it, back.address(), other, 64, *stream, nullptr));
     synchronize();
     free(other);
@@ -1065,7 +1068,7 @@ TEST_F(pools, a_device_without_pools_is_unsupported) {
     EXPECT_EQ(ferry_pool_get_default(old.get(), FERRY_LOCATION_HOST, 0, &pool), FERRY_ERROR_UNSUPPORTED);
 }
 
-TEST_F(pools, attributes_that_a_driver_does_not_know_leave_the_callers_struct_alone) {
+TEST_F(pools, attributes_unknown_to_the_driver_leave_the_callers_struct_alone) {
     fault_driver driver(raw_entry_points());
     const instance_owner old = open_or_fail(driver.options());
     for (const int nth : {1, 2, 3, 4}) {
@@ -1082,8 +1085,8 @@ TEST_F(pools, attributes_that_a_driver_does_not_know_leave_the_callers_struct_al
     }
 }
 
-// Of the device address alone: it is the current context's.
-TEST_F(pools, an_address_is_known_to_a_driver_that_wants_a_context_for_its_device_pointer) {
+// Such a driver refuses only the question for the device pointer, which depends on the current context.
+TEST_F(pools, an_address_is_known_to_a_driver_that_needs_a_context_for_its_device_pointer) {
     fault_driver driver(raw_entry_points());
     const instance_owner strict = open_or_fail(driver.options());
     const std::uint64_t address = take(default_pool(), 4096);
@@ -1140,7 +1143,7 @@ TEST_F(pools, without_memory_for_a_record_there_is_no_pool) {
     EXPECT_EQ(memory.live, 0);
 }
 
-TEST_F(pools, whatever_fails_comes_back_and_leaves_nothing_behind) {
+TEST_F(pools, whatever_fails_the_status_comes_back_and_nothing_leaks) {
     const int far = has_peers() ? 1 : 0;
     CUmemPoolProps props = {};
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -1221,7 +1224,7 @@ TEST_F(pools, whatever_fails_comes_back_and_leaves_nothing_behind) {
              return status;
          }},
     };
-    // Calls that ferry makes to find something out, and does without.
+    // Calls by which ferry finds something out or cleans up. It does without them if they fail.
     const auto may_be_ignored = [](const char *entry) {
         return std::strcmp(entry, "cuDeviceGetMemPool") == 0 || std::strcmp(entry, "cuDeviceGetDefaultMemPool") == 0 ||
                std::strcmp(entry, "cuMemGetMemPool") == 0 || std::strcmp(entry, "cuMemGetDefaultMemPool") == 0 ||
@@ -1246,7 +1249,7 @@ TEST_F(pools, whatever_fails_comes_back_and_leaves_nothing_behind) {
     };
     for (const auto &[name, call] : functions)
         for (const driver_symbol &symbol : driver_symbols) {
-            if (std::strcmp(symbol.name, "cuCtxPopCurrent") == 0) continue; // what is left then is the driver's doing
+            if (std::strcmp(symbol.name, "cuCtxPopCurrent") == 0) continue; // then the driver leaves the context pushed
             if (!is_called(call, symbol.name)) continue;
             for (int nth = 1; nth < 10; ++nth) {
                 SCOPED_TRACE(testing::Message() << name << ": " << symbol.name << " " << nth);
@@ -1264,7 +1267,7 @@ TEST_F(pools, whatever_fails_comes_back_and_leaves_nothing_behind) {
                 }
                 EXPECT_TRUE(status == FERRY_SUCCESS || (was_met && status == failed)) << ferry_status_name(status);
                 expect_context_kept();
-                // The thread's capture mode has been put back.
+                // The capture mode of the thread has been restored.
                 CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
                 EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
                 if (std::strcmp(symbol.name, "cuThreadExchangeStreamCaptureMode") != 0) {
@@ -1272,13 +1275,13 @@ TEST_F(pools, whatever_fails_comes_back_and_leaves_nothing_behind) {
                 }
                 if (!was_met) break;
                 ++faults_met;
-                const auto undone = [&](const char *entry) { // that many did not happen
+                const auto undone = [&](const char *entry) { // 1 if the failed call was of this entry
                     return std::strcmp(symbol.name, entry) == 0 ? 1 : 0;
                 };
                 EXPECT_EQ(driver.calls("cuStreamCreateWithPriority") - undone("cuStreamCreateWithPriority"),
                           driver.calls("cuStreamDestroy"));
                 EXPECT_EQ(driver.calls("cuMemAlloc") - undone("cuMemAlloc"), driver.calls("cuMemFree"));
-                if (std::strcmp(symbol.name, "cuMemFreeAsync") != 0) { // which is not tried twice
+                if (std::strcmp(symbol.name, "cuMemFreeAsync") != 0) { // a failed free is not repeated
                     EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync") + driver.calls("cuMemAllocAsync") -
                                   undone("cuMemAllocFromPoolAsync") - undone("cuMemAllocAsync"),
                               driver.calls("cuMemFreeAsync"));
@@ -1292,7 +1295,7 @@ TEST_F(pools, whatever_fails_comes_back_and_leaves_nothing_behind) {
     EXPECT_OK(raw().cuMemPoolDestroy(foreign));
 }
 
-TEST_F(pools, threads_make_use_and_destroy_pools_at_once) {
+TEST_F(pools, threads_create_use_and_destroy_pools_at_once) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i)
         threads.emplace_back([&, i] {

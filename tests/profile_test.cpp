@@ -1,5 +1,5 @@
-// Calibration and profiles through the interface: what is measured is sane, takes its time and leaves nothing behind; what
-// is loaded is what was saved, and nothing else is taken.
+// Calibration and profiles through the public interface. A calibration measures plausible values within its time and
+// leaves nothing behind. A profile that was saved loads again, and nothing else does.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -27,7 +27,7 @@ std::string saved(ferry_instance *instance, std::int32_t device = 0) {
     return text;
 }
 
-// The numbers after the name at the beginning of a line.
+// The numbers on the line that begins with this name.
 std::vector<std::uint64_t> numbers(const std::string &text, const std::string &name) {
     const std::size_t at = text.find('\n' + name + ' ');
     EXPECT_NE(at, std::string::npos) << name;
@@ -41,13 +41,13 @@ std::uint64_t free_memory() {
     return free;
 }
 
-// A real driver keeps some for itself, and other processes come and go.
+// A real driver keeps some memory for itself, and other processes may allocate and free.
 void expect_memory_is_back(std::uint64_t free_before) {
     const std::uint64_t kept = on_software_driver() ? 0 : 96 << 20;
     EXPECT_GE(free_memory() + kept, free_before);
 }
 
-TEST_F(profiles, calibration_measures_within_its_time_and_what_it_finds_is_sane) {
+TEST_F(profiles, calibration_keeps_to_its_time_and_its_results_are_plausible) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const std::string before = saved(ferry.get());
     const std::uint64_t free_before = free_memory();
@@ -60,7 +60,7 @@ TEST_F(profiles, calibration_measures_within_its_time_and_what_it_finds_is_sane)
     if (!on_software_driver()) {
         EXPECT_LT(took, std::chrono::seconds(2));
     } else {
-        EXPECT_LT(took, std::chrono::seconds(30)) << "however slow the machine";
+        EXPECT_LT(took, std::chrono::seconds(30)) << "on any machine";
     }
     expect_memory_is_back(free_before);
 
@@ -104,7 +104,7 @@ TEST_F(profiles, calibration_measures_within_its_time_and_what_it_finds_is_sane)
     if (has_kernels && raw().cuSurfObjectCreate) {
         EXPECT_NE(numbers(found, "array_kernel_rate"), numbers(before, "array_kernel_rate"));
     }
-    // Nobody measured these.
+    // These are not measured.
     EXPECT_EQ(numbers(found, "between_devices.driver_line_rate"), numbers(before, "between_devices.driver_line_rate"));
     if (!on_software_driver()) {
         EXPECT_GT(numbers(found, "host_to_device.driver_line_rate").at(0), 2'000u);
@@ -113,26 +113,26 @@ TEST_F(profiles, calibration_measures_within_its_time_and_what_it_finds_is_sane)
     }
 }
 
-TEST_F(profiles, what_was_saved_is_loaded_by_another_instance) {
+TEST_F(profiles, a_saved_profile_is_loaded_by_another_instance) {
     const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
     ASSERT_OK(ferry_calibrate(first.get(), 0, nullptr));
     const std::string text = saved(first.get());
     ASSERT_NE(saved(second.get()), text);
     ASSERT_OK(ferry_profile_load(second.get(), text.data(), text.size(), nullptr));
     EXPECT_EQ(saved(second.get()), text);
-    ASSERT_OK(ferry_profile_load(second.get(), text.c_str(), text.size() + 1, nullptr)) << "with its ending zero";
+    ASSERT_OK(ferry_profile_load(second.get(), text.c_str(), text.size() + 1, nullptr)) << "with its terminating zero";
     ferry_device_info info = {}, other = {};
     info.struct_size = other.struct_size = sizeof info;
     ASSERT_OK(ferry_get_device_info(first.get(), 0, &info));
     for (int device = 1; device < device_count(); ++device) {
         ASSERT_OK(ferry_get_device_info(first.get(), device, &other));
         const bool is_equal = std::strcmp(info.name, other.name) == 0;
-        EXPECT_EQ(saved(second.get(), device) == text, is_equal) << "equal devices share";
+        EXPECT_EQ(saved(second.get(), device) == text, is_equal) << "equal devices share a profile";
         EXPECT_NE(saved(first.get(), device), text) << "a calibration is of one device";
     }
 }
 
-TEST_F(profiles, saving_says_how_much_room_it_needs) {
+TEST_F(profiles, saving_reports_the_required_size) {
     const instance_owner ferry = open_or_fail(options_under_test());
     std::uint64_t needed = 0;
     ASSERT_OK(ferry_profile_save(ferry.get(), 0, nullptr, 0, &needed));
@@ -148,7 +148,7 @@ TEST_F(profiles, saving_says_how_much_room_it_needs) {
     EXPECT_EQ(ferry_profile_save(ferry.get(), device_count(), nullptr, 0, &needed), FERRY_ERROR_DEVICE);
 }
 
-TEST_F(profiles, a_profile_that_is_damaged_old_or_of_another_device_is_refused) {
+TEST_F(profiles, a_profile_that_is_damaged_outdated_or_for_another_device_is_refused) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const std::string text = saved(ferry.get());
     const auto refused = [&](const std::string &text, std::int32_t field) {
@@ -166,7 +166,7 @@ TEST_F(profiles, a_profile_that_is_damaged_old_or_of_another_device_is_refused) 
     refused("", FERRY_FIELD_LINE);
     std::string old = text;
     refused(old.replace(old.find("profile 2"), 9, "profile 1"), FERRY_FIELD_VERSION);
-    EXPECT_EQ(saved(ferry.get()), text) << "nothing was taken";
+    EXPECT_EQ(saved(ferry.get()), text) << "nothing was loaded";
 
     ferry_error_info error = new_error();
     EXPECT_EQ(ferry_profile_load(ferry.get(), nullptr, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
@@ -176,7 +176,7 @@ TEST_F(profiles, a_profile_that_is_damaged_old_or_of_another_device_is_refused) 
     EXPECT_EQ(ferry_calibrate(ferry.get(), device_count(), &error), FERRY_ERROR_DEVICE);
 }
 
-// Another machine, as far as a profile can tell: the entry points that name it answer otherwise.
+// Imitates another machine, as far as a profile can tell: the entry points that identify it answer differently.
 struct renamed_driver {
     static inline const char *name = nullptr;
     static inline int version = 0;
@@ -203,7 +203,7 @@ struct renamed_driver {
     }
 };
 
-TEST_F(profiles, another_device_or_another_driver_refuses_it) {
+TEST_F(profiles, a_profile_is_refused_on_another_device_or_driver) {
     const instance_owner here = open_or_fail(options_under_test());
     const std::string text = saved(here.get());
     ferry_error_info error = new_error();
@@ -223,7 +223,7 @@ TEST_F(profiles, another_device_or_another_driver_refuses_it) {
     renamed_driver::version = 0;
 }
 
-TEST_F(profiles, a_calibration_that_fails_leaves_all_as_it_was) {
+TEST_F(profiles, a_failed_calibration_changes_nothing) {
     fault_driver faults(raw_entry_points());
     const instance_owner ferry = open_or_fail(faults.options());
     const std::string before = saved(ferry.get());
@@ -253,7 +253,7 @@ TEST_F(profiles, a_calibration_that_fails_leaves_all_as_it_was) {
     };
     for (const auto &step : steps) {
         SCOPED_TRACE(testing::Message() << step.entry << ", call " << step.nth);
-        if (!ferry_get_proc(ferry.get(), step.entry, 13000)) continue; // as a driver of 12.0 has not all
+        if (!ferry_get_proc(ferry.get(), step.entry, 13000)) continue; // a driver of 12.0 lacks some
         faults.reset_counts();
         faults.fail(step.entry, CUDA_ERROR_UNKNOWN, step.nth);
         EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), step.status);
@@ -299,13 +299,13 @@ TEST_F(profiles, where_nothing_is_staged_the_rest_is_measured) {
     EXPECT_NE(numbers(found, "host_to_device.driver_line_rate"), numbers(before, "host_to_device.driver_line_rate"));
 }
 
-TEST_F(profiles, batch_calls_that_a_driver_refuses_keep_their_numbers) {
+TEST_F(profiles, batch_calls_that_a_driver_refuses_keep_their_previous_numbers) {
     if (!raw().cuMemcpyBatchAsync && !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has none";
     fault_driver faults(raw_entry_points());
     const instance_owner ferry = open_or_fail(faults.options());
     const std::string before = saved(ferry.get());
     faults.fail("cuMemcpyBatchAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
-    faults.fail("cuMemcpy3DBatchAsync", CUDA_ERROR_UNKNOWN, 3); // once it has begun
+    faults.fail("cuMemcpy3DBatchAsync", CUDA_ERROR_UNKNOWN, 3); // once measuring has begun
     ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
     const std::string found = saved(ferry.get());
     const auto expect_kept = [&](const std::string &name, bool is_kept) {
@@ -319,7 +319,7 @@ TEST_F(profiles, batch_calls_that_a_driver_refuses_keep_their_numbers) {
     expect_kept("batch_fixed_ns", true);
 }
 
-TEST_F(profiles, a_calibration_makes_do_with_less_memory) {
+TEST_F(profiles, a_calibration_works_with_less_memory) {
     fault_driver faults(raw_entry_points());
     const instance_owner ferry = open_or_fail(faults.options());
     faults.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 2);
@@ -328,7 +328,7 @@ TEST_F(profiles, a_calibration_makes_do_with_less_memory) {
     EXPECT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
     EXPECT_EQ(faults.calls("cuMemHostAlloc"), 2);
     EXPECT_EQ(faults.calls("cuMemAlloc"), 4);
-    EXPECT_EQ(faults.calls("cuMemFree"), 3) << "of those that were given";
+    EXPECT_EQ(faults.calls("cuMemFree"), 3) << "for the allocations that succeeded";
     faults.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
     EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
     faults.heal();
@@ -352,13 +352,13 @@ TEST_F(profiles, a_calibration_needs_no_current_context_and_leaves_captures_alon
     }).join();
     EXPECT_OK(raw().cuMemsetD8Async(memory, 1, 64, stream));
     CUgraph graph = nullptr;
-    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph)) << "the capture is whole";
+    EXPECT_OK(raw().cuStreamEndCapture(stream, &graph)) << "the capture is intact";
     EXPECT_OK(raw().cuGraphDestroy(graph));
     EXPECT_OK(raw().cuMemFree(memory));
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-TEST_F(profiles, copies_go_on_while_profiles_change) {
+TEST_F(profiles, copies_continue_while_profiles_change) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const std::string text = saved(ferry.get());
     std::uint64_t memory = 0;
@@ -382,7 +382,7 @@ TEST_F(profiles, copies_go_on_while_profiles_change) {
     EXPECT_OK(ferry_device_free(ferry.get(), memory));
 }
 
-// The program's allocator, which counts the bytes that the library holds.
+// The program's allocator. It counts the bytes that the library holds.
 struct counted_memory {
     std::atomic<std::int64_t> held = 0;
     std::atomic<bool> is_empty = false;
@@ -402,7 +402,7 @@ struct counted_memory {
     }
 };
 
-TEST_F(profiles, memory_for_them_comes_from_the_host_program_and_goes_back) {
+TEST_F(profiles, memory_for_profiles_comes_from_the_program_and_is_returned) {
     counted_memory counted;
     ferry_options options = options_under_test();
     counted.install(options);
@@ -415,7 +415,7 @@ TEST_F(profiles, memory_for_them_comes_from_the_host_program_and_goes_back) {
         counted.is_empty = false;
         EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
         counted.is_empty = true;
-        EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr)) << "it is there already";
+        EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr)) << "its memory is there already";
         counted.is_empty = false;
     }
     EXPECT_EQ(counted.held, 0);

@@ -1,5 +1,5 @@
-// Random descriptors, hostile ones among them: what a plain model calls right is copied byte for byte as the reference
-// does, and what it calls wrong is refused and leaves every byte alone.
+// Random descriptors, hostile ones among them. If a plain model calls a descriptor right, the copy must match the
+// reference byte for byte. If not, the copy must be refused and must not change a byte.
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -23,7 +23,7 @@ private:
 constexpr std::uint32_t any_wish =
     FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL | 0xffff0000u;
 
-// No wish changes which bytes a copy moves.
+// Draws a wish. No wish changes which bytes a copy moves.
 std::uint32_t draw_wish(random_source &random) {
     constexpr std::uint32_t wishes[] = {FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS, FERRY_COPY_BY_DRIVER,
                                         FERRY_COPY_BY_KERNEL, FERRY_COPY_URGENT | 3u << 16};
@@ -35,7 +35,7 @@ struct drawn_copy {
     ferry_copy_desc desc;
 };
 
-// Whether the descriptor is right, straight from the words of ferry.h and byte by byte.
+// Decides byte by byte whether a descriptor is right, straight from the rules in ferry.h.
 class model {
 public:
     explicit model(const drawn_copy &copy) : copy_(copy) {}
@@ -47,7 +47,8 @@ public:
         return end_is_right(*copy_.source, desc.source) && end_is_right(*copy_.destination, desc.destination) &&
                formats_match() && !shares_bytes() && !goes_between_layers();
     }
-    // Past the end of memory of which the driver does not tell where it lies: nobody can tell, so nobody may try.
+    // Whether the copy passes the end of memory whose extent the driver does not report. Nobody can check that, so no
+    // test may try it.
     bool leaves_unbounded_memory() const {
         const auto leaves = [&](test_place &place, const ferry_place &described) {
             const bool is_unbounded = place.kind() == place_kind::pageable ||
@@ -57,7 +58,7 @@ public:
         };
         return leaves(*copy_.source, copy_.desc.source) || leaves(*copy_.destination, copy_.desc.destination);
     }
-    // To be asked only of what is right.
+    // Only for descriptors that are right.
     void apply() const {
         for_each_byte([&](std::uint64_t from, std::uint64_t to) {
             bytes_of(*copy_.destination)[to] = bytes_of(*copy_.source)[from];
@@ -85,7 +86,7 @@ private:
         const std::uint64_t end = ((place.z + depth() - 1) * slice + place.y + height() - 1) * pitch + place.x + width;
         return place.address - memory.address() + memory.shape().lead + end <= memory.picture().size();
     }
-    // Of one array: what the driver gets wrong is refused.
+    // Whether the copy goes between layers of one array. The driver gets that wrong, so ferry refuses it.
     bool goes_between_layers() const {
         return copy_.source == copy_.destination && copy_.source->kind() == place_kind::layers_2d &&
                copy_.desc.source.z != copy_.desc.destination.z;
@@ -95,7 +96,7 @@ private:
                copy_.source->shape().element_size == copy_.destination->shape().element_size;
     }
 
-    // Offset in the memory's picture of each byte of one end.
+    // The offset of a byte of one end in the picture of its memory.
     std::uint64_t offset(test_place &memory, const ferry_place &place, std::uint64_t x, std::uint64_t y,
                          std::uint64_t z) const {
         const bool array = is_array(memory.kind());
@@ -148,7 +149,7 @@ drawn_copy draw(random_source &random, std::vector<std::unique_ptr<test_place>> 
     const std::uint64_t element = std::max(copy.source->shape().element_size, copy.destination->shape().element_size);
     const std::uint64_t width = random.one_in(30) ? random.between(0, 40) : random.between(1, 40 / element) * element;
     copy.desc = describe_copy(source, destination, width, random.between(0, 4), random.between(0, 2));
-    if (copy.source == copy.destination && random.one_in(2)) { // equal strides, where overlap is exact
+    if (copy.source == copy.destination && random.one_in(2)) { // equal strides, for which the overlap check is exact
         copy.desc.destination.row_pitch = source.row_pitch;
         copy.desc.destination.slice_height = source.slice_height;
     }
@@ -158,7 +159,7 @@ drawn_copy draw(random_source &random, std::vector<std::unique_ptr<test_place>> 
     return copy;
 }
 
-// With unequal strides ferry proves no overlap, and what such a copy leaves behind is anybody's guess.
+// For unequal strides ferry proves no overlap, and the result of an overlapping copy is undefined.
 bool overlap_is_undecided(const drawn_copy &copy) {
     const ferry_place &a = copy.desc.source, &b = copy.desc.destination;
     return copy.source == copy.destination && !is_array(copy.source->kind()) &&
@@ -213,7 +214,8 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
                                       << name_of(copy.destination->kind()) << " " << copy.desc.width << "x"
                                       << copy.desc.height << "x" << copy.desc.depth << ": " << describe(error);
         };
-        if (status == FERRY_ERROR_ROUTE) { // what is right may still be nothing for a kernel
+        // A right descriptor may still be unsuitable for a kernel.
+        if (status == FERRY_ERROR_ROUTE) {
             ASSERT_TRUE(is_right && copy.desc.flags == FERRY_COPY_BY_KERNEL) << scene();
             ASSERT_EQ(copy.destination->read(), copy.destination->picture()) << scene();
             ++unserved;

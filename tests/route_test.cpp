@@ -1,4 +1,4 @@
-// The choice of a route: what the caller may ask, that it is done, and that whichever route runs moves the same bytes.
+// The choice of a route: the wishes a caller can state, their effect, and that every route moves the same bytes.
 #include <cstring>
 #include <random>
 
@@ -26,7 +26,7 @@ ferry_explanation explain(ferry_instance *instance, const ferry_copy_desc &copy,
 
 class routes : public counted_test {
 protected:
-    routes() { kernels = FERRY_KERNELS_AT_OPEN; } // loading waits for what a test holds back
+    routes() { kernels = FERRY_KERNELS_AT_OPEN; } // loading would wait for held work
     std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
         return ferry_copy_async(counted.get(), &copy, stream, error);
     }
@@ -40,7 +40,7 @@ TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
         for (const place_kind from : within_reach)
             for (const place_kind to : within_reach) {
                 if (!is_supported(from) || !is_supported(to) || (is_on_host(from) && is_on_host(to))) continue;
-                if (device && from == place_kind::pool) continue; // nobody has given access to the pool
+                if (device && from == place_kind::pool) continue; // no device has access to the pool
                 if (device && ferry_peer_enable(counted.get(), 0, 1)) continue;
                 SCOPED_TRACE(testing::Message() << name_of(from) << " on " << device << " to " << name_of(to));
                 const grid shape = {.width = 300,
@@ -76,7 +76,7 @@ TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
             }
 }
 
-TEST_F(routes, what_a_kernel_cannot_take_is_refused_with_the_reason_if_a_kernel_is_demanded) {
+TEST_F(routes, a_demanded_kernel_that_cannot_serve_is_refused_with_the_reason) {
     const grid shape = {.width = 64, .height = 4};
     test_place device(place_kind::device, shape), pinned(place_kind::pinned, shape), other(place_kind::pinned, shape);
     const auto expect = [&](test_place &from, test_place &to, std::int32_t obstacle) {
@@ -88,7 +88,7 @@ TEST_F(routes, what_a_kernel_cannot_take_is_refused_with_the_reason_if_a_kernel_
         expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(obstacle)) << describe(error);
         EXPECT_EQ(driver.calls("cuLaunchKernel") + driver.calls_beginning("cuMemcpy"), 0);
-        copy.flags = FERRY_COPY_URGENT; // a wish only
+        copy.flags = FERRY_COPY_URGENT; // only a wish
         ferry_explanation told = {};
         told.struct_size = sizeof told;
         EXPECT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
@@ -107,7 +107,7 @@ TEST_F(routes, what_a_kernel_cannot_take_is_refused_with_the_reason_if_a_kernel_
     expect(pinned, other, FERRY_OBSTACLE_HOST_TO_HOST);
 }
 
-TEST_F(routes, a_box_that_leaves_its_allocation_is_left_to_the_driver) {
+TEST_F(routes, a_box_that_exceeds_its_allocation_is_left_to_the_driver) {
     const std::uint64_t size = 1 << 20;
     device_memory memory(size);
     pinned_memory host(size);
@@ -123,7 +123,7 @@ TEST_F(routes, a_box_that_leaves_its_allocation_is_left_to_the_driver) {
     EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_BEYOND));
 }
 
-TEST_F(routes, no_kernel_writes_to_memory_that_the_device_may_only_read) {
+TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
     constexpr std::uint64_t size = 4096;
     device_memory memory(size);
     alignas(4096) static std::byte bytes[size];
@@ -136,13 +136,13 @@ TEST_F(routes, no_kernel_writes_to_memory_that_the_device_may_only_read) {
     ferry_error_info error = new_error();
     expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
     EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_READ_ONLY)) << describe(error);
-    std::swap(copy.source, copy.destination); // reading it is
+    std::swap(copy.source, copy.destination); // but reading it is allowed
     EXPECT_OK(copy_async(copy, &error)) << describe(error);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(ferry_host_unregister(counted.get(), bytes));
 }
 
-TEST_F(routes, a_copys_own_flags_stand_before_the_instances) {
+TEST_F(routes, the_flags_of_a_copy_override_those_of_the_instance) {
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
     ferry_options options = driver.options();
     options.copy_flags = FERRY_COPY_BY_KERNEL;
@@ -162,10 +162,10 @@ TEST_F(routes, a_copys_own_flags_stand_before_the_instances) {
     EXPECT_EQ(launches(FERRY_COPY_NO_KERNELS), 0);
     driver.reset_counts();
     EXPECT_OK(ferry_copy_bytes(instance.get(), to.address(), from.address(), 64, nullptr));
-    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms have the instance's";
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms use the flags of the instance";
 }
 
-TEST_F(routes, flags_that_contradict_each_other_or_mean_nothing_are_refused) {
+TEST_F(routes, flags_that_contradict_each_other_or_are_undefined_are_refused) {
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
     for (const std::uint32_t flags :
@@ -184,7 +184,7 @@ TEST_F(routes, flags_that_contradict_each_other_or_mean_nothing_are_refused) {
     }
 }
 
-TEST_F(routes, an_explanation_tells_the_call_the_multiprocessors_and_both_times) {
+TEST_F(routes, an_explanation_names_the_call_the_multiprocessors_and_both_times) {
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
     int by_kernel = 0, by_driver = 0;
     for (const place_kind from : {place_kind::pinned, place_kind::device})
@@ -238,7 +238,7 @@ TEST_F(routes, an_urgent_line_goes_by_a_kernel_in_the_order_of_its_stream) {
         {
             gate held(stream);
             ASSERT_OK(copy_async(copy));
-            EXPECT_EQ(to.read(), before) << "not before the work in front of it";
+            EXPECT_EQ(to.read(), before) << "not before the earlier work on its stream";
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
@@ -253,7 +253,7 @@ TEST_F(routes, a_kernel_copy_is_captured_and_replayed) {
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
     ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 33, 50);
     copy.flags = FERRY_COPY_BY_KERNEL;
-    const instance_owner fresh = open_or_fail(driver.options()); // which loads its kernels within the capture
+    const instance_owner fresh = open_or_fail(driver.options()); // loads its kernels within the capture
     captured_graph graph(stream);
     EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
     graph.end();
@@ -266,7 +266,7 @@ TEST_F(routes, a_kernel_copy_is_captured_and_replayed) {
     }
 }
 
-TEST_F(routes, kernels_are_loaded_when_the_options_say) {
+TEST_F(routes, kernels_are_loaded_at_the_time_the_options_choose) {
     const auto loads = [&](std::int32_t kernels, std::int32_t expected) {
         ferry_options options = driver.options();
         options.kernels = kernels;
@@ -294,7 +294,7 @@ TEST_F(routes, kernels_are_loaded_when_the_options_say) {
                    FERRY_FIELD_KERNELS);
 }
 
-TEST_F(routes, a_launch_that_fails_is_told_and_moves_nothing) {
+TEST_F(routes, a_failed_launch_is_reported_and_moves_nothing) {
     if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);

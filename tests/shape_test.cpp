@@ -1,5 +1,5 @@
-// The pure part: layouts, overlap, collapsing and splitting against brute force, plans against the rules they follow; and
-// the library's threads.
+// The code that needs no driver: layouts, overlap, collapsing and splitting against brute force, and plans against
+// their rules. Also the library's threads.
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -35,7 +35,7 @@ ferry_place linear(std::uint64_t address, std::uint64_t row_pitch, std::uint64_t
     return place;
 }
 
-// Byte addresses in the order they are copied.
+// The addresses of all bytes, in the order in which they are copied.
 std::vector<std::uint64_t> addresses_of(const ferry_place &place, const shape &copy) {
     const std::uint64_t pitch = place.row_pitch ? place.row_pitch : copy.width;
     const std::uint64_t slice = place.slice_height ? place.slice_height : copy.height;
@@ -56,7 +56,7 @@ std::vector<std::uint64_t> addresses_of(const shape_end &end, const shape &shape
     return bytes;
 }
 
-TEST(shape, keeps_the_bytes_and_their_order_and_overlap_is_exact_for_equal_strides) {
+TEST(shape, collapsing_keeps_the_bytes_and_their_order_and_overlap_is_exact_for_equal_strides) {
     std::random_device device;
     const std::uint64_t seed = device();
     std::mt19937_64 random(seed);
@@ -136,7 +136,7 @@ TEST(shape, tight_volumes_become_lines_and_tight_slices_rectangles) {
     EXPECT_EQ(rectangle.depth, 1u);
     EXPECT_EQ(rectangle.destination.row_pitch, 64u * 9);
 
-    copy.destination.slice_height = 65; // a slice of 4160 bytes is more than the pitch may be
+    copy.destination.slice_height = 65; // a slice of 4160 bytes exceeds the maximum pitch
     shape volume = shape_of(copy);
     EXPECT_EQ(volume.depth, 5u);
     EXPECT_EQ(volume.height, 8u);
@@ -160,8 +160,8 @@ TEST(shape, a_tight_row_beyond_the_pitch_limit_is_refused_only_where_it_is_a_str
     EXPECT_EQ(failed.limit, 4096u);
 }
 
-// Beside layers of 1D arrays the driver takes the pitch from slice to slice.
-TEST(shape, slices_of_one_row_beside_an_array_have_their_height_in_the_pitch) {
+// For a copy to or from layers of a 1D array the driver takes the pitch of linear memory as the distance of its slices.
+TEST(shape, for_layers_of_1d_arrays_the_slice_distance_goes_into_the_pitch) {
     constexpr array_facts layers_1d = {1, 64, 1, 8, true, false};
     ferry_copy_desc copy = {};
     copy.source = linear(1 << 20, 64, 5, 0, 0, 0);
@@ -177,7 +177,7 @@ TEST(shape, slices_of_one_row_beside_an_array_have_their_height_in_the_pitch) {
     EXPECT_EQ(shape.source.slice_height, 1u);
     EXPECT_EQ(shape.depth, 8u);
 
-    copy.source.slice_height = 65; // 64 * 65 is above the largest pitch, 4096
+    copy.source.slice_height = 65; // 64 * 65 exceeds the maximum pitch, 4096
     ASSERT_FALSE(lay_out(copy, limits, shape));
     const failure failed = settle(ends, limits, shape);
     EXPECT_EQ(failed.status, FERRY_ERROR_PITCH);
@@ -185,12 +185,12 @@ TEST(shape, slices_of_one_row_beside_an_array_have_their_height_in_the_pitch) {
     EXPECT_EQ(failed.field, FERRY_FIELD_SLICE_HEIGHT);
     EXPECT_EQ(failed.limit, 64u);
     EXPECT_EQ(failed.value, 65u);
-    ends.destination.array.is_layered = false; // other arrays have no such trouble
+    ends.destination.array.is_layered = false; // this concerns layers only
     ASSERT_FALSE(lay_out(copy, limits, shape));
     EXPECT_FALSE(settle(ends, limits, shape));
 }
 
-// What an overflow names.
+// The field that an overflow error names.
 std::uint64_t *field_of(ferry_copy_desc &copy, const failure &failed) {
     ferry_place &place = failed.side == FERRY_SIDE_SOURCE ? copy.source : copy.destination;
     switch (failed.field) {
@@ -211,8 +211,8 @@ std::uint64_t *field_of(ferry_copy_desc &copy, const failure &failed) {
     }
 }
 
-// A width that is also the pitch of the rows before the origin, and a height that is also that of its slices.
-TEST(layout, the_limit_of_an_overflow_is_the_most_that_fits) {
+// The width is also the pitch of the rows before the origin. The height is also the height of the slices before it.
+TEST(layout, the_limit_of_an_overflow_is_the_largest_value_that_fits) {
     constexpr std::uint64_t half = std::uint64_t{1} << 63;
     ferry_copy_desc copies[2] = {};
     copies[0].source = linear(1, 0, 0, 0, 5, 0); // y
@@ -292,9 +292,9 @@ TEST(layout, hostile_numbers_never_wrap_and_an_overflow_names_the_field_at_fault
 
 // ---- Splits ----------------------------------------------------------------------------------------------------
 
-// Pieces of registered memory, one after the other, some with pageable memory between them.
+// Pieces of registered memory in ascending order, some with pageable memory between them.
 struct drawn_pieces {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges; // first, end
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges; // first address, end
     std::uint64_t operator()(std::uint64_t address) const {
         for (const auto &[first, end] : ranges)
             if (address >= first && address < end) return end;
@@ -302,7 +302,7 @@ struct drawn_pieces {
     }
 };
 
-// From where to where each byte goes; an array's are numbered along x, y and z.
+// The source and destination of each byte. The bytes of an array are numbered by x, y and z.
 std::multiset<std::pair<std::uint64_t, std::uint64_t>> moves_of(const shape &copy) {
     const auto address = [](const shape_end &end, std::uint64_t x, std::uint64_t y, std::uint64_t z) {
         return end.array ? ((end.z + z) * 1000 + end.y + y) * 1000 + end.x + x
@@ -316,7 +316,7 @@ std::multiset<std::pair<std::uint64_t, std::uint64_t>> moves_of(const shape &cop
     return moves;
 }
 
-TEST(split, every_byte_is_in_one_part_and_no_part_leaves_the_piece_that_it_begins_in) {
+TEST(split, every_byte_is_in_one_part_and_no_part_leaves_its_first_piece) {
     std::random_device device;
     const std::uint64_t seed = device();
     std::mt19937_64 random(seed);
@@ -374,7 +374,7 @@ TEST(split, every_byte_is_in_one_part_and_no_part_leaves_the_piece_that_it_begin
             return {.status = ++run * 2 > parts ? FERRY_ERROR_LIMIT : FERRY_SUCCESS};
         });
         ASSERT_EQ(stopped.status, FERRY_ERROR_LIMIT);
-        ASSERT_EQ(run, parts / 2 + 1) << "the first that fails is the last";
+        ASSERT_EQ(run, parts / 2 + 1) << "no part runs after the first failure";
     }
     EXPECT_GT(most_parts, 20);
 }
@@ -385,7 +385,7 @@ TEST(split, whole_slices_and_rows_stay_together) {
     copy.source = {memory_kind::host, -1, nullptr, 0, 0, 0, {1000, 1000 + 479}, 10, 8};
     copy.destination = {memory_kind::device, 0, nullptr, 0, 0, 0, {5000, 5000 + 479}, 10, 8};
     std::vector<std::array<std::uint64_t, 4>> parts;
-    const drawn_pieces pieces = {{{900, 1000 + 203}}}; // in the third slice's fifth row
+    const drawn_pieces pieces = {{{900, 1000 + 203}}}; // within the fifth row of the third slice
     ASSERT_FALSE(for_each_part(copy, pieces, [&](const shape &part) -> failure {
         parts.push_back({part.source.span.first - 1000, part.width, part.height, part.depth});
         return {};
@@ -397,7 +397,7 @@ TEST(split, whole_slices_and_rows_stay_together) {
 
 // ---- Threads ---------------------------------------------------------------------------------------------------
 
-TEST(threads, each_part_runs_once_whatever_their_number) {
+TEST(threads, each_part_runs_once_for_any_number_of_threads) {
     for (const unsigned count : {1u, 2u, 3u, 16u, most_threads}) {
         std::array<std::atomic<int>, most_threads> runs = {};
         auto job = [&](unsigned index) noexcept { ++runs[index]; };
@@ -408,8 +408,8 @@ TEST(threads, each_part_runs_once_whatever_their_number) {
     EXPECT_GE(available_processors(), 1u);
 }
 
-TEST(threads, where_none_can_be_started_the_caller_runs_every_part) {
-    const pid_t child = fork(); // its limit is no one else's
+TEST(threads, the_caller_runs_every_part_if_no_thread_can_be_started) {
+    const pid_t child = fork(); // in a child, because the limit applies to the whole process
     ASSERT_GE(child, 0);
     if (child == 0) {
         const rlimit none = {0, 0};
@@ -453,7 +453,7 @@ TEST(plan, waits_exactly_where_the_driver_returns_early) {
     EXPECT_TRUE(waits(k::pinned, k::managed, copy_form::synchronous));
 }
 
-TEST(plan, names_contexts_when_an_end_is_elsewhere) {
+TEST(plan, names_contexts_if_an_end_is_elsewhere) {
     shape shape = {};
     shape.source.device = -1;
     shape.destination.device = 1;

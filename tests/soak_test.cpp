@@ -1,8 +1,9 @@
-// Copies drawn at random that overlap in time: on many streams, from several threads, beside what else a program does, every
-// byte against a plain copy on the CPU. And the same where the threads that carry them are slow, stopped or few.
+// Randomly drawn copies that overlap in time: on many streams, from several threads, beside the other work of a
+// program. Every byte is compared with a plain copy on the CPU. Further tests do the same while the threads that serve
+// the copies are slow, stopped or few.
 //
-// FERRY_SOAK_SECONDS: for how long. FERRY_SOAK_SEED: of an earlier run, or of a round that failed; it is drawn anew, but
-// how threads interleave is not.
+// FERRY_SOAK_SECONDS is the duration. FERRY_SOAK_SEED repeats the draws of an earlier run or of a failed round, but not
+// how its threads interleaved.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -36,7 +37,7 @@ using std::chrono::steady_clock;
 
 // ---- What is copied ----------------------------------------------------------------------------------------------
 
-// One end of copies, and what it holds once all that has been enqueued has run.
+// One end of copies, with the bytes it must hold once everything that was enqueued has run.
 class station {
 public:
     station(place_kind kind, const grid &shape, int device, std::uint64_t seed) {
@@ -47,7 +48,7 @@ public:
         array_.emplace(ferry, kind, texel);
         array_->fill(seed);
     }
-    // After the instance that has made it.
+    // To be called after the instance that made the array was closed.
     void end() {
         if (array_) array_->destroy_by_the_driver();
         array_.reset();
@@ -60,7 +61,7 @@ public:
         return memory_ &&
                (is_pageable() || memory_->kind() == place_kind::pinned || memory_->kind() == place_kind::registered);
     }
-    // Pages in the middle of pageable memory, if it has that many.
+    // Registers pages in the middle of pageable memory, if it has that many.
     void register_part(ferry_instance *ferry) {
         constexpr std::uint64_t page = 4096;
         const std::uint64_t first = (address() + size() / 3) / page * page + page, last = address() + size() / 3 * 2;
@@ -108,7 +109,7 @@ public:
         EXPECT_OK(raw().cuMemcpy3D(&call));
         return found == array_->picture;
     }
-    // The program writes to memory of its own, at which no copy is.
+    // Writes to this memory as the program. No copy may be using it.
     void scribble(dice &random) {
         const std::uint64_t length = 1 + random.up_to(std::min<std::uint64_t>(size(), 50'000) - 1),
                             first = random.up_to(size() - length);
@@ -146,17 +147,17 @@ struct drawn_copy {
 
 // ---- A run and its threads ---------------------------------------------------------------------------------------
 
-// How copies are carried.
+// How copies are served.
 struct setting {
     const char *name;
     std::uint64_t ring_bytes;
     std::uint32_t threads;
     std::uint64_t largest; // bytes of a buffer
-    // The program's own threads instead of ferry's.
+    // Whether the program's own threads replace ferry's, and in which order they take jobs.
     enum class order { none, first, last, any } jobs = order::none;
-    std::chrono::microseconds most_late{0}; // they begin
-    bool is_stopped = false;                // now and then, wherever they are; the callers too
-    bool shares_a_processor = false;        // with threads that never rest
+    std::chrono::microseconds most_late{0}; // the longest delay before a job starts
+    bool is_stopped = false;                // now and then, at any point; the calling threads too
+    bool shares_a_processor = false;        // with threads that are always busy
 };
 
 struct counts {
@@ -174,13 +175,13 @@ struct soak_run {
     std::atomic<bool> has_failed = false;
 };
 
-// For who looks on from outside.
+// The progress of one lane, for the watchdog.
 struct under_way {
     std::atomic<const char *> doing = "nothing", stream = "none";
-    std::atomic<std::uint64_t> enqueued = 0, tickets = 0; // since all was waited for
+    std::atomic<std::uint64_t> enqueued = 0, tickets = 0; // since the last time everything was waited for
 };
 
-// A chain of copies and other work, in order across several streams, between buffers of its own.
+// A chain of copies and other work between buffers of its own. The chain keeps its order across several streams.
 class lane {
 public:
     lane(soak_run &of, under_way &seen, unsigned form, std::uint64_t seed) : of_(of), seen_(seen), random_(seed) {
@@ -193,7 +194,7 @@ public:
         on_ = *own_[0];
         make_stations(form);
     }
-    // In any thread, after the instance.
+    // To be destroyed after the instance, in any thread.
     ~lane() {
         const made_current scope(context_);
         EXPECT_OK(raw().cuCtxSynchronize());
@@ -234,7 +235,7 @@ public:
             return copy();
         }
     }
-    // All but a few copies, which the instance has to see to when it is closed.
+    // Ends the lane but for a few copies, which closing the instance must complete.
     void finish() {
         const made_current scope(context_);
         settle();
@@ -242,7 +243,7 @@ public:
         check();
         for (station &one : stations_)
             one.unregister_part(of_.ferry);
-        // Not of the thread, which ends.
+        // Not a per-thread stream: the thread ends.
         go_to({*own_[0], "its own"});
         for (int i = 0; i < 3 && !has_failed(); ++i)
             enqueue(draw(true), false);
@@ -266,7 +267,7 @@ private:
     };
 
     void make_stations(unsigned form) {
-        grid least = {}; // of all of them
+        grid least = {}; // the smallest shape of all ends
         if (form == arrays) {
             const array_kind &kind = random_.of(array_kinds);
             const texel &texel = random_.of(texels);
@@ -295,7 +296,7 @@ private:
         }
     }
 
-    // Between pageable memory and the device, if so asked; else whatever ferry copies.
+    // Draws a copy between pageable memory and the device, if so requested, otherwise any copy that ferry supports.
     drawn_copy draw(bool is_to_be_staged) {
         drawn_copy drawn = {};
         do {
@@ -321,14 +322,15 @@ private:
         drawn.flags =
             is_to_be_staged || (may_be_staged && !random_.one_in(8)) ? random_.of(for_staged) : random_.of(for_all);
         if (drawn.from->is_registered_in_part() || drawn.to->is_registered_in_part())
-            drawn.flags &= ~FERRY_COPY_BY_STAGING; // it may be none of it that can be
+            drawn.flags &= ~FERRY_COPY_BY_STAGING; // all of the copied part may be registered
         return drawn;
     }
 
     void copy() {
         const drawn_copy drawn = draw(random_.one_in(2));
         const bool is_read_by_driver = drawn.flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS);
-        if (is_read_by_driver && drawn.from->is_pageable()) settle(); // it may read in the call what copies still write
+        // The driver may read inside the call what copies in flight still write.
+        if (is_read_by_driver && drawn.from->is_pageable()) settle();
         if (random_.one_in(4)) go_to(any_stream());
         enqueue(drawn, random_.one_in(3));
     }
@@ -340,7 +342,7 @@ private:
         ferry_ticket *ticket = nullptr;
         std::int32_t status = 0;
         {
-            // What is current says nothing, but for the default streams.
+            // Only the default streams depend on the current context.
             std::optional<made_current> elsewhere;
             const bool is_own = std::any_of(std::begin(own_), std::end(own_), [&](auto &one) { return *one == on_; });
             if (is_own && random_.one_in(4)) elsewhere.emplace(nullptr);
@@ -364,7 +366,7 @@ private:
         seen_.tickets = tickets_.size();
     }
 
-    // The calling thread waits, and the bytes are there for the host and for whatever comes next.
+    // Copies synchronously. The bytes must then be there for the host and for all later work.
     void copy_at_once() {
         settle();
         const drawn_copy drawn = draw(random_.one_in(2));
@@ -378,14 +380,14 @@ private:
         if (drawn.to->is_on_host() && !drawn.to->is_as_expected()) fail("a synchronous copy to the host");
     }
 
-    // What is enqueued meanwhile piles up behind it.
+    // Blocks the stream for a moment, so that later work piles up behind it.
     void hold_up() {
         tell("holding its stream up");
         static constexpr auto hold = [](void *) { std::this_thread::sleep_for(std::chrono::microseconds(700)); };
         require(raw().cuLaunchHostFunc(on_, hold, nullptr));
     }
 
-    // By others than ferry, between its copies.
+    // Writes device memory by driver calls, not by ferry, between its copies.
     void change_device_memory() {
         std::vector<station *> found;
         for (station &one : stations_)
@@ -414,7 +416,8 @@ private:
             for (int i = 0; i < 4; ++i) {
                 drawn_copy drawn = draw(true);
                 while (drawn.from->is_registered_in_part() || drawn.to->is_registered_in_part())
-                    drawn = draw(true); // the driver may refuse it in one piece, which breaks the capture
+                    // The driver may refuse such a copy as one call, which breaks the capture.
+                    drawn = draw(true);
                 const ferry_copy_desc copy = drawn.describe();
                 ferry_error_info error = new_error();
                 if (!is_success(ferry_copy_async(of_.ferry, &copy, *own_[1], &error)))
@@ -527,7 +530,7 @@ private:
         seen_.stream = next.name;
     }
 
-    // ---- Telling
+    // ---- Reporting
 
     void tell(const char *what) {
         seen_.doing = what;
@@ -538,7 +541,7 @@ private:
         if (of_.has_failed.exchange(true)) return;
         ADD_FAILURE() << what << "\nwhere " << of_.how.name << ", FERRY_SOAK_SEED=" << of_.seed << ", a lane of "
                       << extent_.width << " x " << extent_.height << " x " << extent_.depth << " on device " << device_
-                      << ", on stream: " << seen_.stream << ", " << seen_.enqueued << " copies under way";
+                      << ", on stream: " << seen_.stream << ", " << seen_.enqueued << " copies in flight";
     }
     template <class Status> void require(Status status) {
         if (const testing::AssertionResult well = is_success(status); !well) fail(well.message());
@@ -565,16 +568,16 @@ private:
     CUstream on_ = nullptr;
     std::deque<station> stations_;
     grid extent_;
-    std::uint64_t unit_ = 1; // bytes: of an array's texels
+    std::uint64_t unit_ = 1; // in bytes; the texel size of an array
     std::vector<held_ticket> tickets_;
     drawn_copy last_ = {};
-    bool is_last_ticketed_ = false; // the last copy is the last ticket's
+    bool is_last_ticketed_ = false; // whether the last copy has the last ticket
     std::optional<recorded> graph_;
 };
 
 // ---- Beside the copies -------------------------------------------------------------------------------------------
 
-// Says what was under way and ends the process where nothing goes on.
+// Reports what each lane is doing, and ends the process, when there is no progress.
 class watchdog {
 public:
     watchdog(const soak_run &of, const std::vector<under_way> &lanes) : of_(of), lanes_(lanes) {}
@@ -621,7 +624,7 @@ private:
     std::thread thread_{[this] { run(); }};
 };
 
-// The program's own threads, which take jobs as a setting says.
+// The program's own threads. They take jobs as the setting says.
 class job_system {
 public:
     job_system(const setting &how, std::uint64_t seed) : how_(how), random_(seed) {
@@ -668,7 +671,7 @@ private:
             lock.unlock();
             if (late.count()) std::this_thread::sleep_for(late);
             lock.lock();
-            if (jobs_.empty()) continue; // others were faster
+            if (jobs_.empty()) continue; // other threads took the jobs
             const job taken = take();
             lock.unlock();
             taken.work(taken.argument);
@@ -685,7 +688,7 @@ private:
     bool is_over_ = false;
 };
 
-// Runs until it ends.
+// Repeats a step in a thread of its own until the object is destroyed.
 class background {
 public:
     template <class Step> explicit background(Step step) {
@@ -704,7 +707,7 @@ private:
     std::thread thread_;
 };
 
-// What else a program does: it allocates and frees, and has the rings given back.
+// The other work of a program: allocating, freeing, and having the staging buffers released.
 auto other_work(soak_run &run) {
     return [&run, random = dice(run.seed + 1)]() mutable {
         CUcontext context = nullptr;
@@ -724,7 +727,7 @@ auto other_work(soak_run &run) {
             EXPECT_OK(ferry_staging_trim(run.ferry));
         }
         EXPECT_OK(ferry_context_pop(run.ferry, &context));
-        std::this_thread::sleep_for(std::chrono::microseconds(200)); // it does not rule
+        std::this_thread::sleep_for(std::chrono::microseconds(200)); // leaves time for the copies
     };
 }
 
@@ -760,13 +763,13 @@ struct soak : driver_test {
         for (std::size_t i = 0; i < lanes_of_each; ++i)
             lanes[caller * lanes_of_each + i].emplace(run, seen[caller * lanes_of_each + i], static_cast<unsigned>(i),
                                                       random.up_to(~std::uint64_t{1}));
-        are_made.arrive_and_wait(); // which waits for whole contexts, and that breaks captures
+        are_made.arrive_and_wait(); // waits for whole contexts, which breaks captures
         for (int step = 0; step < steps && !run.has_failed; ++step)
             lanes[caller * lanes_of_each + random.up_to(lanes_of_each - 1)]->step();
         for (std::size_t i = 0; i < lanes_of_each; ++i)
             lanes[caller * lanes_of_each + i]->finish();
     }
-    // The last copies are on their way when the instance is closed.
+    // One round. The last copies are in flight when the instance is closed.
     static void run(const setting &how, std::uint64_t seed, int steps, counts &all) {
         soak_run run(how, seed, all);
         std::optional<job_system> jobs;
@@ -817,7 +820,7 @@ struct soak : driver_test {
                         std::this_thread::sleep_for(std::chrono::milliseconds(1));
                     });
                 }
-                are_through.wait(); // no thread is stopped that has been joined
+                are_through.wait(); // must not signal a thread that has been joined
             }
             for (std::thread &one : threads)
                 one.join();
@@ -844,7 +847,7 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
     constexpr setting::order orders[] = {setting::order::none, setting::order::none, setting::order::first,
                                          setting::order::last, setting::order::any};
     std::printf("FERRY_SOAK_SEED=%llu\n", static_cast<unsigned long long>(first));
-    std::fflush(stdout); // also where the process ends otherwise
+    std::fflush(stdout); // visible even if the process is killed
     counts all;
     std::uint64_t rounds = 0;
     do {
@@ -875,7 +878,7 @@ TEST_F(soak, a_ring_of_one_slot_and_one_thread_serve_many_streams) {
     expect_whole({.name = "the ring has one slot", .ring_bytes = 4096, .threads = 1, .largest = little}, 1, 40);
 }
 
-TEST_F(soak, jobs_that_one_thread_runs_late_and_in_odd_order_end_all_copies) {
+TEST_F(soak, jobs_run_late_and_out_of_order_by_one_thread_complete_all_copies) {
     for (const auto order : {setting::order::last, setting::order::any})
         expect_whole({.name = "jobs are late",
                       .ring_bytes = 64 << 10,
@@ -886,7 +889,7 @@ TEST_F(soak, jobs_that_one_thread_runs_late_and_in_odd_order_end_all_copies) {
                      2, 20);
 }
 
-TEST_F(soak, threads_that_are_stopped_wherever_they_are_go_on) {
+TEST_F(soak, threads_that_are_stopped_at_any_point_continue) {
     struct sigaction stop = {}, before = {};
     stop.sa_handler = [](int) {
         const timespec pause = {0, 2'000'000};
@@ -905,7 +908,7 @@ TEST_F(soak, threads_that_are_stopped_wherever_they_are_go_on) {
     ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
 }
 
-TEST_F(soak, threads_that_others_leave_little_time_end_all_copies) {
+TEST_F(soak, threads_with_little_processor_time_complete_all_copies) {
     expect_whole({.name = "threads share a busy processor",
                   .ring_bytes = 64 << 10,
                   .threads = 3,

@@ -1,5 +1,5 @@
-// Pools and sharing where only the software driver can be asked: what happens when memory runs out, and what is left
-// when it closes.
+// Tests of pools and sharing that need the software driver: what happens when memory runs out, and what is left when
+// the driver closes.
 #include "softdriver/softdriver.h"
 
 #include "driver/table.h"
@@ -44,7 +44,7 @@ struct softdriver_pools_test : ::testing::Test {
     CUcontext context = nullptr;
 };
 
-TEST_F(softdriver_pools_test, where_memory_runs_out_an_allocation_waits_for_a_free_if_its_pool_lets_it) {
+TEST_F(softdriver_pools_test, where_memory_runs_out_an_allocation_waits_for_a_free_if_its_pool_allows_it) {
     const CUstream freeing = new_stream();
     const CUstream taking = new_stream();
     CUmemoryPool pool = nullptr;
@@ -72,7 +72,7 @@ TEST_F(softdriver_pools_test, where_memory_runs_out_an_allocation_waits_for_a_fr
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(second));
 }
 
-TEST_F(softdriver_pools_test, plain_allocations_get_what_pools_hold_onto) {
+TEST_F(softdriver_pools_test, plain_allocations_get_the_memory_that_pools_keep) {
     CUmemoryPool pool = nullptr;
     std::uint64_t everything = ~std::uint64_t{0};
     CUdeviceptr address = 0;
@@ -85,7 +85,7 @@ TEST_F(softdriver_pools_test, plain_allocations_get_what_pools_hold_onto) {
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address));
 }
 
-TEST_F(softdriver_pools_test, memory_of_graphs_goes_with_them) {
+TEST_F(softdriver_pools_test, memory_of_graphs_is_freed_with_them) {
     std::size_t before = 0;
     std::size_t after = 0;
     std::size_t total = 0;
@@ -105,7 +105,7 @@ TEST_F(softdriver_pools_test, memory_of_graphs_goes_with_them) {
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuGraphExecDestroy(runs));
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuGraphDestroy(graph));
         if (i != 0) {
-            EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address)) << "it outlives its graph";
+            EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address)) << "an allocation that ran outlives its graph";
         }
     }
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxSynchronize());
@@ -126,7 +126,7 @@ std::size_t mapped_files_of_the_driver() {
     return count;
 }
 
-TEST_F(softdriver_pools_test, closing_gives_back_what_was_shared_and_is_still_in_use) {
+TEST_F(softdriver_pools_test, closing_releases_shared_objects_that_are_still_in_use) {
     const auto leave_everything_open = [&] {
         CUmemoryPool pool = nullptr;
         CUmemoryPool imported = nullptr;

@@ -1,5 +1,5 @@
-// What only a software driver can be asked: its configuration and lifetime, its hardware queues, memory that the host
-// cannot touch, stale handles, fork.
+// Tests that need the software driver: its configuration and lifetime, its hardware queues, memory that the host cannot
+// access, stale handles, fork.
 #include "softdriver/softdriver.h"
 
 #include "driver/table.h"
@@ -66,7 +66,7 @@ struct softdriver_test : ::testing::Test {
     CUcontext context = nullptr;
 };
 
-TEST_F(softdriver_test, every_row_of_the_list_is_implemented_and_nothing_else) {
+TEST_F(softdriver_test, exactly_the_rows_of_the_list_are_implemented) {
     for (const driver_symbol &symbol : driver_symbols) {
         EXPECT_NE(nullptr, get_proc(symbol.name, symbol.version)) << symbol.name;
         const bool has_older =
@@ -88,7 +88,7 @@ TEST_F(softdriver_test, a_later_open_may_not_ask_for_another_configuration) {
     EXPECT_EQ(open_result::refused_config, open({.devices = 0, .hardware_queues = 3, .device_memory = 0}));
     EXPECT_EQ(open_result::opened, open({.devices = same, .hardware_queues = 0, .device_memory = 0}));
     close();
-    EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&devices)) << "still open for this test";
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&devices)) << "the driver is still open for this test";
 }
 
 TEST(softdriver_lifetime_test, the_last_close_ends_it_and_the_next_open_configures_it_anew) {
@@ -103,7 +103,7 @@ TEST(softdriver_lifetime_test, the_last_close_ends_it_and_the_next_open_configur
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count));
         EXPECT_EQ(devices, static_cast<std::uint32_t>(count));
         close();
-        EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count)) << "one opener is left";
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count)) << "one open is left";
         close();
         EXPECT_RESULT(CUDA_ERROR_NOT_INITIALIZED, cu.cuDeviceGetCount(&count));
     }
@@ -111,7 +111,7 @@ TEST(softdriver_lifetime_test, the_last_close_ends_it_and_the_next_open_configur
     EXPECT_EQ(open_result::out_of_memory, open({.devices = 0, .hardware_queues = 0, .device_memory = ~0ull}));
 }
 
-TEST(softdriver_lifetime_test, closing_finishes_what_runs) {
+TEST(softdriver_lifetime_test, closing_finishes_running_work) {
     const driver_table cu = resolved();
     ASSERT_EQ(open_result::opened, open({}));
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuInit(0));
@@ -128,12 +128,12 @@ TEST(softdriver_lifetime_test, closing_finishes_what_runs) {
     EXPECT_EQ(std::vector<char>(seen.size(), 3), seen);
     ASSERT_EQ(open_result::opened, open({}));
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuInit(0));
-    EXPECT_RESULT(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuMemAlloc(&memory, 64)) << "of the driver's last life";
+    EXPECT_RESULT(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuMemAlloc(&memory, 64)) << "made before the driver was closed";
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxPopCurrent(nullptr));
     close();
 }
 
-TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_along) {
+TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_with_it) {
     CUcontext context = nullptr;
     CUdeviceptr address = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuCtxGetCurrent(&context));
@@ -142,7 +142,7 @@ TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_along)
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
         EXPECT_RESULT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuMemAlloc(&address, 64));
     }).join();
-    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 64)) << "a capture that nobody can end forbids nothing";
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 64)) << "a capture that nobody can end blocks nothing";
     std::thread([&] {
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxSetCurrent(context));
         EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8Async(address, 5, 64, CU_STREAM_PER_THREAD));
@@ -153,7 +153,7 @@ TEST_F(softdriver_test, a_thread_that_ends_takes_its_streams_and_captures_along)
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address));
 }
 
-TEST_F(softdriver_test, the_host_cannot_touch_device_memory) {
+TEST_F(softdriver_test, the_host_cannot_access_device_memory) {
     CUdeviceptr address = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&address, 4096));
     char byte = 0;
@@ -162,12 +162,12 @@ TEST_F(softdriver_test, the_host_cannot_touch_device_memory) {
     EXPECT_EQ(-1, process_vm_readv(getpid(), &local, 1, &remote, 1, 0));
     EXPECT_EQ(EFAULT, errno);
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoD(address, reinterpret_cast<void *>(address + 8192), 10))
-        << "device addresses that nobody has allocated are refused, not touched";
+        << "device addresses that are not allocated are refused, not accessed";
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemHostRegister(reinterpret_cast<void *>(address), 4096, 0));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(address));
 }
 
-TEST_F(softdriver_test, addresses_from_nowhere_cannot_be_registered) {
+TEST_F(softdriver_test, unmapped_addresses_cannot_be_registered) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemHostRegister(reinterpret_cast<void *>(0x10000), 1 << 30, 0));
 }
 
@@ -188,7 +188,7 @@ TEST_F(softdriver_test, stale_and_foreign_handles_are_recognised) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxPushCurrent(reinterpret_cast<CUcontext>(stream)));
 }
 
-TEST_F(softdriver_test, kinds_of_arrays_that_are_not_implemented_say_so) {
+TEST_F(softdriver_test, kinds_of_arrays_that_are_not_implemented_are_reported) {
     CUarray array = nullptr;
     for (const unsigned flags : {CUDA_ARRAY3D_SPARSE, CUDA_ARRAY3D_DEFERRED_MAPPING}) {
         const CUDA_ARRAY3D_DESCRIPTOR asked{16, 16, 0, CU_AD_FORMAT_FLOAT, 1, flags};
@@ -196,7 +196,7 @@ TEST_F(softdriver_test, kinds_of_arrays_that_are_not_implemented_say_so) {
     }
 }
 
-TEST_F(softdriver_test, arrays_are_as_large_as_the_device_says_and_no_larger) {
+TEST_F(softdriver_test, arrays_are_limited_to_what_the_device_reports) {
     const struct {
         CUdevice_attribute limit;
         std::size_t CUDA_ARRAY3D_DESCRIPTOR::*dimension;
@@ -248,7 +248,7 @@ TEST_F(softdriver_test, arrays_are_as_large_as_the_device_says_and_no_larger) {
     }
 }
 
-TEST_F(softdriver_test, arrays_within_arrays_go_with_their_whole_and_with_their_context) {
+TEST_F(softdriver_test, planes_and_levels_end_with_their_array_and_with_their_context) {
     size_t before = 0;
     size_t after = 0;
     size_t total = 0;
@@ -290,7 +290,7 @@ TEST_F(softdriver_test, arrays_within_arrays_go_with_their_whole_and_with_their_
     }
 }
 
-TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_linear) {
+TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_contiguous) {
     for (const tiled_layout &layout :
          {tiled_layout{0, 80, 1, 1}, tiled_layout{0, 100, 21, 1}, tiled_layout{0, 48, 9, 7}}) {
         std::vector<bool> taken(layout.storage_size());
@@ -302,7 +302,7 @@ TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_linear) {
                     ASSERT_FALSE(taken[at]);
                     taken[at] = true;
                     if (x % tiled_layout::piece) {
-                        EXPECT_EQ(layout.offset(x - 1, y, z) + 1, at) << "texels are whole";
+                        EXPECT_EQ(layout.offset(x - 1, y, z) + 1, at) << "a texel is contiguous";
                     } else if (x) {
                         EXPECT_NE(layout.offset(x - 1, y, z) + 1, at);
                     }
@@ -310,8 +310,8 @@ TEST(tiled_layout_test, every_byte_has_its_own_place_and_no_row_is_linear) {
     }
 }
 
-// Streams share hardware queues: work that waits in a queue holds up other streams' kernels and device copies, but
-// not their copies from and to the host (docs/driver.md).
+// Streams share hardware queues. Work that waits in a queue holds up the kernels and device copies of other streams,
+// but not their copies from and to the host (docs/driver.md).
 TEST_F(softdriver_test, a_held_hardware_queue_blocks_other_streams_but_not_their_host_copies) {
     CUdeviceptr memory = 0;
     void *pinned = nullptr;
@@ -347,7 +347,7 @@ TEST_F(softdriver_test, a_held_hardware_queue_blocks_other_streams_but_not_their
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFreeHost(pinned));
 }
 
-TEST_F(softdriver_test, a_free_that_waits_holds_up_every_call_but_queries) {
+TEST_F(softdriver_test, a_free_that_waits_holds_up_every_call_except_queries) {
     using namespace std::chrono_literals;
     CUdeviceptr memory = 0;
     CUevent event = nullptr;
@@ -371,7 +371,7 @@ TEST_F(softdriver_test, a_free_that_waits_holds_up_every_call_but_queries) {
     opened.set_value();
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, queried.get());
     EXPECT_RESULT(CUDA_SUCCESS, freed.get());
-    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, enqueued.get()); // its memory has been freed before it
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, enqueued.get()); // the memory was freed first
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuEventDestroy(event));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(held));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(other));
@@ -393,7 +393,7 @@ TEST_F(softdriver_test, one_thread_runs_all_host_functions) {
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(second));
 }
 
-// The laziest reading of the manual's "API synchronization behavior": whoever relies on more must fail here first.
+// The weakest reading of the manual's "API synchronization behavior". Code that relies on more must fail here first.
 TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows) {
     CUdeviceptr memory = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, 4096));
@@ -401,10 +401,10 @@ TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     std::vector<unsigned char> source(1024, 7);
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemcpyHtoD(memory, source.data(), source.size()));
-    source.assign(1024, 0); // captured already
+    source.assign(1024, 0); // the call has read it already
     std::promise<void> opened;
     hold(blocking, opened);
-    // Each would hang here if it waited for what it enqueues, which comes after the held stream.
+    // The calls would hang here if they waited for their own work, which runs after the held stream.
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoD(memory + 2048, memory, source.size()));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemsetD8(memory, 1, source.size()));
     EXPECT_RESULT(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(nullptr));
@@ -416,7 +416,7 @@ TEST_F(softdriver_test, a_synchronous_copy_returns_as_early_as_the_manual_allows
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
 }
 
-TEST_F(softdriver_test, the_last_of_a_large_pageable_source_arrives_after_the_call_has_returned) {
+TEST_F(softdriver_test, the_end_of_a_large_pageable_source_arrives_after_the_call_has_returned) {
     constexpr std::size_t width = 300, height = 250, depth = 3; // more than is staged at once, in every dimension
     CUdeviceptr memory = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, width * height * depth));
@@ -431,14 +431,14 @@ TEST_F(softdriver_test, the_last_of_a_large_pageable_source_arrives_after_the_ca
     up.dstMemoryType = CU_MEMORYTYPE_DEVICE, up.dstDevice = memory;
     up.WidthInBytes = width, up.Height = height, up.Depth = depth;
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpy3D(&up));
-    source.assign(source.size(), 0); // it has been read
+    source.assign(source.size(), 0); // the source has been read
     std::vector<unsigned char> out(expected.size());
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyDtoH(out.data(), memory, out.size()));
     EXPECT_EQ(expected, out);
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
 }
 
-TEST_F(softdriver_test, an_asynchronous_copy_of_managed_memory_does_not_wait_unless_its_target_is_pageable) {
+TEST_F(softdriver_test, an_asynchronous_copy_of_managed_memory_waits_only_for_a_pageable_target) {
     CUdeviceptr managed = 0;
     CUdeviceptr memory = 0;
     void *pinned = nullptr;
@@ -450,7 +450,7 @@ TEST_F(softdriver_test, an_asynchronous_copy_of_managed_memory_does_not_wait_unl
     std::vector<unsigned char> pageable(4096, 7);
     const auto at = [](void *address) { return reinterpret_cast<CUdeviceptr>(address); };
     hold(stream, opened);
-    // Each would hang here if it waited.
+    // The calls would hang here if they waited.
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(managed, at(pageable.data()), 4096, stream));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(memory, managed, 4096, stream));
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemcpyAsync(managed, memory, 4096, stream));
@@ -467,7 +467,7 @@ TEST_F(softdriver_test, an_asynchronous_copy_of_managed_memory_does_not_wait_unl
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFreeHost(pinned));
 }
 
-TEST_F(softdriver_test, managed_memory_is_bounded_by_all_devices_together) {
+TEST_F(softdriver_test, managed_memory_is_limited_by_all_devices_together) {
     size_t total = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuDeviceTotalMem(&total, 0));
     CUdeviceptr most = 0;
@@ -483,7 +483,7 @@ TEST_F(softdriver_test, access_to_a_peer_ends_with_its_context) {
     CUcontext peer = nullptr;
     for (int life = 0; life < 2; ++life) {
         ASSERT_RESULT(CUDA_SUCCESS, cu.cuDevicePrimaryCtxRetain(&peer, 1));
-        EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxEnablePeerAccess(peer, 0)) << "not enabled since the last life";
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuCtxEnablePeerAccess(peer, 0)) << "a new context has no access enabled";
         ASSERT_RESULT(CUDA_SUCCESS, cu.cuDevicePrimaryCtxRelease(1));
     }
     CUcontext created = nullptr;
@@ -520,7 +520,7 @@ TEST_F(softdriver_test, many_threads_copy_at_once) {
         thread.join();
 }
 
-TEST_F(softdriver_test, freed_memory_is_whole_again) {
+TEST_F(softdriver_test, freed_memory_is_merged_again) {
     size_t before = 0;
     size_t after = 0;
     size_t total = 0;
@@ -528,7 +528,7 @@ TEST_F(softdriver_test, freed_memory_is_whole_again) {
     std::vector<CUdeviceptr> parts(100);
     for (std::size_t i = 0; i < parts.size(); ++i)
         ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&parts[i], 1 + i * 1000));
-    for (const std::size_t step : {2, 1}) // every other one first, so that the rest must close the holes
+    for (const std::size_t step : {2, 1}) // every other one first: the second pass closes the holes
         for (std::size_t i = step - 1; i < parts.size(); i += 2)
             EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(parts[i]));
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemGetInfo(&after, &total));
@@ -538,7 +538,7 @@ TEST_F(softdriver_test, freed_memory_is_whole_again) {
     EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(everything));
 }
 
-// ThreadSanitizer refuses to run a child of a process with threads.
+// ThreadSanitizer does not run the child of a process with threads.
 #if !defined(__SANITIZE_THREAD__)
 TEST_F(softdriver_test, a_forked_child_has_no_driver) {
     const pid_t child = fork();
@@ -553,7 +553,7 @@ TEST_F(softdriver_test, a_forked_child_has_no_driver) {
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     int count = 0;
-    EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count)) << "the parent keeps it";
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&count)) << "the parent keeps the driver";
 }
 #endif
 

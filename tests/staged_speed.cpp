@@ -1,5 +1,5 @@
-// How fast staged copies are beside the driver's own, as tables to choose constants by: not a test. Run on a GPU:
-// FERRY_TEST_DRIVER=cuda tests/staged-speed [--gtest_filter=…]; bytes are right by staged_test.cpp.
+// Compares the speed of staged copies with the driver's own, as tables to choose constants by. It is not a test:
+// staged_test.cpp checks the bytes. Run on a GPU: FERRY_TEST_DRIVER=cuda tests/staged-speed [--gtest_filter=…].
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -66,7 +66,7 @@ struct staged_speed : driver_test {
         engine.emplace(raw(), contexts, kernels, pinned, facts, memory);
         engine->set_up(options);
         ASSERT_OK(engine->prepare(0).status);
-        std::this_thread::sleep_for(std::chrono::milliseconds(100)); // for the second lot of slots
+        std::this_thread::sleep_for(std::chrono::milliseconds(100)); // time for the slots added later
     }
     void close() {
         if (engine) engine->close();
@@ -125,7 +125,7 @@ struct staged_speed : driver_test {
     }
 
     std::uint64_t room = 0;
-    std::chrono::microseconds pause{0}; // between copies: then threads sleep when one comes
+    std::chrono::microseconds pause{0}; // between copies; the threads sleep when a copy comes
     device_facts facts[device_contexts::most_devices];
     allocator memory;
     device_contexts contexts{raw(), facts};
@@ -153,7 +153,7 @@ TEST_F(staged_speed, sizes) {
         }
 }
 
-// What a copy loses before the bus is busy: of copies that find all threads asleep.
+// The time that a copy loses before the link is busy, for copies that find all threads asleep.
 TEST_F(staged_speed, starts) {
     struct variant {
         const char *name;
@@ -191,7 +191,7 @@ TEST_F(staged_speed, starts) {
     }
 }
 
-// What calls cost that a copy on a stream is made of, the longer nothing has been done.
+// The costs of the calls in a copy on a stream, by the time since the last work.
 TEST_F(staged_speed, calls_after_a_pause) {
     std::atomic<std::uint32_t> calls = 0;
     std::atomic<bool> is_over = false;
@@ -237,7 +237,7 @@ TEST_F(staged_speed, calls_after_a_pause) {
     sleeper.join();
 }
 
-// What the first copy waits for, where nothing has been prepared.
+// The time that a first copy waits if nothing has been prepared.
 TEST_F(staged_speed, preparing) {
     const auto begin = steady_clock::now();
     kernel_set its_kernels(raw());
@@ -265,7 +265,7 @@ TEST_F(staged_speed, preparing) {
         }
 }
 
-// Gigabytes per second, and processor seconds per gigabyte.
+// Prints gigabytes per second and processor seconds per gigabyte.
 TEST_F(staged_speed, threads_by_blocks) {
     for (const std::uint32_t threads : {1, 2, 4, 6, 8, 10}) {
         staged_options options;

@@ -1,5 +1,5 @@
-// The engine of staged copies, on whichever driver is under test: every byte against a plain copy on the CPU, and the order
-// of things on streams.
+// The engine of staged copies on the driver under test: every byte against a plain copy on the CPU, and the order on
+// streams.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -28,7 +28,7 @@
 #include "support/raw_objects.h"
 #include "support/surface_array.h"
 
-// Threads that the system does not give.
+// Limits how many more threads pthread_create starts.
 static std::atomic<int> threads_given = -1; // no limit
 extern "C" int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *user) {
@@ -60,7 +60,7 @@ struct copy_scene {
 };
 constexpr std::uint64_t guard = 100;
 
-// Both ends, with what each must hold in the end.
+// Both ends of a copy, with the bytes that each must hold in the end.
 class copied {
 public:
     copied(const copy_scene &scene, bool to_device, std::uint64_t seed)
@@ -123,7 +123,7 @@ struct staged : driver_test {
         staged_options options;
         options.slot_size = 16384;
         options.slots = 8;
-        // compute-sanitizer knows no memory that came after a kernel had begun.
+        // compute-sanitizer does not know memory that was added after a kernel had begun.
         options.first_slots = std::getenv("FERRY_TEST_ALL_SLOTS_AT_FIRST") ? options.slots : 2;
         options.largest_launch = 1 << 20;
         options.threads = 3;
@@ -159,14 +159,14 @@ struct staged : driver_test {
             }
     }
 
-    // Current, and with the kernels.
+    // Makes a context for the test to break. It is current and has the kernels.
     CUcontext make_doomed() {
         CUcontext doomed = nullptr;
         EXPECT_OK(raw().cuCtxCreate(&doomed, 0, 0));
         EXPECT_OK(kernels.load_into(doomed).status);
         return doomed;
     }
-    // A context that has died, and whatever is current above the test's own.
+    // Destroys a dead context and pops everything above the test's own context.
     void leave_dead(CUcontext doomed) {
         kernels.forget(doomed);
         raw().cuCtxDestroy(doomed);
@@ -237,7 +237,7 @@ TEST_F(staged, random_boxes_arrive_whole) {
     copy_scenes(scenes, 1);
 }
 
-TEST_F(staged, one_slot_and_one_thread_are_enough) {
+TEST_F(staged, one_slot_and_one_thread_suffice) {
     staged_options options = small();
     options.slots = options.first_slots = options.threads = 1;
     open(options);
@@ -246,7 +246,7 @@ TEST_F(staged, one_slot_and_one_thread_are_enough) {
     copy_scenes({linear(1'000'001, 3)}, kernels::most_ring_blocks);
 }
 
-TEST_F(staged, the_default_ring_serves) {
+TEST_F(staged, the_default_ring_works) {
     open(staged_options{});
     copy_scenes({linear(20'000'007)});
     EXPECT_LE(engine->ring_bytes(), std::uint64_t{33} << 20);
@@ -301,7 +301,7 @@ TEST_F(staged, boxes_of_arrays_of_every_form_arrive_whole) {
     }
 }
 
-TEST_F(staged, a_ring_of_each_device_serves_its_copies) {
+TEST_F(staged, every_device_has_a_ring_for_its_copies) {
     if (count < 2) GTEST_SKIP() << "one device only";
     open();
     const other_device second;
@@ -341,7 +341,7 @@ TEST_F(staged, pinned_memory_may_have_another_address_on_the_device) {
     EXPECT_EQ(aliases.refused(), 0);
 }
 
-TEST_F(staged, a_destination_that_has_never_been_touched_is_filled) {
+TEST_F(staged, an_untouched_destination_is_filled) {
     open(staged_options{});
     const std::size_t size = 20'000'000;
     void *const fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -372,7 +372,7 @@ TEST_F(staged, a_copy_to_the_host_comes_after_what_was_enqueued_before_it) {
     }
 }
 
-TEST_F(staged, what_is_enqueued_after_a_copy_to_the_device_finds_it_done) {
+TEST_F(staged, work_enqueued_after_a_copy_to_the_device_sees_its_bytes) {
     open();
     const test_stream first, second;
     const test_event event;
@@ -421,7 +421,7 @@ TEST_F(staged, a_waiting_copy_holds_no_slot) {
     behind.expect_whole();
 }
 
-TEST_F(staged, a_watch_tells_how_far_a_copy_is) {
+TEST_F(staged, a_watch_reports_the_progress_of_a_copy) {
     open();
     const test_stream stream;
     copied one(linear(3'000'000), true, 1);
@@ -467,7 +467,8 @@ TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
 
 // ---- Many at once ---------------------------------------------------------------------------------------------
 
-// How much of the big one has arrived when the small one, enqueued behind its first chunks, is done.
+// Returns how much of the big copy has arrived when the small copy is done, which was enqueued after the big one's
+// first chunks.
 struct big_and_small {
     std::uint32_t blocks, slots;
     bool helps;
@@ -499,11 +500,12 @@ double share_of_big(staged &test, const big_and_small &given, bool to_device) {
 
 TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
-    // With fewer blocks than threads, with one for each, which may stay there, and with more; with fewer slots than copies.
+    // Fewer blocks than threads; one block per thread, so that a thread may stay at its block; more blocks than
+    // threads; and fewer slots than copies.
     for (const big_and_small &given : {big_and_small{1, 8, true}, {3, 8, false}, {8, 8, true}, {1, 1, false}})
         for (const bool to_device : both_ways) {
             double least = 1;
-            for (int i = 0; i < 3 && least > 0.8; ++i) // the machine may have had no processor for it
+            for (int i = 0; i < 3 && least > 0.8; ++i) // the machine may have been busy
                 least = std::min(least, share_of_big(*this, given, to_device));
             EXPECT_LT(least, 0.8) << (to_device ? "to" : "from") << " the device, " << given.blocks << " blocks, "
                                   << given.slots << " slots, helps: " << given.helps;
@@ -512,7 +514,7 @@ TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
 
 TEST_F(staged, copies_and_kernels_on_many_streams_run_beside_allocations_and_frees) {
     staged_options options = small();
-    options.largest_launch = 64 << 10; // a free may wait for one launch of a copy, and the next launch for the free
+    options.largest_launch = 64 << 10; // a free may wait for one launch, and the next launch for the free
     open(options);
     constexpr int streams = 64;
     ASSERT_OK(engine->prepare(0).status);
@@ -538,7 +540,7 @@ TEST_F(staged, copies_and_kernels_on_many_streams_run_beside_allocations_and_fre
             all.push_back(std::make_unique<copied>(linear(1 + random() % 200'000, random() % 16), random() % 2, i));
     }
     constexpr std::uint64_t size = 4096;
-    const device_memory ground(2 * size * streams); // of kernels between the copies: each reads one half of its own
+    const device_memory ground(2 * size * streams); // for kernels between the copies: each reads one half of its part
     const bytes picture = random_bytes(2 * size * streams, 3);
     write_for_all_streams(ground, picture);
     for (int round = 0; round < 3; ++round)
@@ -583,7 +585,7 @@ TEST_F(staged, threads_enqueue_at_once) {
         one.join();
 }
 
-TEST_F(staged, there_are_records_for_any_number_of_waiting_copies) {
+TEST_F(staged, any_number_of_copies_can_wait) {
     open();
     const test_stream stream;
     copied one(linear(5000), true, 1);
@@ -619,7 +621,7 @@ TEST_F(staged_graph, a_captured_copy_runs_at_every_launch) {
         graph.run();
         ASSERT_EQ(std::memcmp(up.host.data(), down.host.data(), 300'000), 0);
     }
-    // Not a graph's copy: what has been captured is still there.
+    // A plain copy takes nothing that the graph still needs.
     copied plain(linear(300'000), true, 4);
     ASSERT_OK(enqueue(plain, stream));
     graph.run();
@@ -636,7 +638,7 @@ TEST_F(staged_graph, a_graph_that_is_never_launched_leaves_nothing_to_wait_for) 
     close();
 }
 
-TEST_F(staged_graph, two_of_one_graph_run_at_once) {
+TEST_F(staged_graph, two_executables_of_one_graph_run_at_once) {
     open();
     const test_stream first, second;
     copied one(linear(300'000), true, 1), other(linear(400'000), false, 2);
@@ -663,7 +665,7 @@ TEST_F(staged_graph, two_of_one_graph_run_at_once) {
     EXPECT_OK(raw().cuGraphExecDestroy(again));
 }
 
-TEST_F(staged_graph, a_copy_whose_capture_fails_keeps_nothing_once_its_graph_is_gone) {
+TEST_F(staged_graph, a_copy_whose_capture_fails_leaves_nothing_once_its_graph_is_gone) {
     if (!raw().cuUserObjectCreate) GTEST_SKIP() << "the driver has no user objects";
     fault_driver faults(raw_entry_points());
     driver_table cu;
@@ -685,7 +687,7 @@ TEST_F(staged_graph, a_copy_whose_capture_fails_keeps_nothing_once_its_graph_is_
             ASSERT_OK(enqueue(plain, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             plain.expect_whole();
-            while (engine->ring_bytes() != 0) { // as long as any captured copy may run, some of it stays
+            while (engine->ring_bytes() != 0) { // part of the ring stays as long as a captured copy may run
                 engine->trim();
                 std::this_thread::yield();
             }
@@ -695,7 +697,7 @@ TEST_F(staged_graph, a_copy_whose_capture_fails_keeps_nothing_once_its_graph_is_
 
 // ---- Threads --------------------------------------------------------------------------------------------------
 
-TEST_F(staged, a_host_function_may_tell_of_kernels) {
+TEST_F(staged, threads_can_be_woken_by_a_host_function) {
     staged_options options = small();
     options.wake = staged_wake::by_host_function;
     open(options);
@@ -707,7 +709,7 @@ struct few_threads {
     ~few_threads() { threads_given = -1; }
 };
 
-// An engine of jobs with one thread.
+// A job system with one thread.
 struct job_system {
     job_system() : thread([this] { run(); }) {}
     ~job_system() {
@@ -751,7 +753,7 @@ struct job_system {
     std::thread thread;
 };
 
-TEST_F(staged, a_job_system_of_the_program_does_the_work) {
+TEST_F(staged, the_job_system_of_the_program_does_the_work) {
     job_system jobs;
     staged_options options = small();
     options.submit = job_system::submit;
@@ -761,7 +763,7 @@ TEST_F(staged, a_job_system_of_the_program_does_the_work) {
     EXPECT_EQ(engine->thread_count(), 0u);
     EXPECT_GT(jobs.submitted, 0);
 
-    // Many at once, with the one thread, some of them behind others.
+    // Many copies at once on the single thread, some of them behind others.
     const test_stream first, second;
     std::vector<std::unique_ptr<copied>> all;
     for (int i = 0; i < 20; ++i)
@@ -775,7 +777,7 @@ TEST_F(staged, a_job_system_of_the_program_does_the_work) {
     close();
 }
 
-// The driver's own threads are there, so that what few_threads limits are the engine's.
+// Makes the driver start its threads, so that few_threads limits only those of the engine.
 void start_threads_of_the_driver() {
     const test_stream warm;
     ASSERT_OK(raw().cuLaunchHostFunc(
@@ -800,7 +802,7 @@ TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
         options.submit_user = &jobs;
         open(options);
         copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
-        EXPECT_EQ(engine->thread_count(), 1u) << "a thread of the engine's own, once it was refused";
+        EXPECT_EQ(engine->thread_count(), 1u) << "the engine starts one thread of its own when work is refused";
         const test_stream stream;
         copied up(linear(300'000), true, 1);
         captured_graph graph(stream);
@@ -813,7 +815,7 @@ TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
     }
 }
 
-TEST_F(staged, a_refused_copy_waits_for_a_thread_where_none_can_be_had) {
+TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
     job_system jobs;
     jobs.refuses = [](int) { return threads_given == 0; };
     staged_options options = small();
@@ -832,7 +834,7 @@ TEST_F(staged, a_refused_copy_waits_for_a_thread_where_none_can_be_had) {
             while (jobs.asked < before + 3)
                 std::this_thread::yield();
             EXPECT_NE(raw().cuStreamQuery(stream), CUDA_SUCCESS);
-            if (has_threads_later) threads_given = 1; // the program refuses no more, either
+            if (has_threads_later) threads_given = 1; // the program then takes work again, too
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         one.expect_whole();
@@ -840,7 +842,7 @@ TEST_F(staged, a_refused_copy_waits_for_a_thread_where_none_can_be_had) {
     close();
 }
 
-TEST_F(staged, closing_serves_a_copy_that_nobody_else_serves) {
+TEST_F(staged, closing_serves_a_copy_that_no_thread_serves) {
     job_system jobs;
     jobs.refuses = [](int) { return true; };
     staged_options options = small();
@@ -862,9 +864,9 @@ TEST_F(staged, closing_serves_a_copy_that_nobody_else_serves) {
     one.expect_whole();
 }
 
-TEST_F(staged, fewer_threads_than_wanted_are_enough) {
+TEST_F(staged, fewer_threads_than_requested_are_enough) {
     open();
-    const test_stream stream; // all that the software driver wants is there
+    const test_stream stream; // makes the software driver start its threads
     {
         copied first(linear(1000), true, 1);
         ASSERT_OK(enqueue(first, stream));
@@ -890,7 +892,7 @@ TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(one.device, one.on_device.size()) == one.on_device);
-    // The software driver's streams need theirs.
+    // Makes the software driver start the threads of its streams.
     ASSERT_OK(raw().cuMemsetD8Async(one.device, 0, 16, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     write_for_all_streams(one.device, one.on_device);
@@ -907,7 +909,7 @@ TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
 
 // ---- The end --------------------------------------------------------------------------------------------------
 
-TEST_F(staged, closing_waits_for_copies_under_way) {
+TEST_F(staged, closing_waits_for_copies_in_flight) {
     const test_stream stream;
     for (const bool to_device : both_ways) {
         open();
@@ -925,7 +927,7 @@ TEST_F(staged, closing_waits_for_copies_under_way) {
     }
 }
 
-// Breaks the current context, as a program may.
+// Breaks the current context, as a kernel of the program may.
 void touch_nothing(kernel_set &kernels) {
     const test_stream stream;
     const kernel_box nowhere = {{4096, 0, 0}, {8192, 0, 0}, 16, 1, 1};
@@ -933,7 +935,7 @@ void touch_nothing(kernel_set &kernels) {
     EXPECT_NE(raw().cuStreamSynchronize(stream), CUDA_SUCCESS);
 }
 
-TEST_F(staged, copies_of_a_context_that_dies_are_told_so_and_others_go_on) {
+TEST_F(staged, copies_of_a_context_that_dies_fail_and_others_continue) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     open();
@@ -987,10 +989,10 @@ TEST_F(staged, closing_does_not_wait_for_a_context_that_has_died) {
 
 // ---- Failures -------------------------------------------------------------------------------------------------
 
-TEST_F(staged, a_driver_call_that_fails_anywhere_is_told_and_the_next_copy_works) {
+TEST_F(staged, any_failing_driver_call_is_reported_and_the_next_copy_works) {
     struct place {
         const char *entry;
-        int calls; // that a copy makes at most
+        int calls; // the most that a copy makes
     };
     constexpr place places[] = {{"cuLaunchKernel", 3},         {"cuLaunchHostFunc", 3},
                                 {"cuPointerGetAttributes", 3}, {"cuThreadExchangeStreamCaptureMode", 6},
@@ -1033,7 +1035,7 @@ TEST_F(staged, a_driver_call_that_fails_anywhere_is_told_and_the_next_copy_works
             }
 }
 
-// As on systems where little memory can be pinned.
+// Imitates a system where little memory can be pinned.
 constexpr std::size_t largest_pinned = 100'000;
 
 TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
@@ -1051,7 +1053,7 @@ TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
     const test_stream stream;
     for (const bool to_device : both_ways) {
         copied one(linear(1'000'000, 3), to_device, 3);
-        for (int i = 0; i < 100; ++i) // more than a page of records
+        for (int i = 0; i < 100; ++i) // more records than a page holds
             ASSERT_OK(its.enqueue({.box = one.box(), .context = context}, stream, nullptr).status);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         one.expect_whole();
@@ -1061,12 +1063,12 @@ TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
     its.close();
 }
 
-TEST_F(staged, the_child_of_a_fork_leaves_the_engine_alone) {
+TEST_F(staged, a_forked_child_leaves_the_engine_alone) {
     open();
     copy_scenes({linear(100'000)});
     const pid_t child = fork();
     if (child == 0) {
-        engine.reset(); // as in the child: not closed
+        engine.reset(); // a forked child destroys the engine without closing it
         _exit(0);
     }
     int status = -1;
@@ -1075,12 +1077,12 @@ TEST_F(staged, the_child_of_a_fork_leaves_the_engine_alone) {
     copy_scenes({linear(100'000)});
 }
 
-TEST_F(staged, pinned_memory_is_given_back) {
+TEST_F(staged, pinned_memory_is_released) {
     open();
     copy_scenes({linear(1'000'000)});
     while (engine->ring_bytes() < 8 * 16384)
         std::this_thread::yield();
-    while (engine->ring_bytes() != 0) { // once the last kernel has ended, as far as the engine knows
+    while (engine->ring_bytes() != 0) { // possible once the engine knows that its last kernel has ended
         engine->trim();
         std::this_thread::yield();
     }

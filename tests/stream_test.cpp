@@ -1,4 +1,5 @@
-// Streams and events for programs without CUDA's headers: made, ordered, waited for, asked and timed by ferry alone.
+// Streams and events for programs without CUDA's headers: ferry alone creates, orders, waits for, queries and times
+// them.
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/test_place.h"
@@ -21,7 +22,7 @@ protected:
     }
 };
 
-TEST_F(streams, have_the_flags_and_the_priority_asked_for) {
+TEST_F(streams, have_the_requested_flags_and_priority) {
     CUstream_st *stream = nullptr;
     ASSERT_OK(ferry_stream_create(basic.get(), 0, FERRY_STREAM_NON_BLOCKING, -1, &stream));
     unsigned flags = 0;
@@ -57,7 +58,7 @@ TEST_F(streams, an_event_orders_two_streams) {
     EXPECT_OK(ferry_stream_destroy(basic.get(), second));
 }
 
-TEST_F(streams, queries_tell_what_is_done_and_events_tell_the_time) {
+TEST_F(streams, and_events_report_whether_they_are_done_and_events_measure_time) {
     constexpr std::uint64_t size = 16 << 20;
     CUstream_st *const stream = new_stream();
     CUevent_st *const start = new_event(), *const end = new_event(FERRY_EVENT_BLOCKING_SYNC);
@@ -99,7 +100,7 @@ TEST_F(streams, queries_tell_what_is_done_and_events_tell_the_time) {
     EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
 }
 
-TEST_F(streams, and_events_are_queried_while_a_free_in_another_thread_waits) {
+TEST_F(streams, and_events_can_be_queried_while_a_free_in_another_thread_waits) {
     CUstream_st *const stream = new_stream();
     CUevent_st *const event = new_event();
     gate gate(stream);
@@ -120,7 +121,7 @@ TEST_F(streams, and_events_are_queried_while_a_free_in_another_thread_waits) {
     EXPECT_OK(ferry_stream_destroy(basic.get(), stream));
 }
 
-TEST_F(streams, a_thread_without_a_context_uses_all_of_it) {
+TEST_F(streams, work_on_a_thread_without_a_context) {
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
     CUstream_st *const stream = new_stream(0);
     CUevent_st *const event = new_event();
@@ -143,7 +144,7 @@ TEST_F(streams, a_thread_without_a_context_uses_all_of_it) {
     ASSERT_OK(raw().cuCtxSetCurrent(context));
 }
 
-TEST_F(streams, of_another_device_are_waited_for_whatever_is_current) {
+TEST_F(streams, of_another_device_can_be_waited_for_whatever_context_is_current) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     CUstream_st *const far = new_stream(FERRY_STREAM_NON_BLOCKING, 1), *const near = new_stream();
     CUevent_st *const event = new_event(0, 1);
@@ -160,7 +161,7 @@ TEST_F(streams, of_another_device_are_waited_for_whatever_is_current) {
     EXPECT_OK(ferry_stream_destroy(basic.get(), near));
 }
 
-TEST_F(streams, bad_arguments_are_refused) {
+TEST_F(streams, refuse_bad_arguments) {
     CUstream_st *stream = reinterpret_cast<CUstream_st *>(7);
     CUevent_st *event = reinterpret_cast<CUevent_st *>(7);
     std::int32_t done = 7;

@@ -1,4 +1,4 @@
-// The traps of drivers that others have fallen into, one test each. The numbers are those of docs/driver.md.
+// One test for each driver trap that others have fallen into. The numbers are those of docs/driver.md.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -20,14 +20,14 @@ namespace {
 
 class trap : public ferry_test {};
 
-// A driver that records the calls it gets.
+// Records the calls that the driver gets.
 class recording : public ferry_test {
 protected:
     void SetUp() override {
         ferry_test::SetUp();
         driver = std::make_unique<fault_driver>(raw_entry_points());
         ferry_options options = driver->options();
-        // Between ferry and the wrapped driver: keeps what cuMemcpy3DAsync was told.
+        // Sits between ferry and the wrapped driver and keeps the arguments of cuMemcpy3DAsync.
         options.get_proc_user = this;
         inner = driver->options().get_proc;
         options.get_proc = [](void *self, const char *name, int version) -> void * {
@@ -55,7 +55,7 @@ protected:
     instance_owner recorded;
 };
 
-// 1: drivers have computed srcY and srcZ wrongly on stream-ordered memory, so linear ends never carry an origin.
+// 1: drivers have computed srcY and srcZ wrongly on stream-ordered memory, so linear ends never pass an origin.
 TEST_F(recording, trap_1_origins_of_linear_memory_are_folded_into_the_address) {
     const grid shape = {.width = 64, .height = 16, .depth = 8, .row_pitch = 80, .slice_height = 20};
     test_place source(place_kind::device, shape), destination(place_kind::device, shape);
@@ -73,7 +73,7 @@ TEST_F(recording, trap_1_origins_of_linear_memory_are_folded_into_the_address) {
     EXPECT_EQ(destination.read(), destination.picture());
 }
 
-// 2: pointers are checked against the current context, not the stream's (NVIDIA/cccl pull request 9997).
+// 2: the driver checks pointers against the current context, not against the stream's (NVIDIA/cccl pull request 9997).
 TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_callers_put_back) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     CUcontext other = nullptr;
@@ -97,8 +97,8 @@ TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_cal
     EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
 }
 
-// 3: CUDA_MEMCPY3D has no contexts, CUDA_MEMCPY3D_PEER has: each copy goes by the one that can say what it must.
-TEST_F(trap, trap_3_the_call_that_names_contexts_is_taken_exactly_when_an_end_is_on_another_device) {
+// 3: CUDA_MEMCPY3D has no contexts and CUDA_MEMCPY3D_PEER has. Each copy goes by the call that can express it.
+TEST_F(trap, trap_3_the_call_that_names_contexts_is_used_exactly_when_an_end_is_on_another_device) {
     fault_driver driver(raw_entry_points());
     const instance_owner counted = open_or_fail(driver.options());
     test_place first(place_kind::device, {.width = 64}), second(place_kind::device, {.width = 64});
@@ -120,8 +120,9 @@ TEST_F(trap, trap_3_the_call_that_names_contexts_is_taken_exactly_when_an_end_is
     EXPECT_EQ(far.read(), first.picture());
 }
 
-// 4: the batch calls have an argument more in 12.8 than in 13.0, and a driver of 12.8 that is asked for 13.0 may answer with
-// its own: ferry calls the signature of the driver's own version. They refuse the legacy stream and sizes of 0.
+// 4: the batch calls have one argument more in 12.8 than in 13.0. A driver of 12.8 that is asked for the 13.0 entry
+// point may return its own, so ferry calls the signature of the driver's own version. The batch calls refuse the legacy
+// stream and sizes of 0.
 class driver_of_12_8 : public ferry_test {
 protected:
     void SetUp() override {
@@ -132,7 +133,7 @@ protected:
         options.get_proc = [](void *, const char *name, int version) -> void * {
             const std::string entry = name;
             if (entry == "cuDriverGetVersion") return reinterpret_cast<void *>(&tell_version);
-            if (entry == "cuLaunchKernel") return nullptr; // or batches would go that way
+            if (entry == "cuLaunchKernel") return nullptr; // otherwise batches would take a kernel
             const bool has_changed = entry == "cuMemcpyBatchAsync" || entry == "cuMemcpy3DBatchAsync";
             return inner(nullptr, name, has_changed ? 12080 : version);
         };
@@ -144,7 +145,7 @@ protected:
     instance_owner old;
 };
 
-TEST_F(driver_of_12_8, trap_4_batches_are_called_by_the_drivers_own_signature_and_never_with_what_they_refuse) {
+TEST_F(driver_of_12_8, trap_4_batches_use_the_drivers_own_signature_and_pass_nothing_that_it_refuses) {
     constexpr std::uint64_t count = 100, apart = 64;
     test_place source(place_kind::pinned, {.width = count * apart}),
         destination(place_kind::device, {.width = count * apart});
@@ -167,7 +168,7 @@ TEST_F(driver_of_12_8, trap_4_batches_are_called_by_the_drivers_own_signature_an
         ASSERT_OK(raw().cuStreamSynchronize(on));
         EXPECT_EQ(destination.read(), destination.picture());
     }
-    // In a capture the copies of a batch call have vanished (rapidsai/rmm issue 2518).
+    // Copies of a batch call have vanished during a capture (rapidsai/rmm issue 2518).
     driver.reset_counts();
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
@@ -209,7 +210,7 @@ TEST_F(driver_of_12_8, trap_5_sources_of_a_batch_are_read_in_the_order_of_the_st
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-// 6: the driver takes no copy that leaves the registration it begins in.
+// 6: the driver refuses a copy that leaves the registration it begins in.
 TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
     constexpr std::uint64_t page = 4096;
     auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * page));
@@ -234,7 +235,7 @@ TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
     std::free(pages);
 }
 
-// 7: srcHeight and dstHeight are the allocation's heights, not the copy's.
+// 7: srcHeight and dstHeight are the heights of the allocations, not of the copy.
 TEST_F(recording, trap_7_slice_heights_reach_the_driver_as_the_allocations) {
     const grid shape = {.width = 64, .height = 16, .depth = 4, .row_pitch = 64, .slice_height = 19};
     test_place source(place_kind::pinned, shape), destination(place_kind::device, shape);
@@ -252,7 +253,7 @@ TEST_F(recording, trap_7_slice_heights_reach_the_driver_as_the_allocations) {
 }
 
 // 9: after access to a pool was set, copies into it have silently written nothing (JuliaGPU/CUDA.jl issue 3112). A copy
-// that does nothing and succeeds plays such a machine. That peers are probed tests/peer_test.cpp holds.
+// that does nothing and succeeds imitates such a machine. tests/peer_test.cpp checks that peers are probed.
 class pool_trap : public ferry_test {
 protected:
     void SetUp() override {
@@ -287,25 +288,25 @@ protected:
     CUmemoryPool pool = nullptr;
 };
 
-TEST_F(pool_trap, trap_9_access_to_a_pool_through_which_no_bytes_come_is_taken_back) {
+TEST_F(pool_trap, trap_9_access_to_a_pool_that_loses_bytes_is_revoked) {
     if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
-    for (const int lost_copy : {2, 3, 7, 8}) { // into the pool and out of it, both ways
+    for (const int lost_copy : {2, 3, 7, 8}) { // into the pool and out of it, in both directions
         SCOPED_TRACE(lost_copy);
         driver->fail("cuMemcpy3DAsync", CUDA_SUCCESS, lost_copy);
         EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS);
         EXPECT_EQ(access(), FERRY_ACCESS_NONE);
     }
     driver->fail("cuMemcpy3DAsync", CUDA_SUCCESS, 1, true);
-    EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS) << "none of them";
+    EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS) << "no copy works";
     EXPECT_EQ(access(), FERRY_ACCESS_NONE);
     driver->heal();
     EXPECT_OK(give_access());
     EXPECT_EQ(access(), FERRY_ACCESS_READ_WRITE);
 }
 
-// 10: to take access from a pool's owner is an error; pool memory belongs to no context; after the free its attributes
-// mean nothing.
-TEST_F(pool_trap, trap_10_owners_keep_access_and_no_context_or_attribute_is_relied_on) {
+// 10: it is an error to revoke the access of a pool's owner. Pool memory belongs to no context. After the free its
+// attributes mean nothing.
+TEST_F(pool_trap, trap_10_owners_keep_access_and_ferry_relies_on_no_context_or_attribute) {
     driver->reset_counts();
     EXPECT_EQ(ferry_pool_set_access(faulty.get(), pool, 0, FERRY_ACCESS_NONE), FERRY_ERROR_DEVICE);
     EXPECT_EQ(driver->calls("cuMemPoolSetAccess"), 0);
@@ -319,7 +320,7 @@ TEST_F(pool_trap, trap_10_owners_keep_access_and_no_context_or_attribute_is_reli
     EXPECT_OK(raw().cuPointerGetAttributes(1, asked, answers, address));
     EXPECT_EQ(owner, nullptr);
     test_place host(place_kind::pinned, {.width = 4096});
-    ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // where the driver's own copy has killed the process
+    ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // the driver's own copy has killed the process here
     EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, stream, nullptr));
     EXPECT_OK(ferry_device_free_async(full.get(), address, stream));
     ferry_error_info error = new_error();
@@ -331,7 +332,8 @@ TEST_F(pool_trap, trap_10_owners_keep_access_and_no_context_or_attribute_is_reli
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-// 11: legacy handles name the allocation and lose the offset, each opening counts, and at home they do not open.
+// 11: legacy handles name the allocation and lose the offset. Each opening counts. They do not open in the process that
+// made them.
 FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const auto handle = channel.receive<ferry_ipc_handle>();
@@ -348,7 +350,7 @@ FERRY_SECOND_PROCESS(imports_an_interior_address_twice) {
     return 0;
 }
 
-TEST_F(trap, trap_11_the_offset_travels_imports_are_counted_and_own_handles_open) {
+TEST_F(trap, trap_11_the_offset_survives_imports_are_counted_and_own_handles_open) {
     test_place memory(place_kind::device, {.width = 64 << 10});
     const std::uint64_t interior = memory.address() + 12'345;
     ASSERT_OK(raw().cuMemcpyHtoD(interior, random_bytes(4096, 11).data(), 4096));
@@ -363,7 +365,7 @@ TEST_F(trap, trap_11_the_offset_travels_imports_are_counted_and_own_handles_open
     EXPECT_OK(ferry_ipc_close_memory(basic.get(), own, nullptr));
 }
 
-// 12: imported pools neither allocate nor trim, and the importer frees before the exporter.
+// 12: imported pools neither allocate nor trim, and the importer must free before the exporter.
 FERRY_SECOND_PROCESS(imports_a_pool_and_closes_first) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const auto of_pool = channel.receive<ferry_ipc_handle>(), of_memory = channel.receive<ferry_ipc_handle>();
@@ -385,7 +387,7 @@ FERRY_SECOND_PROCESS(imports_a_pool_and_closes_first) {
     return 0;
 }
 
-TEST_F(trap, trap_12_what_an_imported_pool_cannot_do_is_refused_by_name) {
+TEST_F(trap, trap_12_operations_that_an_imported_pool_lacks_are_refused_by_name) {
     ferry_pool_desc desc = {};
     desc.struct_size = sizeof desc;
     desc.handle_types = FERRY_HANDLE_POSIX_FD;
@@ -409,8 +411,8 @@ TEST_F(trap, trap_12_what_an_imported_pool_cannot_do_is_refused_by_name) {
     EXPECT_OK(ferry_pool_destroy(basic.get(), pool));
 }
 
-// 13: one register call of 512 GiB or more fails on recent drivers. Here of 64 KiB; a large registration is given in
-// pieces, and a large block by the driver's own allocation: they degrade, never fail.
+// 13: one register call of 512 GiB or more fails on recent drivers. Here the limit is 64 KiB. A large registration is
+// made in pieces, and a large block by the driver's own allocation: both degrade and never fail.
 class with_a_register_limit : public ferry_test {
 protected:
     static constexpr std::uint64_t limit = 64 << 10;
@@ -451,7 +453,7 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
     auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * limit));
     const bytes told = random_bytes(4 * limit, 13);
     std::memcpy(pages, told.data(), told.size());
-    EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0), FERRY_SUCCESS) << "else this would prove nothing";
+    EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0), FERRY_SUCCESS) << "the limit must be in force";
     for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{24}}) {
         largest = 0;
         ASSERT_OK(ferry_host_register(limited.get(), pages + lead, size, 0));
@@ -471,7 +473,7 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
     std::free(pages);
 }
 
-// 15: host memory may have another address on the device. Kernels and fills get that one.
+// 15: host memory may have another address on the device. Kernels and fills must get that address.
 TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     const alias_driver driver(raw_entry_points());
     driver_table cu;
@@ -487,12 +489,12 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     const auto launch = [&](std::uint64_t source) {
         return launch_strided(cu, kernels, {{device.address(), 0, 0}, {source, 0, 0}, 4096, 1, 1}, 2, nullptr).status;
     };
-    EXPECT_NE(launch(memory.address()), FERRY_SUCCESS) << "the host's address is none there";
+    EXPECT_NE(launch(memory.address()), FERRY_SUCCESS) << "the host address is invalid on the device";
     EXPECT_EQ(driver.refused(), 1);
     ASSERT_OK(launch(facts.device_address));
     EXPECT_EQ(device.read(), memory.picture());
 
-    // By way of the interface, whichever route it takes.
+    // Through the public interface, on whichever route it takes.
     const instance_owner instance = open_or_fail(driver.options());
     const grid narrow = {.width = 4, .height = 5000, .row_pitch = 8};
     test_place rows(place_kind::pinned, narrow), there(place_kind::device, narrow);
@@ -506,7 +508,7 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, 4096, 1, 1, "abcd", 4);
     EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
-    ferry_fill_desc_init(&fill, &place, 2048, 1, 1, "abcdefgh", 8); // by a kernel
+    ferry_fill_desc_init(&fill, &place, 2048, 1, 1, "abcdefgh", 8); // goes by a kernel
     EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
     for (std::uint64_t x = 0; x < 4096; ++x)
         memory.picture_at(x, 0, 0) = std::byte(x < 2048 ? "abcdefgh"[x % 8] : "abcd"[x % 4]);
@@ -514,13 +516,13 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     EXPECT_EQ(driver.refused(), 1);
 }
 
-// 16: a plain dlsym("cuMemGetAddressRange") finds the first version, with 32-bit sizes.
+// 16: a plain dlsym("cuMemGetAddressRange") finds the first version, which has 32-bit sizes.
 TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 12345, &address));
     struct {
         CUdeviceptr base = 0;
-        size_t size = ~size_t{0}; // a 32-bit write would leave the upper half
+        size_t size = ~size_t{0}; // a 32-bit write would leave the upper half set
         std::uint64_t guard = 0x1234567890abcdef;
     } told;
     ASSERT_OK(raw().cuMemGetAddressRange(&told.base, &told.size, address + 100));
@@ -532,7 +534,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
               ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
 }
 
-// 17: at process exit the driver may be gone; after fork the child has none.
+// 17: at process exit the driver may be gone, and after fork the child has no driver.
 [[noreturn]] void exit_with_one_of_everything_alive_and_in_use() {
     static ferry_instance *late = nullptr;
     std::atexit([] { ferry_close(late); });
@@ -550,7 +552,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
         ferry_mipmapped_array_create(late, 0, &desc, 0, &mipmapped) ||
         ferry_stream_create(late, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream) || ferry_event_create(late, 0, 0, &event))
         std::exit(3);
-    if (device_count() > 1) ferry_peer_enable(late, 0, 1); // where there is access
+    if (device_count() > 1) ferry_peer_enable(late, 0, 1); // if there is access
     if (is_supported(place_kind::pool)) {
         ferry_pool_desc pool_desc = {};
         pool_desc.struct_size = sizeof pool_desc;
@@ -584,11 +586,11 @@ TEST_F(trap, trap_17_closing_after_the_driver_has_gone_is_harmless) {
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
     late.reset();
     driver.heal();
-    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(0)); // what the closing could not
+    EXPECT_OK(raw().cuDevicePrimaryCtxRelease(0)); // closing could not release it
     EXPECT_OK(raw().cuMemFree(address));
 }
 
-TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
+TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_continues) {
     test_place device(place_kind::device, {.width = 4096}), host(place_kind::pageable, {.width = 4096});
     host.fill(1);
     const pid_t child = fork();
@@ -623,7 +625,7 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_goes_on) {
     EXPECT_EQ(device.read(), host.picture());
 }
 
-TEST_F(trap, trap_17_a_forked_child_gets_no_block_of_a_pinned_pool) {
+TEST_F(trap, trap_17_a_forked_child_gets_no_block_from_a_pinned_pool) {
     ferry_pinned_pool *pinned = nullptr;
     void *block = nullptr, *ready = nullptr;
     ASSERT_OK(ferry_pinned_pool_create(basic.get(), nullptr, &pinned, nullptr));
@@ -651,7 +653,7 @@ TEST_F(trap, trap_17_a_forked_child_gets_no_block_of_a_pinned_pool) {
     EXPECT_OK(ferry_pinned_pool_destroy(pinned));
 }
 
-TEST_F(pool_trap, trap_17_a_forked_child_is_told_so_of_pools_too) {
+TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
     CUstream stream = nullptr;
     std::uint64_t address = 0;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -690,7 +692,7 @@ TEST_F(pool_trap, trap_17_a_forked_child_is_told_so_of_pools_too) {
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 
-// 18: a loop over rows is never an answer: one call, whatever the shape, and no second for a million narrow rows.
+// 18: ferry never copies row by row. A copy of any shape is one call, also of a million narrow rows.
 TEST_F(trap, trap_18_a_million_rows_of_one_byte_are_one_driver_call) {
     constexpr std::uint64_t rows = 1 << 20;
     fault_driver driver(raw_entry_points());
@@ -711,8 +713,8 @@ TEST_F(trap, trap_18_a_million_rows_of_one_byte_are_one_driver_call) {
     }
 }
 
-// 19: texels of 3, 6 and 12 bytes in linear memory, odd pitches, odd bases, a depth of 0.
-TEST_F(trap, trap_19_odd_texels_pitches_and_bases) {
+// 19: texels of 3, 6 and 12 bytes in linear memory, odd pitches, odd base addresses, a depth of 0.
+TEST_F(trap, trap_19_odd_texels_pitches_and_bases_are_copied) {
     for (const std::uint64_t texel : {3, 6, 12})
         for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::device})
             for (const place_kind to : {place_kind::registered, place_kind::device}) {
@@ -743,12 +745,12 @@ TEST_F(trap, trap_19_odd_texels_pitches_and_bases) {
             }
 }
 
-// 20: access to a pool that was set before any allocation has been taken for a device that is no peer, and the next
-// allocation failed. So the devices are asked first. (Its other half is of kernels.)
-TEST_F(pool_trap, trap_20_a_device_that_is_no_peer_gets_no_access_to_a_pool) {
+// 20: a driver has accepted access to a pool for a device that is not a peer, if access was set before any allocation.
+// The next allocation then failed. So ferry asks the devices first. (The other half of trap 20 concerns kernels.)
+TEST_F(pool_trap, trap_20_a_device_that_is_not_a_peer_gets_no_access_to_a_pool) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     driver->reset_counts();
-    driver->fail("cuDeviceCanAccessPeer", CUDA_SUCCESS, 1, true); // and its answer stays at no
+    driver->fail("cuDeviceCanAccessPeer", CUDA_SUCCESS, 1, true); // its answer stays 0
     EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS);
     EXPECT_EQ(driver->calls("cuMemPoolSetAccess"), 0);
     EXPECT_EQ(access(), FERRY_ACCESS_NONE);
@@ -759,8 +761,9 @@ TEST_F(pool_trap, trap_20_a_device_that_is_no_peer_gets_no_access_to_a_pool) {
     EXPECT_EQ(give_access(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);
 }
 
-// 20: drivers refuse PTX of a newer CUDA. The kernels are then a feature that is missing, and asked for once.
-TEST_F(trap, trap_20_kernels_that_the_driver_does_not_take_are_told_as_missing) {
+// 20: drivers refuse PTX of a newer CUDA. The kernels are then a missing feature, and ferry tries to load them once
+// only.
+TEST_F(trap, trap_20_kernels_that_the_driver_refuses_are_reported_as_missing) {
     fault_driver driver(raw_entry_points());
     driver.fail("cuLibraryLoadData", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1, true);
     const ferry_options options = driver.options();
@@ -775,7 +778,7 @@ TEST_F(trap, trap_20_kernels_that_the_driver_does_not_take_are_told_as_missing) 
     EXPECT_EQ(driver.calls("cuLibraryLoadData"), 1);
 }
 
-// 21: under a global capture calls that are unsafe beside one break it from any thread: batches of all forms do not.
+// 21: under a global capture, calls that are unsafe during a capture break it from any thread. No form of batch does.
 TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
     constexpr std::uint64_t count = 500, apart = 64;
     test_place source(place_kind::pinned, {.width = count * apart}),
@@ -809,7 +812,8 @@ TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
     EXPECT_OK(raw().cuStreamDestroy(other));
 }
 
-// 22: a sticky error kills the context: reported as that, the number unchanged, no retry behind the caller's back.
+// 22: a sticky error kills the context. ferry reports that, leaves the number unchanged, and does not retry behind the
+// caller's back.
 TEST_F(trap, trap_22_a_sticky_error_is_reported_as_a_dead_context_and_not_retried) {
     fault_driver driver(raw_entry_points());
     const instance_owner dying = open_or_fail(driver.options());

@@ -13,7 +13,7 @@ namespace ferry::test {
 
 namespace {
 
-// The device's address of host memory: far from any other.
+// Set in the device addresses of host memory, which puts them far from every real address.
 constexpr std::uint64_t alias_bit = std::uint64_t{1} << 55;
 
 driver_table real;
@@ -30,7 +30,7 @@ bool is_host_memory(std::uint64_t address) {
            !is_managed;
 }
 
-// From the device's address to the one that the real driver knows; false for the host's.
+// Converts a device address to the one that the real driver knows. Returns false for a host address.
 bool to_real(std::uint64_t &address) {
     if (!(address & alias_bit)) return !is_host_memory(address);
     address &= ~alias_bit;
@@ -53,7 +53,7 @@ template <class Job> bool to_real(Job *jobs, std::uint32_t count) {
         all = to_real(jobs[i]) && all;
     return all;
 }
-// A table that the host can see is corrected where it lies; once corrected it stays so.
+// Corrects a table in host-visible memory in place. The correction stays, so a second launch finds it corrected.
 template <class Job> bool table_to_real(std::uint64_t &table, std::uint32_t count) {
     if (!to_real(table)) return false;
     if (!is_host_memory(table)) return true;
@@ -139,7 +139,7 @@ CUresult CUDAAPI get_attribute(int *value, CUdevice_attribute asked, CUdevice de
     return result;
 }
 
-// The memsets, by the field of the table that each stands for.
+// One wrapper for each memset, named by its field in the driver table.
 template <auto field, class Function> struct fill;
 template <auto field, class... Arguments> struct fill<field, CUresult(CUDAAPI *)(CUdeviceptr, Arguments...)> {
     static CUresult CUDAAPI call(CUdeviceptr address, Arguments... arguments) {

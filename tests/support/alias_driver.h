@@ -1,6 +1,6 @@
-// Wraps any driver so that pinned and registered memory has another address on the device than on the host, as where
-// CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0. A kernel or fill that is given the host's address is refused, as the
-// address is no device's there. One of them can be in use at a time.
+// Wraps any driver so that pinned and registered memory has different addresses on the device and on the host, as on
+// machines where CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0. A kernel or fill that gets a host address is refused,
+// because no device knows that address. Only one alias_driver can be in use at a time.
 #pragma once
 
 #include "driver/table.h"
@@ -19,7 +19,7 @@ public:
     ferry_options options() const;
     resolver entry_points() const;
 
-    // Launches and fills that were given an address of the host's.
+    // The number of launches and fills that were refused because they got a host address.
     int refused() const;
 };
 

@@ -1,4 +1,5 @@
-// What a stream is given between the making of this and its end, to be run again and again.
+// Captures what a stream gets between the construction of a captured_graph and end(), as a graph that a test can run
+// repeatedly.
 #pragma once
 
 #include "support/driver_under_test.h"

@@ -1,4 +1,4 @@
-// Tests of ferry that count the driver's calls, with a stream of their own.
+// A fixture for tests that count the driver's calls. Each test has a stream of its own.
 #pragma once
 
 #include "support/fault_driver.h"
@@ -21,9 +21,9 @@ protected:
     }
     bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
 
-    std::int32_t kernels = FERRY_KERNELS_LAZY; // set before SetUp
+    std::int32_t kernels = FERRY_KERNELS_LAZY; // set it before SetUp
     fault_driver driver{raw_entry_points()};
-    instance_owner counted; // whose calls the driver counts
+    instance_owner counted; // the driver counts the calls of this instance
     CUstream stream = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Random draws that a seed repeats.
+// Random draws that a seed reproduces.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ public:
     std::uint64_t any() { return random_(); }
     std::uint64_t up_to(std::uint64_t most) { return random_() % (most + 1); }
     bool one_in(std::uint64_t number) { return up_to(number - 1) == 0; }
-    // Small ones too, which are few among all that there are.
+    // Draws small sizes often. A uniform draw would hardly ever give one.
     std::uint64_t size(std::uint64_t most) {
         std::uint64_t limit = most;
         if (one_in(2)) limit >>= up_to(static_cast<std::uint64_t>(std::bit_width(most)) - 1);

@@ -11,7 +11,7 @@ namespace ferry::test {
 
 namespace {
 
-// Open as long as the program runs, so that the software driver and its configuration stay the same for every test.
+// Stays open while the program runs, so that every test gets the same software driver with the same configuration.
 struct environment {
     ferry_instance *instance = nullptr;
     driver_table table;
@@ -85,7 +85,8 @@ void ferry_test::TearDown() {
 }
 
 bytes random_bytes(std::size_t size, std::uint64_t seed) {
-    // Of PCG's constants; what follows each other differs in the low bits too. A larger state is slow under sanitizers.
+    // PCG's multiplier and increment. The xor mixes the high bits into the low ones, so that consecutive words differ
+    // there too. A generator with more state is slow under sanitizers.
     std::linear_congruential_engine<std::uint64_t, 6364136223846793005, 1442695040888963407, 0> random(seed);
     bytes made((size + 7) / 8 * 8);
     for (std::size_t i = 0; i < made.size(); i += 8) {
@@ -138,12 +139,13 @@ int main(int argc, char **argv) {
     if (status) {
         const bool no_gpu = status == FERRY_ERROR_NO_DRIVER || status == FERRY_ERROR_NO_DEVICE;
         std::printf("%s: %s\n", no_gpu ? "SKIPPED, no GPU here" : "FAILED", ferry_status_text(status));
-        return no_gpu ? 77 : 1; // 77 is Meson's and Automake's word for a skipped test
+        return no_gpu ? 77 : 1; // Meson and Automake take 77 for a skipped test
     }
     environment.report.struct_size = sizeof environment.report;
     ferry_get_report(environment.instance, &environment.report);
     ferry::resolve_table(raw_entry_points(), environment.table, environment.found);
-    // Kept for the whole run: a real driver takes tenths of a second to make a primary context anew for every test.
+    // Retained for the whole run: a real driver takes tenths of a second to make a primary context again for every
+    // test.
     CUcontext context = nullptr;
     for (int device = 0; device < device_count(); ++device)
         raw().cuDevicePrimaryCtxRetain(&context, device);

@@ -1,5 +1,5 @@
-// The driver that this run tests: the software one, or with FERRY_TEST_DRIVER=cuda the machine's own. Test bodies do
-// not know which; where only one of them can be asked, a test skips and says so.
+// The driver under test: the software driver or, with FERRY_TEST_DRIVER=cuda, the driver of the machine. Test bodies do
+// not depend on which one it is. A test that only one of them can run skips on the other and says so.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,16 @@
 
 namespace ferry::test {
 
-// The raw table of the driver under test; cuInit has been called.
+// The raw table of the driver under test. cuInit has been called.
 const driver_table &raw();
 resolver raw_entry_points();
 bool on_software_driver();
 int device_count();
-// FERRY_TEST_QUEUES=1: all streams of the software driver wait for each other, as some of any driver's may.
+// FERRY_TEST_QUEUES=1: all streams of the software driver share one hardware queue and wait for each other, as some
+// streams of any driver may.
 bool streams_share_a_queue();
 
-// A test with arguments of its own defines it; called before the tests run.
+// Called before the tests run. A test program that takes arguments of its own defines it.
 void take_arguments(int argc, char **argv);
 
 // Options that open the driver under test.
@@ -36,21 +37,21 @@ struct close_instance {
 using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
 instance_owner open_or_fail(const ferry_options &options);
 
-// Device 0's primary context is current on the thread.
+// Makes device 0's primary context current on the thread.
 struct driver_test : ::testing::Test {
     void SetUp() override;
     void TearDown() override;
     CUcontext context = nullptr;
 };
 
-// As driver_test, with an instance at each level of checks.
+// Like driver_test, with one instance for each level of checks.
 struct ferry_test : driver_test {
     void SetUp() override;
     void TearDown() override;
     instance_owner basic, full;
 };
 
-// Compared at once: one by one that takes half the time of the sanitized tests.
+// Bytes that are compared by one memcmp: comparing them one by one takes half the time of the sanitized tests.
 struct bytes : std::vector<std::byte> {
     using vector::vector;
     friend bool operator==(const bytes &one, const bytes &other) {
@@ -63,13 +64,13 @@ bytes random_bytes(std::size_t size, std::uint64_t seed);
 ferry_error_info new_error();
 std::string describe(const ferry_error_info &error);
 
-// ASSERT_OK(call): a driver's or ferry's success, or the name of what came instead.
+// ASSERT_OK(call) expects success from the driver or from ferry and prints the name of any other status.
 ::testing::AssertionResult is_success(CUresult result);
 ::testing::AssertionResult is_success(std::int32_t status);
 #define EXPECT_OK(call) EXPECT_TRUE(::ferry::test::is_success(call))
 #define ASSERT_OK(call) ASSERT_TRUE(::ferry::test::is_success(call))
 
-// Expects a refusal that names exactly this.
+// Expects a refusal with exactly this status, side and field.
 void expect_refusal(std::int32_t returned, const ferry_error_info &error, std::int32_t status, std::int32_t side,
                     std::int32_t field);
 

@@ -14,7 +14,7 @@ namespace {
 struct entry_state {
     void *real = nullptr;
     std::atomic<int> calls = 0;
-    std::atomic<int> calls_until_fault = 0; // 0: none
+    std::atomic<int> calls_until_fault = 0; // 0: no fault
     bool sticky = false;
     bool hidden = false;
     CUresult result = CUDA_SUCCESS;
@@ -32,7 +32,8 @@ bool is_faulty(entry_state &entry) {
     while (left > 1)
         if (entry.calls_until_fault.compare_exchange_weak(left, left - 1)) return false;
     if (left == 0) return false;
-    if (!entry.sticky && !entry.calls_until_fault.compare_exchange_strong(left, 0)) return false; // another thread's
+    // If the exchange fails, another thread has taken the fault.
+    if (!entry.sticky && !entry.calls_until_fault.compare_exchange_strong(left, 0)) return false;
     ++injected_count;
     return true;
 }
@@ -40,7 +41,7 @@ bool is_faulty(entry_state &entry) {
 // ---- Objects
 
 enum class effect { creates, destroys };
-// The handle is the first argument or, of most that create, where that points.
+// Where the handle is. Most calls that create an object write the handle to where their first argument points.
 enum class handle_at { first_argument, target_of_first_argument, second_argument };
 struct object_call {
     const char *entry;
@@ -98,7 +99,7 @@ template <class Argument> std::uint64_t as_number([[maybe_unused]] Argument argu
         return 0;
 }
 
-// After the call, or instead of it.
+// Called after a call succeeded, or instead of a call that is made to fail.
 void note_object(const object_call &call, const std::uint64_t *arguments, bool is_injected) {
     if (call.what == effect::creates && is_injected) return;
     std::uint64_t handle = arguments[call.handle == handle_at::second_argument];
@@ -107,7 +108,7 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
     if (handle == 0 && call.handle == handle_at::target_of_first_argument) return; // an allocation of 0 bytes
     const std::lock_guard lock(objects_mutex);
     if (call.what == effect::creates) return objects.push_back({call.kind, handle, false});
-    // Of several references to one context those whose release has not failed come first.
+    // Prefers, among several references to one context, one whose release has not failed.
     std::size_t found = objects.size();
     for (std::size_t i = 0; i < objects.size(); ++i) {
         if (objects[i].handle != handle || std::strcmp(objects[i].kind, call.kind) != 0) continue;
@@ -120,12 +121,12 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
         return;
     }
     objects.erase(objects.begin() + static_cast<std::ptrdiff_t>(found));
-    // Events end with their context, whichever of them were made there.
+    // Events end with their context. The list does not know their contexts, so it drops all events.
     if (std::strcmp(call.kind, "context") == 0)
         std::erase_if(objects, [](const auto &one) { return std::strcmp(one.kind, "event") == 0; });
 }
 
-// One function per row, with the row's own type.
+// One wrapper function per row, with the row's own signature.
 template <int row, class Function> struct thunk;
 template <int row, class... Arguments> struct thunk<row, CUresult(CUDAAPI *)(Arguments...)> {
     static CUresult CUDAAPI call(Arguments... arguments) {
@@ -157,7 +158,7 @@ void *const thunks[] = {
 #undef FERRY_DRIVER_SYMBOL
 };
 
-// An entry point has a row for each signature that ferry calls.
+// Visits the rows of an entry point: there is one for each signature that ferry calls.
 template <class Action> void for_each_row(const char *name, Action action) {
     bool is_known = false;
     for (int row = 0; row < driver_symbol_count; ++row)

@@ -1,6 +1,6 @@
-// Wraps any driver, software or real: counts the calls of each entry point, makes chosen ones fail, and keeps a list of
-// the objects that were created through it and not destroyed.
-// It is a resolver, as a host program may pass one; one of them can be in use at a time.
+// Wraps any driver, software or real. Counts the calls of each entry point, makes chosen calls fail, and lists the
+// objects that were created through it and not destroyed.
+// It is a resolver like one that a host program may pass. Only one fault_driver can be in use at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +22,27 @@ public:
     // Options that open the wrapped driver.
     ferry_options options() const;
 
-    // From its `nth` call on (counted from here, 1 is the next), `entry` returns `result` without being run: once, or
-    // sticky, for ever. CUDA_SUCCESS makes a call that does nothing.
+    // Makes `entry` return `result` without running. This begins with its `nth` call from now on (1 is the next call)
+    // and happens once, or for every later call if `sticky`. With CUDA_SUCCESS the call does nothing and succeeds.
     void fail(const char *entry, CUresult result, int nth = 1, bool sticky = false);
-    // As if the driver lacked the entry point, or its signatures from this version on.
+    // Pretends that the driver lacks the entry point, or its signatures from this version on.
     void hide(const char *entry, int from_version = 0);
     void heal();
-    // While paused, on all threads: calls are neither counted nor made to fail.
+    // While paused, the driver neither counts calls nor makes them fail, on any thread.
     void pause(bool is_paused);
-    // Calls that were made to fail since the last reset_counts.
+    // The number of calls that were made to fail since the last reset_counts.
     int injected() const;
 
-    // Created through this driver and not destroyed. An object whose destruction was made to fail is marked.
+    // Objects created through this driver and not destroyed, with a mark where the destruction was made to fail.
     struct live_object {
         const char *kind;
-        std::uint64_t handle; // of a primary context: the device
+        std::uint64_t handle; // the device, for a primary context
         bool destruction_failed;
     };
     std::vector<live_object> live_objects() const;
 
     int calls(const char *entry) const;
-    // Of all entry points whose names begin so.
+    // The calls of all entry points whose names begin with `prefix`.
     int calls_beginning(const char *prefix) const;
     void reset_counts();
 };

@@ -1,4 +1,4 @@
-// Arrays that ferry makes, of every kind and size of texel, each with a picture of its bytes on the CPU.
+// Arrays made by ferry, one of every kind and texel size, each with a copy of its bytes on the CPU.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct array_kind {
     const char *name;
     std::uint64_t width, height, depth; // texels, rows, slices
     std::uint32_t flags;
-    std::uint32_t levels = 0; // of a mipmapped array, whose last level it is
+    std::uint32_t levels = 0; // nonzero: a mipmapped array with this many levels; the test uses the last
 };
 inline constexpr array_kind array_kinds[] = {
     {"1D", 300, 0, 0, 0},
@@ -75,7 +75,7 @@ public:
         array_ = nullptr;
         return status;
     }
-    // The instance has been closed: what is left is the driver's to destroy.
+    // For use after the instance was closed: the driver destroys what the instance left.
     void destroy_by_the_driver() {
         if (mipmapped_)
             EXPECT_OK(raw().cuMipmappedArrayDestroy(mipmapped_));

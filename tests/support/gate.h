@@ -1,4 +1,4 @@
-// Work that stays in a stream until a test lets it go.
+// Holds work in a stream until the test releases it.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace ferry::test {
 
-// Holds a stream by a host function until it is opened. Nothing may wait for the stream before that.
+// Blocks a stream with a host function until the gate is opened. Nothing may wait for the stream before that.
 class gate {
 public:
     explicit gate(CUstream stream) : held_(stream) {
@@ -22,7 +22,7 @@ public:
     gate(const gate &) = delete;
     gate &operator=(const gate &) = delete;
 
-    // In any thread.
+    // Opens the gate without waiting for the stream. Safe from any thread.
     void let_go() {
         if (!is_open_.exchange(true)) opened_->set_value();
     }
@@ -34,7 +34,8 @@ public:
 
 private:
     using promise = std::shared_ptr<std::promise<void>>;
-    // Until the process ends: in a context that has died no one waits for the host function, which may never be called.
+    // Keeps the promise until the process ends. In a dead context the host function may never be called, and nobody
+    // waits for it.
     static promise *keep(const promise &opened) {
         static std::mutex mutex;
         static auto *const kept = new std::deque<promise>;

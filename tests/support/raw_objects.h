@@ -1,4 +1,4 @@
-// Owners of what raw driver calls make, for tests that speak to the driver itself.
+// Owners of objects made by raw driver calls, for tests that call the driver directly.
 #pragma once
 
 #include "support/driver_under_test.h"
@@ -44,7 +44,7 @@ struct test_event {
     CUevent handle = nullptr;
 };
 
-// Makes a context current, or none at all, and the one before again at the end.
+// Makes a context, or none, current for a scope and restores the previous one at its end.
 struct made_current {
     explicit made_current(CUcontext wanted) {
         EXPECT_OK(raw().cuCtxGetCurrent(&before));
@@ -55,7 +55,7 @@ struct made_current {
     CUcontext before = nullptr;
 };
 
-// A second context on the first device, current only where it is made so.
+// A second context on device 0. It is current only where a test makes it current.
 struct test_context {
     test_context() {
         EXPECT_OK(raw().cuCtxCreate(&handle, 0, 0));
@@ -68,7 +68,7 @@ struct test_context {
     CUcontext handle = nullptr;
 };
 
-// The primary context of another device than the one under test.
+// The primary context of device 1. The device under test is device 0.
 struct other_device {
     other_device() { EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context, 1)); }
     ~other_device() { EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1)); }
@@ -87,7 +87,7 @@ inline void write(CUdeviceptr address, const bytes &data) {
     EXPECT_OK(raw().cuMemcpyHtoD(address, data.data(), data.size()));
 }
 
-// A synchronous copy from pageable memory may return before the bytes are there.
+// Writes and then waits for the context: a synchronous copy from pageable memory may return before its bytes arrive.
 inline void write_for_all_streams(CUdeviceptr address, const bytes &data) {
     write(address, data);
     EXPECT_OK(raw().cuCtxSynchronize());

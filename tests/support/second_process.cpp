@@ -18,7 +18,7 @@ namespace ferry::test {
 
 namespace {
 
-constexpr int limit_ms = 60'000; // of a read: longer than any step of a test takes, shorter than a test may
+constexpr int limit_ms = 60'000; // for one read: longer than any step of a test, shorter than the timeout of a test
 constexpr const char role_argument[] = "--second-process";
 
 const registered_role *roles = nullptr;
@@ -94,10 +94,10 @@ second_process::second_process(const char *role) : second_process(role, socket_p
 
 second_process::second_process(const char *role, const int *sockets) : channel_(sockets[0]) {
     const int theirs = sockets[1];
-    // Spawned rather than forked: a process with a driver in it had better not be copied.
+    // Spawned, not forked: a process that has loaded a driver should not be forked.
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, theirs, theirs); // it alone outlives the start of the program
+    posix_spawn_file_actions_adddup2(&actions, theirs, theirs); // clears FD_CLOEXEC, so that the child keeps it
     std::string socket = std::to_string(theirs);
     std::string name = role;
     std::string flag = role_argument;

@@ -1,5 +1,5 @@
-// A second process for tests of sharing: a fresh start of the same program, on the same driver, that plays a role and
-// speaks with its test through a pair of sockets.
+// A second process for tests of sharing. It is a fresh start of the same program on the same driver. It plays a role
+// and talks to its test through a pair of sockets.
 #pragma once
 
 #include "support/driver_under_test.h"
@@ -12,7 +12,8 @@
 
 namespace ferry::test {
 
-// One end of the sockets. Receiving throws where nothing comes: gtest makes a failure of it, and so does a role.
+// One end of the socket pair. Receiving throws when nothing arrives. In the test gtest reports that as a failure, and
+// in a role play_second_process does.
 class channel {
 public:
     explicit channel(int socket) : socket_(socket) {}
@@ -30,12 +31,12 @@ public:
         return value;
     }
     void send_descriptor(int descriptor);
-    int receive_descriptor(); // the caller's, to be closed
+    int receive_descriptor(); // the caller closes it
 
-    // "I have come here" and "wait until the other has".
+    // arrive() says "I am here", await() waits until the other process is.
     void arrive() { send('.'); }
     void await() { receive<char>(); }
-    void await_for_ever(); // or until the other process ends
+    void await_for_ever(); // until the other process ends
 
 private:
     void send_bytes(const void *data, std::size_t size);
@@ -49,10 +50,11 @@ private:
 class second_process {
 public:
     explicit second_process(const char *role);
-    ~second_process(); // kills it if it still runs
+    ~second_process(); // kills the process if it still runs
 
     channel *operator->() { return &channel_; }
-    // Until it ends: 0 where its role returned 0 and all its expectations held. One that does not end is killed.
+    // Waits until the process ends. Returns 0 if its role returned 0 and all its expectations held. Kills a process
+    // that does not end.
     int wait();
     void kill();
 
@@ -64,7 +66,7 @@ private:
 };
 
 // FERRY_SECOND_PROCESS(reads_what_was_shared) { … use `channel`, the raw driver and expectations …; return 0; }
-// Device 0's primary context is current.
+// Device 0's primary context is current in the role.
 #define FERRY_SECOND_PROCESS(name)                                                                                     \
     int name(::ferry::test::channel &channel);                                                                         \
     const ::ferry::test::registered_role registered_##name(#name, name);                                               \
@@ -77,7 +79,7 @@ struct registered_role {
     const registered_role *next;
 };
 
-// For main: true where this process was started for a role, which has then been played.
+// Called by main. Returns true if this process was started to play a role; the role has then been played.
 bool play_second_process(int argc, char **argv, int &status);
 
 } // namespace ferry::test

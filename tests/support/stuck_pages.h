@@ -1,5 +1,5 @@
-// Memory of the program's whose pages do not come: whoever touches one waits there until the test lets it go on, as with
-// pages that a stalled file system, a userfaultfd or a swap device has to bring.
+// Memory of the program with pages that do not arrive: a thread that touches one waits until the test releases it.
+// Pages behave like this when a stalled file system, a userfaultfd or a swap device has to bring them.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@
 
 namespace ferry::test {
 
-// Parts of one size, of which the first and the last page are there. One object at a time.
+// Parts of equal size. The first and the last page of each part are present, the others are stuck. Only one stuck_pages
+// can exist at a time.
 class stuck_pages {
 public:
     stuck_pages(std::size_t parts, std::size_t size, std::uint64_t seed) : total_(parts * size) {
@@ -41,14 +42,14 @@ public:
     }
     stuck_pages(const stuck_pages &) = delete;
 
-    // Nobody waits any more.
+    // Makes all pages accessible and lets every waiting thread continue.
     void release() {
         if (is_released_) return;
         is_released_ = true;
         EXPECT_EQ(mprotect(data, total_, PROT_READ | PROT_WRITE), 0);
         close(gate_[1]);
     }
-    static int waiting() { return waiting_; } // threads
+    static int waiting() { return waiting_; } // the number of waiting threads
 
     std::byte *data = nullptr;
 
@@ -56,7 +57,7 @@ private:
     static void wait_at_gate(int, siginfo_t *info, void *) {
         const auto *const at = static_cast<std::byte *>(info->si_addr);
         const stuck_pages &self = *current_;
-        if (at < self.data || at >= self.data + self.total_) _exit(2); // no fault of the test's
+        if (at < self.data || at >= self.data + self.total_) _exit(2); // a genuine fault, not a stuck page
         ++waiting_;
         char none = 0;
         while (read(self.gate_[0], &none, 1) != 0) {

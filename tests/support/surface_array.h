@@ -1,4 +1,4 @@
-// Arrays of every form that kernels read and write through surfaces.
+// Arrays of every form that kernels read through surfaces.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline constexpr array_kind array_kinds[] = {
     {"cube", {32, 32, 6, CU_AD_FORMAT_UNSIGNED_INT8, 4, for_surfaces | CUDA_ARRAY3D_CUBEMAP}},
 };
 
-// An array with a picture of its bytes, and a surface of it.
+// An array with a surface, and a copy of its bytes on the CPU.
 struct test_array {
     explicit test_array(const CUDA_ARRAY3D_DESCRIPTOR &descriptor, std::uint64_t seed) : of(descriptor) {
         EXPECT_OK(raw().cuArray3DCreate(&array, &of));

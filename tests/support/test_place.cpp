@@ -17,7 +17,8 @@ bool is_supported(place_kind kind) {
     if (kind == place_kind::pool) {
         EXPECT_OK(raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0));
     }
-    if ((kind == place_kind::pool_of_host || kind == place_kind::open_pool_of_host) && // an attribute of CUDA 13.0
+    // The attribute is new in CUDA 13.0.
+    if ((kind == place_kind::pool_of_host || kind == place_kind::open_pool_of_host) &&
         raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0))
         supported = 0;
     return supported;
@@ -30,14 +31,14 @@ bool can_be(place_kind kind, const grid &shape) {
     case place_kind::array_2d:
         return shape.depth == 1;
     case place_kind::layers_1d:
-        return shape.height == 1 && shape.width <= 32768; // of what every GPU can do
+        return shape.height == 1 && shape.width <= 32768; // the limit that every GPU supports
     case place_kind::layers_2d:
         return shape.width <= 32768;
     case place_kind::cubemap:
         return shape.width == shape.height * shape.element_size && shape.depth == 6;
     case place_kind::array_3d:
     case place_kind::mipmap_level:
-        return shape.width <= 8192; // twice that at level 0
+        return shape.width <= 8192; // level 0 is twice as wide
     default:
         return is_supported(kind);
     }
@@ -67,7 +68,7 @@ void array_format(std::uint32_t element_size, CUarray_format &format, unsigned &
 
 constexpr std::uint64_t page = 4096;
 
-// Made once: a pool on the host takes tens of milliseconds to give its first memory.
+// Made once: a host pool takes tens of milliseconds to give its first memory.
 CUmemoryPool make_host_pool(int devices) {
     CUmemPoolProps props = {};
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

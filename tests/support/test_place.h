@@ -1,5 +1,5 @@
-// Memory of every kind a copy can have at an end, each with a plain picture of its bytes on the CPU: what the reference
-// copies between, and what the driver's memory is compared with.
+// Memory of every kind that a copy can have at an end. Each place keeps a plain picture of its bytes on the CPU: the
+// reference copies between pictures, and tests compare them with the driver's memory.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ enum class place_kind {
     registered,
     managed,
     device,
-    pool,              // stream-ordered
-    pool_of_host,      // likewise, to which no device has been given access
-    open_pool_of_host, // or every device
+    pool,              // stream-ordered device memory
+    pool_of_host,      // stream-ordered host memory that no device has access to
+    open_pool_of_host, // stream-ordered host memory that every device has access to
     array_1d,
     array_2d,
     array_3d,
@@ -32,24 +32,24 @@ constexpr place_kind all_place_kinds[] = {
     place_kind::array_1d,  place_kind::array_2d, place_kind::array_3d,     place_kind::layers_1d,
     place_kind::layers_2d, place_kind::cubemap,  place_kind::mipmap_level};
 const char *name_of(place_kind kind);
-// Whether the driver under test has such memory.
+// Returns whether the driver under test supports this kind.
 bool is_supported(place_kind kind);
 constexpr bool is_array(place_kind kind) { return kind >= place_kind::array_1d; }
 
-// How the place is described to ferry.
+// Whether the place is described to ferry with its kind or as FERRY_KIND_ANY.
 enum class statement { stated, any };
 
-// A grid of `width` bytes × `height` rows × `depth` slices. Linear memory may have a pitch beyond its width, slices
-// beyond its height, and may begin at an odd address.
+// A grid of `width` bytes × `height` rows × `depth` slices. In linear memory the row pitch may exceed the width and the
+// slice height may exceed the height, and the first byte may have an odd address.
 struct grid {
     std::uint64_t width = 0, height = 1, depth = 1;
     std::uint64_t row_pitch = 0;    // 0: width
     std::uint64_t slice_height = 0; // 0: height
-    std::uint64_t lead = 0;         // bytes before the first
-    std::uint32_t element_size = 1; // of arrays: 1, 2, 4, 8 or 16; the width is a multiple of it
+    std::uint64_t lead = 0;         // bytes before the first byte of the grid
+    std::uint32_t element_size = 1; // for arrays: 1, 2, 4, 8 or 16; the width is a multiple of it
 };
 
-// Whether memory of a kind can have this shape, and is supported.
+// Returns whether memory of this kind is supported and can have this shape.
 bool can_be(place_kind kind, const grid &shape);
 
 struct box {
@@ -63,9 +63,9 @@ public:
     test_place(const test_place &) = delete;
     test_place &operator=(const test_place &) = delete;
 
-    // Writes random bytes everywhere, to the memory and to the picture.
+    // Writes random bytes to the whole memory and to the picture.
     void fill(std::uint64_t seed);
-    // Reads the whole memory back, bytes outside any box too.
+    // Reads the whole memory back, including the bytes outside any box.
     bytes read() const;
 
     ferry_place describe(statement how, const box &origin = {}) const;
@@ -74,7 +74,7 @@ public:
     place_kind kind() const { return kind_; }
     const grid &shape() const { return shape_; }
     const bytes &picture() const { return picture_; }
-    std::uint64_t address() const { return address_; } // of the first byte, after the lead
+    std::uint64_t address() const { return address_; } // of the first byte after the lead
     CUarray array() const { return array_; }
     int device() const { return device_; }
 
@@ -90,10 +90,10 @@ private:
     bytes picture_;
     std::uint64_t allocation_ = 0, address_ = 0;
     CUarray array_ = nullptr;
-    CUmipmappedArray mipmap_ = nullptr; // whose level 1 the array is
+    CUmipmappedArray mipmap_ = nullptr; // array_ is its level 1
 };
 
-// The plain reference: row by row, on the pictures.
+// The reference copy: row by row between the two pictures.
 void reference_copy(test_place &source, const box &from, test_place &destination, const box &to, std::uint64_t width,
                     std::uint64_t height, std::uint64_t depth);
 

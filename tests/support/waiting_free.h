@@ -9,7 +9,7 @@
 
 namespace ferry::test {
 
-// Make it while a gate is shut, and let the gate go before its end.
+// Construct it while a gate is shut, and open the gate before destroying it.
 class waiting_free {
 public:
     waiting_free() {
@@ -33,8 +33,8 @@ private:
     std::future<CUresult> freed_;
 };
 
-// Calls `query` over and over in another thread for long enough that the free has begun to wait; false where one of the
-// calls does not return.
+// Calls `query` repeatedly in another thread, for long enough that the free has begun to wait. Returns false if one of
+// the calls does not return.
 template <class Query> bool returns_beside(const waiting_free &free, const Query &query) {
     using namespace std::chrono_literals;
     const auto asked = std::make_shared<std::promise<void>>();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ferry-bench on the software driver, quickly: what it writes holds together. No figure of the software driver's is judged.
-bench.py PROGRAM"""
+"""Runs ferry-bench quickly on the software driver and checks that its output is consistent. The measured times of the
+software driver do not matter. Usage: bench.py PROGRAM"""
 import json
 import os
 import subprocess
@@ -36,7 +36,7 @@ for row in cases["regret"]["rows"]:
     of_raw = ("lost" if row["ratio"]["p75"] < row["target"] else "ok" if row["ratio"]["p25"] >= row["target"] else "noise")
     assert row["verdict"] == max(of_raw, row["choice"]["verdict"], key=worst.get), row
 
-# Every box of both grids but those that are copied many at once, and kernels wherever they can go.
+# Every box of both grids, except boxes that are copied in groups. A kernel is measured wherever one can run.
 regret = cases["regret"]["rows"]
 for grid in ["strided", "volume"]:
     boxes = [row for row in cases[grid]["rows"] if " of " not in row["labels"].get("texels", "")]
@@ -62,7 +62,7 @@ def verdict_of(values, target):
     return "lost" if values["p75"] < target else "ok" if values["p25"] >= target else "noise"
 
 
-# Pageable memory: every kind of row in both directions, and each verdict by all of the row's targets.
+# Pageable memory: every kind of row appears in both directions, and each verdict follows from all targets of its row.
 pageable = cases["pageable"]
 kinds = {}
 for row in pageable["rows"]:
@@ -73,7 +73,7 @@ for row in pageable["rows"]:
     if of_link:
         pinned_ns, ferry_ns = row["reference_ns"], row["ferry_ns"]
         assert pinned_ns["median"] > 0
-        share = of_link["share"]["median"] # of medians, which lie between the least and the largest samples
+        share = of_link["share"]["median"] # a ratio of medians, each within its samples
         assert pinned_ns["least"] / ferry_ns["p99"] / 2 < share < 2 * pinned_ns["p99"] / ferry_ns["least"], row
     if called:
         assert row["verdict"] == ("lost" if row["ferry_ns"]["p25"] > row["most_ns"] else
@@ -110,7 +110,7 @@ for line in pageable["numbers"]:
     assert (line["threads"] >= 1) == is_ferrys and (line["ring MiB"] > 0) == is_ferrys, line
     assert "compute slower by %" not in line, "a kernel that the software driver cannot run"
 
-# A run that is killed leaves the cases that were done, in a file that was whole all the time.
+# A run that is killed leaves the cases it has finished, in a file that is complete at any moment.
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "results.json")
     run = subprocess.Popen([sys.argv[1], "--quick", "--driver", "software", "--json", path], stdout=subprocess.DEVNULL)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""ferry-info on the software driver: the JSON says what that driver is, and the table says the same. info.py PROGRAM"""
+"""Runs ferry-info on the software driver. The JSON must describe that driver, and the table must say the same.
+Usage: info.py PROGRAM"""
 import json
 import subprocess
 import sys

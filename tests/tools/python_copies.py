@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""tools/bench/python_copies.py beside a PyTorch and a CuPy that have no more than it calls, on the driver that ferry finds:
-what they do wrong is noticed, and where they are missing that is said. python_copies.py SCRIPT LIBFERRY"""
+"""Runs tools/bench/python_copies.py with stand-ins for PyTorch and CuPy that have only the functions it calls, on the
+driver that ferry finds. The script must notice wrong bytes and must say so where a package is missing.
+Usage: python_copies.py SCRIPT LIBFERRY"""
 import json
 import os
 import pathlib
