@@ -69,12 +69,12 @@ TEST(bench_arithmetic, without_a_target_for_the_raw_call_only_the_choice_is_judg
 }
 
 TEST(bench_arithmetic, meeting_the_time_limit_or_the_best_route_is_enough) {
-    for (const auto &[most_ns, ratio, expected] :
+    for (const auto &[max_ns, ratio, expected] :
          {std::tuple{110.0, 0.5, verdict::ok}, {90.0, 0.95, verdict::ok}, {90.0, 0.5, verdict::lost}}) {
         row either = row_of(100, 100);
-        either.most_ns = most_ns;
+        either.max_ns = max_ns;
         either.choice = choice_of(ratio);
-        EXPECT_EQ(either.judged(), expected) << most_ns << ' ' << ratio;
+        EXPECT_EQ(either.judged(), expected) << max_ns << ' ' << ratio;
     }
 }
 

@@ -33,9 +33,9 @@ fill_shape settled(const fill_box &box) {
     for (std::uint32_t i = 0; i < box.pattern_size; ++i)
         fill.pattern[i] = static_cast<std::uint8_t>(box.repeats ? i % 4 : i + 1);
     fill_shape shape = {};
-    EXPECT_EQ(lay_out_fill(fill, limits, shape).status, FERRY_SUCCESS);
+    EXPECT_EQ(validate_fill_fields(fill, limits, shape).status, FERRY_SUCCESS);
     const resolved_place memory = {box.kind, is_host(box.kind) || box.kind == memory_kind::managed ? -1 : 0, 0, 0, {}};
-    EXPECT_EQ(settle_fill(memory, limits, shape).status, FERRY_SUCCESS);
+    EXPECT_EQ(validate_fill_bounds(memory, limits, shape).status, FERRY_SUCCESS);
     return shape;
 }
 
@@ -50,7 +50,7 @@ fill_facts facts_with(std::uint32_t flags) {
     return {.context_device = 0,
             .kernels = obstacle::none,
             .reach = obstacle::none,
-            .wishes = wishes_of(flags),
+            .preferences = preferences_of(flags),
             .profile = &built_in_profile(h200)};
 }
 
@@ -171,7 +171,7 @@ TEST(fill_plans, flags_are_obeyed_or_refused) {
         EXPECT_EQ(static_cast<int>(plan.route), static_cast<int>(row.expected));
         ASSERT_EQ(plan.refused != obstacle::none, row.expected == none);
         if (row.expected == none) {
-            const failure told = refusal_of(shape, facts, plan);
+            const error told = refusal_of(shape, facts, plan);
             EXPECT_EQ(told.status, row.status);
             EXPECT_EQ(told.field, row.field);
         }
@@ -184,7 +184,7 @@ TEST(fill_plans, memory_of_a_device_out_of_reach_is_refused_by_its_device) {
     fill_facts facts = facts_with(0);
     EXPECT_EQ(static_cast<int>(plan_fill(shape, facts).route), static_cast<int>(route_kind::kernel)) << "with access";
     facts.reach = obstacle::no_peer_access;
-    const failure told = refusal_of(shape, facts, plan_fill(shape, facts));
+    const error told = refusal_of(shape, facts, plan_fill(shape, facts));
     EXPECT_EQ(told.status, FERRY_ERROR_DEVICE);
     EXPECT_EQ(told.value, 1u);
     EXPECT_EQ(told.limit, 0u);

@@ -239,7 +239,7 @@ TEST_F(kernel_speed, pieces) {
                 order[i] = i;
             std::shuffle(order.begin(), order.end(), random);
             const auto count = static_cast<std::uint32_t>(sizes.size());
-            const bool in_parameters = count <= kernels::most_pieces_in_parameters && one.size < 65536;
+            const bool in_parameters = count <= kernels::max_pieces_in_parameters && one.size < 65536;
             kernels::piece_parameters given = {};
             std::vector<kernels::piece> table(count);
             piece_packer packer(in_parameters ? given.pieces : table.data(), count, cut_pieces(count, sum));

@@ -249,7 +249,7 @@ struct pieces : kernels_on {
         std::vector<kernels::piece> table(all.size());
         const bool has_table = how != form::parameters;
         piece_packer packer(has_table ? table.data() : given.pieces,
-                            has_table ? static_cast<std::uint32_t>(table.size()) : kernels::most_pieces_in_parameters,
+                            has_table ? static_cast<std::uint32_t>(table.size()) : kernels::max_pieces_in_parameters,
                             cut_pieces(all.size(), sum));
         for (const piece_scene &one : all)
             ASSERT_TRUE(packer.add(destination.address + one.destination, source.address + one.source, one.size));
@@ -285,7 +285,7 @@ TEST_F(pieces, of_all_sizes_arrive_whole_and_touch_nothing_else) {
             for (const form how : {form::parameters, form::device_table, form::host_table}) {
                 SCOPED_TRACE(testing::Message() << one.name << ", form " << static_cast<int>(how));
                 std::mt19937_64 random(8);
-                const std::uint32_t most = kernels::most_pieces_in_parameters;
+                const std::uint32_t most = kernels::max_pieces_in_parameters;
                 std::vector<std::uint64_t> sizes(how == form::parameters ? std::min(one.count, most) : one.count);
                 for (std::uint64_t &size : sizes)
                     size = one.size(random);
@@ -300,7 +300,7 @@ TEST_F(pieces, of_all_sizes_arrive_whole_and_touch_nothing_else) {
 
 TEST_F(pieces, none_at_all_is_a_success) {
     kernels::piece_parameters given = {};
-    const piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut_pieces(0, 0));
+    const piece_packer packer(given.pieces, kernels::max_pieces_in_parameters, cut_pieces(0, 0));
     EXPECT_OK(launch_pieces(raw(), loaded, packer, given, 8, stream).status);
     EXPECT_OK(launch_piece_table(raw(), loaded, packer, 0, nullptr, 8, stream).status);
     EXPECT_OK(raw().cuStreamSynchronize(stream));
@@ -327,7 +327,7 @@ struct many_boxes : kernels_on {
         for (const placed_box &one : all)
             sum += one.scene.width * one.scene.height * one.scene.depth;
         box_packer packer(has_table ? table.data() : given.boxes,
-                          has_table ? static_cast<std::uint32_t>(table.size()) : kernels::most_boxes_in_parameters,
+                          has_table ? static_cast<std::uint32_t>(table.size()) : kernels::max_boxes_in_parameters,
                           cut_boxes(all.size(), sum));
         for (const placed_box &one : all) {
             const box_scene &scene = one.scene;
@@ -352,9 +352,9 @@ struct many_boxes : kernels_on {
 };
 
 TEST_F(many_boxes, of_all_forms_arrive_whole_and_touch_nothing_else) {
-    for (const std::uint32_t count : {1u, 30u, kernels::most_boxes_in_parameters, 1000u})
+    for (const std::uint32_t count : {1u, 30u, kernels::max_boxes_in_parameters, 1000u})
         for (const form how : {form::parameters, form::device_table, form::host_table}) {
-            if (how == form::parameters && count > kernels::most_boxes_in_parameters) continue;
+            if (how == form::parameters && count > kernels::max_boxes_in_parameters) continue;
             std::mt19937_64 random(count);
             const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
             std::vector<placed_box> all;
@@ -422,7 +422,7 @@ TEST_F(array_reads, boxes_of_every_kind_of_array_arrive_whole_in_one_launch) {
         arrays.push_back(std::make_unique<test_array>(kind.descriptor, arrays.size()));
     for (const bool has_table : {false, true})
         for (const side to : sides) {
-            const std::uint32_t count = has_table ? 500 : kernels::most_array_boxes_in_parameters;
+            const std::uint32_t count = has_table ? 500 : kernels::max_array_boxes_in_parameters;
             reachable destination(to, 4 << 20, 20);
             kernels::array_box_parameters given = {};
             std::vector<kernels::array_box> table(count);
@@ -532,7 +532,7 @@ TEST_F(kernels_on, captured_kernels_run_at_every_launch_of_their_graph) {
     const device_memory to(2 * size);
     write_for_all_streams(to, bytes(2 * size));
     kernels::piece_parameters given = {};
-    piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut_pieces(1, size));
+    piece_packer packer(given.pieces, kernels::max_pieces_in_parameters, cut_pieces(1, size));
     ASSERT_TRUE(packer.add(to + size, from_host(from), size));
 
     captured_graph graph(stream);
@@ -596,7 +596,7 @@ TEST_F(loading, reports_a_failure_and_does_not_try_again) {
         wrapped.fail(entry, CUDA_ERROR_OUT_OF_MEMORY);
         kernel_set kernels(cu);
         for (int i = 0; i < 3; ++i) {
-            const failure failed = launch_strided(cu, kernels, {{256, 0, 0}, {512, 0, 0}, 16, 1, 1}, 1, stream);
+            const error failed = launch_strided(cu, kernels, {{256, 0, 0}, {512, 0, 0}, 16, 1, 1}, 1, stream);
             EXPECT_EQ(failed.status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
         }
         EXPECT_FALSE(kernels.may_serve());

@@ -73,12 +73,12 @@ shape rows_apart(ends way, std::uint64_t width, std::uint64_t rows, std::uint64_
 }
 
 // Facts under which a kernel can serve both ends.
-plan_facts facts_with(const device_profile *profile, const copy_wishes &wishes = {}) {
+plan_facts facts_with(const device_profile *profile, const copy_preferences &preferences = {}) {
     plan_facts facts;
     facts.context_device = 0;
     facts.form = copy_form::asynchronous;
     facts.kernels = facts.source_reach = facts.destination_reach = obstacle::none;
-    facts.wishes = wishes;
+    facts.preferences = preferences;
     facts.profile = profile;
     return facts;
 }
@@ -226,9 +226,9 @@ TEST(plan, whole_arrays_are_read_by_kernels_and_small_boxes_by_the_driver) {
     EXPECT_EQ(route_of(out_of_array(512, 4), h200_profile()), route_kind::driver) << "no faster: 1050 and 1100 GB/s";
     EXPECT_EQ(route_of(out_of_array(512, 1), h200_profile()), route_kind::driver) << "byte by byte";
     EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile())).blocks, 32769) << "as many blocks as have work";
-    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.most_blocks = 7})).route, route_kind::driver)
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.max_blocks = 7})).route, route_kind::driver)
         << "the driver is faster than seven blocks";
-    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.is_urgent = true, .most_blocks = 7})).blocks,
+    EXPECT_EQ(plan_copy(out_of_array(512), facts_with(&h200_profile(), {.is_urgent = true, .max_blocks = 7})).blocks,
               7);
 }
 
@@ -261,7 +261,7 @@ std::vector<obstructed> obstructed_copies() {
     add(obstacle::not_asked, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::not_asked; });
     add(obstacle::no_peer_access,
         [](shape &, plan_facts &facts) { facts.destination_reach = obstacle::no_peer_access; });
-    add(obstacle::forbidden, [](shape &, plan_facts &facts) { facts.wishes.no_multiprocessors = true; });
+    add(obstacle::forbidden, [](shape &, plan_facts &facts) { facts.preferences.no_kernels = true; });
     add(obstacle::host_to_host, [](shape &copy, plan_facts &) {
         copy.destination.kind = memory_kind::pinned;
         copy.destination.device = -1;
@@ -288,7 +288,7 @@ TEST(plan, copies_that_kernels_cannot_serve_go_by_the_driver_and_forecasts_say_w
 TEST(plan, a_forced_route_that_cannot_serve_is_refused_with_its_reason) {
     for (auto [expected, copy, facts] : obstructed_copies()) {
         SCOPED_TRACE(text_of(expected));
-        facts.wishes.forced = route_kind::kernel;
+        facts.preferences.forced = route_kind::kernel;
         const copy_plan plan = plan_copy(copy, facts);
         EXPECT_EQ(plan.route, route_kind::none);
         EXPECT_EQ(plan.refused, expected);
@@ -310,7 +310,7 @@ TEST(plan, a_forced_route_is_taken_whatever_is_predicted) {
     managed.source_reach = obstacle::managed;
     EXPECT_EQ(plan_copy(narrow, managed).route, route_kind::driver);
     EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::managed);
-    managed.wishes.forced = route_kind::kernel;
+    managed.preferences.forced = route_kind::kernel;
     EXPECT_EQ(plan_copy(narrow, managed).route, route_kind::kernel);
     EXPECT_EQ(predict_copy(narrow, managed).kernel.why_not, obstacle::none);
 }
@@ -322,8 +322,8 @@ shape pageable_line(ends way, std::uint64_t bytes) {
     (way == ends::h2d ? line.source : line.destination).kind = memory_kind::pageable;
     return line;
 }
-plan_facts staging_facts(copy_form form, const copy_wishes &wishes = {}) {
-    plan_facts facts = facts_with(&h200_profile(), wishes);
+plan_facts staging_facts(copy_form form, const copy_preferences &preferences = {}) {
+    plan_facts facts = facts_with(&h200_profile(), preferences);
     facts.form = form;
     facts.staging = facts.staged_reach = obstacle::none;
     facts.staging_threads = 8;
@@ -376,7 +376,7 @@ TEST(staged_plan, what_cannot_be_staged_goes_by_the_driver_or_is_refused_with_it
         SCOPED_TRACE(text_of(why));
         EXPECT_EQ(predict_copy(shape, facts).staged.why_not, why);
         EXPECT_EQ(plan_copy(shape, facts).route, route_kind::driver);
-        facts.wishes.forced = route_kind::staged;
+        facts.preferences.forced = route_kind::staged;
         EXPECT_EQ(plan_copy(shape, facts).refused, why);
     };
     const auto with = [&](auto change) {
@@ -384,7 +384,7 @@ TEST(staged_plan, what_cannot_be_staged_goes_by_the_driver_or_is_refused_with_it
         change(facts);
         return facts;
     };
-    expect(obstacle::forbidden, line, with([](plan_facts &facts) { facts.wishes.no_multiprocessors = true; }));
+    expect(obstacle::forbidden, line, with([](plan_facts &facts) { facts.preferences.no_kernels = true; }));
     expect(obstacle::not_loaded, line, with([](plan_facts &facts) { facts.kernels = obstacle::not_loaded; }));
     expect(obstacle::no_staging, line, with([](plan_facts &facts) { facts.staging = obstacle::no_staging; }));
     expect(obstacle::beyond, line, with([](plan_facts &facts) { facts.staged_reach = obstacle::beyond; }));
@@ -414,11 +414,11 @@ TEST(staged_plan, threads_fill_slots_for_one_block_each_and_empty_slots_of_two) 
         SCOPED_TRACE(testing::Message() << row.threads << " threads, " << row.most << " blocks at most");
         plan_facts facts = staging_facts(row.form);
         facts.staging_threads = row.threads;
-        facts.wishes.most_blocks = row.most;
-        facts.wishes.forced = route_kind::staged;
+        facts.preferences.max_blocks = row.most;
+        facts.preferences.forced = route_kind::staged;
         EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 64 * MiB), facts).blocks, row.to_device);
         EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 64 * MiB), facts).blocks, row.to_host);
-        facts.wishes.forced = route_kind::none;
+        facts.preferences.forced = route_kind::none;
         EXPECT_EQ(predict_copy(pageable_line(ends::h2d, 64 * MiB), facts).staged.blocks, row.to_device);
     }
 }
@@ -433,23 +433,23 @@ TEST(staged_plan, narrow_rows_scattered_into_pinned_memory_are_staged) {
 }
 
 TEST(plan, urgent_copies_take_a_kernel_where_one_serves) {
-    const copy_wishes urgent = {.is_urgent = true};
+    const copy_preferences urgent = {.is_urgent = true};
     for (const ends way : {ends::h2d, ends::d2h, ends::d2d})
         EXPECT_EQ(plan_copy(shape_of(way, gapped::none, 0, 64 * KiB), facts_with(&h200_profile(), urgent)).route,
                   route_kind::kernel);
     for (auto [expected, copy, facts] : obstructed_copies()) {
         SCOPED_TRACE(text_of(expected));
-        facts.wishes.is_urgent = true;
+        facts.preferences.is_urgent = true;
         EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver);
         EXPECT_EQ(plan_copy(copy, facts).refused, obstacle::none);
     }
 }
 
 TEST(plan, kernels_take_few_multiprocessors_on_the_host_link_and_no_more_than_allowed) {
-    const auto blocks = [](const shape &shape, const copy_wishes &wishes) {
-        return plan_copy(shape, facts_with(&h200_profile(), wishes)).blocks;
+    const auto blocks = [](const shape &shape, const copy_preferences &preferences) {
+        return plan_copy(shape, facts_with(&h200_profile(), preferences)).blocks;
     };
-    const copy_wishes kernel = {.forced = route_kind::kernel};
+    const copy_preferences kernel = {.forced = route_kind::kernel};
     EXPECT_EQ(blocks(shape_of(ends::h2d, gapped::none, 0, 256 * MiB), kernel), 4);
     EXPECT_EQ(blocks(shape_of(ends::d2h, gapped::none, 0, 256 * MiB), kernel), 2);
     EXPECT_EQ(blocks(shape_of(ends::h2d, gapped::source, 4, 64 * MiB), kernel), 16);
@@ -459,7 +459,7 @@ TEST(plan, kernels_take_few_multiprocessors_on_the_host_link_and_no_more_than_al
     EXPECT_EQ(blocks(shape_of(ends::d2d, gapped::none, 0, 64), kernel), 1);
     EXPECT_EQ(blocks(shape_of(ends::h2d, gapped::none, 0, 32 * KiB), kernel), 3);
     for (const std::uint16_t most : {1, 2, 16, 100}) {
-        const copy_wishes limited = {.forced = route_kind::kernel, .most_blocks = most};
+        const copy_preferences limited = {.forced = route_kind::kernel, .max_blocks = most};
         EXPECT_EQ(blocks(shape_of(ends::d2d, gapped::source, 256, 256 * MiB), limited), most);
         EXPECT_LE(blocks(shape_of(ends::h2d, gapped::none, 0, 256 * MiB), limited), std::min<int>(most, 4));
     }
@@ -468,7 +468,7 @@ TEST(plan, kernels_take_few_multiprocessors_on_the_host_link_and_no_more_than_al
 TEST(plan, a_limit_that_makes_kernels_slower_than_the_driver_selects_the_driver) {
     const shape rows = shape_of(ends::d2d, gapped::source, 256, 256 * MiB);
     const auto route = [&](std::uint16_t most) {
-        return plan_copy(rows, facts_with(&h200_profile(), {.most_blocks = most})).route;
+        return plan_copy(rows, facts_with(&h200_profile(), {.max_blocks = most})).route;
     };
     EXPECT_EQ(route(1), route_kind::driver);
     EXPECT_EQ(route(8), route_kind::driver);
@@ -483,7 +483,7 @@ TEST(plan, synchronous_copies_wait_for_kernels_and_kernels_name_no_contexts) {
     EXPECT_FALSE(plan_copy(shape, facts).names_contexts);
     facts.form = copy_form::synchronous;
     EXPECT_TRUE(plan_copy(shape, facts).synchronise_after);
-    facts.wishes.forced = route_kind::driver;
+    facts.preferences.forced = route_kind::driver;
     EXPECT_TRUE(plan_copy(shape, facts).names_contexts);
 }
 
@@ -583,7 +583,7 @@ TEST(plan, predictions_of_rows_apart_come_near_what_was_measured) {
         SCOPED_TRACE(testing::Message() << static_cast<int>(row.way) << ": " << row.rows << " x " << row.width
                                         << " B, pitches " << row.source << ", " << row.destination);
         const shape shape = rows_apart(row.way, row.width, row.rows, row.source, row.destination);
-        const copy_forecast forecast = predict_copy(shape, facts_with(&h200_profile(), {.most_blocks = row.blocks}));
+        const copy_forecast forecast = predict_copy(shape, facts_with(&h200_profile(), {.max_blocks = row.blocks}));
         EXPECT_NEAR(static_cast<double>(forecast.driver.predicted_ns) / 1000, row.driver_us, row.driver_us * 0.25);
         if (row.kernel_us > 0) {
             EXPECT_NEAR(static_cast<double>(forecast.kernel.predicted_ns) / 1000, row.kernel_us, row.kernel_us * 0.25);
@@ -622,7 +622,7 @@ TEST(plan, more_rows_never_take_less_time_and_more_multiprocessors_never_take_mo
                         before = forecast;
                         std::uint64_t slower = UINT64_MAX;
                         for (const std::uint16_t most : {1, 4, 32, 2000}) {
-                            const auto limited = predict_copy(shape, facts_with(profile, {.most_blocks = most}));
+                            const auto limited = predict_copy(shape, facts_with(profile, {.max_blocks = most}));
                             ASSERT_LE(limited.kernel.predicted_ns, slower);
                             slower = limited.kernel.predicted_ns;
                         }
@@ -642,7 +642,7 @@ TEST(plan, the_plan_follows_the_forecast) {
         const std::uint64_t width = 1 + random() % (1ull << (random() % 22)), rows = 2 + random() % 100000;
         const shape shape = shape_of(way, gap, width, width * rows);
         const plan_facts facts = facts_with(random() % 2 ? &h200_profile() : &unknown_profile(),
-                                            {.most_blocks = static_cast<std::uint16_t>(random() % 3 * 16)});
+                                            {.max_blocks = static_cast<std::uint16_t>(random() % 3 * 16)});
         const copy_forecast forecast = predict_copy(shape, facts);
         const copy_plan plan = plan_copy(shape, facts);
         const auto driver = static_cast<double>(forecast.driver.predicted_ns),
@@ -673,7 +673,7 @@ batch_facts pieces(copy_direction direction, std::uint64_t count, std::uint64_t 
 
 TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {
     using d = copy_direction;
-    using w = batch_way;
+    using w = batch_route;
     struct {
         d direction;
         std::uint64_t count, size;
@@ -706,7 +706,7 @@ TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {
 
 TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_if_their_words_are_wide) {
     using d = copy_direction;
-    using w = batch_way;
+    using w = batch_route;
     struct {
         d direction;
         std::uint64_t count, size;
@@ -732,33 +732,33 @@ TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_if_their_wor
 TEST(batch_plan, pageable_pieces_never_go_by_a_kernel) {
     batch_facts facts = pieces(copy_direction::host_to_device, 4096, 256);
     facts.are_pageable = true;
-    EXPECT_EQ(plan_batch(facts).way, batch_way::batch_call);
-    EXPECT_EQ(predict_batch(facts)[batch_way::kernel].why_not, obstacle::pageable);
-    facts.wishes.forced = route_kind::kernel;
+    EXPECT_EQ(plan_batch(facts).way, batch_route::batch_call);
+    EXPECT_EQ(predict_batch(facts)[batch_route::kernel].why_not, obstacle::pageable);
+    facts.preferences.forced = route_kind::kernel;
     EXPECT_EQ(plan_batch(facts).refused, obstacle::pageable);
 }
 
 TEST(batch_plan, wishes_apply_to_batches) {
     batch_facts facts = pieces(copy_direction::device_to_host, 4096, 256);
-    facts.wishes.no_multiprocessors = true;
-    EXPECT_EQ(plan_batch(facts).way, batch_way::batch_call);
-    EXPECT_EQ(predict_batch(facts)[batch_way::kernel].why_not, obstacle::forbidden);
-    facts.wishes = {.forced = route_kind::driver};
-    EXPECT_EQ(plan_batch(facts).way, batch_way::batch_call);
-    facts.wishes = {.most_blocks = 2};
-    EXPECT_EQ(plan_batch(facts).way, batch_way::kernel);
+    facts.preferences.no_kernels = true;
+    EXPECT_EQ(plan_batch(facts).way, batch_route::batch_call);
+    EXPECT_EQ(predict_batch(facts)[batch_route::kernel].why_not, obstacle::forbidden);
+    facts.preferences = {.forced = route_kind::driver};
+    EXPECT_EQ(plan_batch(facts).way, batch_route::batch_call);
+    facts.preferences = {.max_blocks = 2};
+    EXPECT_EQ(plan_batch(facts).way, batch_route::kernel);
     EXPECT_EQ(plan_batch(facts).blocks, 2);
-    facts.wishes = {.forced = static_cast<route_kind>(99)};
+    facts.preferences = {.forced = static_cast<route_kind>(99)};
     EXPECT_EQ(plan_batch(facts).refused, obstacle::no_route);
     for (const device_profile *const profile : {&h200_profile(), static_cast<const device_profile *>(nullptr)}) {
         batch_facts large = pieces(copy_direction::host_to_device, 2, 64 * MiB);
         large.profile = profile;
-        EXPECT_NE(plan_batch(large).way, batch_way::kernel);
-        large.wishes = {.is_urgent = true};
-        EXPECT_EQ(plan_batch(large).way, batch_way::kernel);
+        EXPECT_NE(plan_batch(large).way, batch_route::kernel);
+        large.preferences = {.is_urgent = true};
+        EXPECT_EQ(plan_batch(large).way, batch_route::kernel);
         EXPECT_GT(plan_batch(large).blocks, 0);
-        large.wishes = {.forced = route_kind::kernel};
-        EXPECT_EQ(plan_batch(large).way, batch_way::kernel);
+        large.preferences = {.forced = route_kind::kernel};
+        EXPECT_EQ(plan_batch(large).way, batch_route::kernel);
         large.kernels = obstacle::not_loaded;
         EXPECT_EQ(plan_batch(large).refused, obstacle::not_loaded);
     }
@@ -785,8 +785,8 @@ TEST(batch_plan, one_large_piece_does_not_hide_the_small_ones) {
     mixed.count += 1;
     mixed.bytes += 512 * MiB;
     mixed.largest = 512 * MiB;
-    EXPECT_GE(predict_batch(mixed)[batch_way::kernel].predicted_ns,
-              predict_batch(small)[batch_way::kernel].predicted_ns);
+    EXPECT_GE(predict_batch(mixed)[batch_route::kernel].predicted_ns,
+              predict_batch(small)[batch_route::kernel].predicted_ns);
 }
 
 // ---- Profiles as text ------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ TEST(shape, collapsing_keeps_the_bytes_and_their_order_and_overlap_is_exact_for_
         copy.height = height;
         copy.depth = depth;
         shape shape;
-        if (lay_out(copy, limits, shape)) continue;
+        if (validate_fields(copy, limits, shape)) continue;
         const auto source = addresses_of(copy.source, shape), destination = addresses_of(copy.destination, shape);
         ASSERT_EQ(shape.source.span.first, source.front());
         ASSERT_EQ(shape.source.span.last, source.back());
@@ -97,7 +97,7 @@ TEST(shape, collapsing_keeps_the_bytes_and_their_order_and_overlap_is_exact_for_
             ASSERT_TRUE(!told || shares) << "never a false alarm";
         overlapping += shares;
         const std::uint64_t depth_before = shape.depth, height_before = shape.height;
-        const failure failed = settle(on_device, limits, shape);
+        const error failed = validate_bounds(on_device, limits, shape);
         if (told) {
             ASSERT_EQ(failed.status, FERRY_ERROR_OVERLAP);
             continue;
@@ -113,8 +113,8 @@ TEST(shape, collapsing_keeps_the_bytes_and_their_order_and_overlap_is_exact_for_
 
 shape shape_of(const ferry_copy_desc &copy) {
     shape shape;
-    EXPECT_FALSE(lay_out(copy, limits, shape));
-    EXPECT_FALSE(settle(on_device, limits, shape));
+    EXPECT_FALSE(validate_fields(copy, limits, shape));
+    EXPECT_FALSE(validate_bounds(on_device, limits, shape));
     return shape;
 }
 
@@ -151,10 +151,10 @@ TEST(shape, a_tight_row_beyond_the_pitch_limit_is_refused_only_where_it_is_a_str
     EXPECT_EQ(shape_of(copy).width, 15000u);
     ferry_place_array(&copy.destination, 0, reinterpret_cast<CUarray>(8));
     shape shape;
-    ASSERT_FALSE(lay_out(copy, limits, shape));
+    ASSERT_FALSE(validate_fields(copy, limits, shape));
     resolved_ends ends = on_device;
     ends.destination = {memory_kind::array, 0, 0, 0, {1, 8000, 8, 1, false, true}};
-    const failure failed = settle(ends, limits, shape);
+    const error failed = validate_bounds(ends, limits, shape);
     EXPECT_EQ(failed.status, FERRY_ERROR_PITCH);
     EXPECT_EQ(failed.side, FERRY_SIDE_SOURCE);
     EXPECT_EQ(failed.limit, 4096u);
@@ -171,27 +171,27 @@ TEST(shape, for_layers_of_1d_arrays_the_slice_distance_goes_into_the_pitch) {
     resolved_ends ends = on_device;
     ends.destination = {memory_kind::array, 0, 0, 0, layers_1d};
     shape shape;
-    ASSERT_FALSE(lay_out(copy, limits, shape));
-    ASSERT_FALSE(settle(ends, limits, shape));
+    ASSERT_FALSE(validate_fields(copy, limits, shape));
+    ASSERT_FALSE(validate_bounds(ends, limits, shape));
     EXPECT_EQ(shape.source.row_pitch, 64u * 5);
     EXPECT_EQ(shape.source.slice_height, 1u);
     EXPECT_EQ(shape.depth, 8u);
 
     copy.source.slice_height = 65; // 64 * 65 exceeds the maximum pitch, 4096
-    ASSERT_FALSE(lay_out(copy, limits, shape));
-    const failure failed = settle(ends, limits, shape);
+    ASSERT_FALSE(validate_fields(copy, limits, shape));
+    const error failed = validate_bounds(ends, limits, shape);
     EXPECT_EQ(failed.status, FERRY_ERROR_PITCH);
     EXPECT_EQ(failed.side, FERRY_SIDE_SOURCE);
     EXPECT_EQ(failed.field, FERRY_FIELD_SLICE_HEIGHT);
     EXPECT_EQ(failed.limit, 64u);
     EXPECT_EQ(failed.value, 65u);
     ends.destination.array.is_layered = false; // this concerns layers only
-    ASSERT_FALSE(lay_out(copy, limits, shape));
-    EXPECT_FALSE(settle(ends, limits, shape));
+    ASSERT_FALSE(validate_fields(copy, limits, shape));
+    EXPECT_FALSE(validate_bounds(ends, limits, shape));
 }
 
 // The field that an overflow error names.
-std::uint64_t *field_of(ferry_copy_desc &copy, const failure &failed) {
+std::uint64_t *field_of(ferry_copy_desc &copy, const error &failed) {
     ferry_place &place = failed.side == FERRY_SIDE_SOURCE ? copy.source : copy.destination;
     switch (failed.field) {
     case FERRY_FIELD_X:
@@ -227,15 +227,15 @@ TEST(layout, the_limit_of_an_overflow_is_the_largest_value_that_fits) {
         copy.depth = 1;
         copy.destination = linear(1, 0, 0, 0, 0, 0);
         shape layout;
-        const failure failed = lay_out(copy, limits, layout);
+        const error failed = validate_fields(copy, limits, layout);
         EXPECT_EQ(failed.status, FERRY_ERROR_OVERFLOW);
         EXPECT_EQ(failed.field, i == 0 ? FERRY_FIELD_WIDTH : FERRY_FIELD_HEIGHT);
         EXPECT_EQ(failed.limit, limits_of[i]);
         std::uint64_t &at_fault = i == 0 ? copy.width : copy.height;
         at_fault = failed.limit + 1;
-        EXPECT_EQ(lay_out(copy, limits, layout).status, FERRY_ERROR_OVERFLOW);
+        EXPECT_EQ(validate_fields(copy, limits, layout).status, FERRY_ERROR_OVERFLOW);
         at_fault = failed.limit;
-        EXPECT_EQ(lay_out(copy, limits, layout).status, FERRY_SUCCESS);
+        EXPECT_EQ(validate_fields(copy, limits, layout).status, FERRY_SUCCESS);
     }
 }
 
@@ -261,7 +261,7 @@ TEST(layout, hostile_numbers_never_wrap_and_an_overflow_names_the_field_at_fault
         copy.depth = random() % 2 ? 1 : hostile();
         if (random() % 2) copy.source.x = copy.source.y = copy.source.z = 0;
         shape layout;
-        const failure failed = lay_out(copy, limits, layout);
+        const error failed = validate_fields(copy, limits, layout);
         if (failed.status == FERRY_ERROR_OVERFLOW) {
             ++overflowing;
             ASSERT_GT(failed.value, failed.limit);
@@ -269,9 +269,9 @@ TEST(layout, hostile_numbers_never_wrap_and_an_overflow_names_the_field_at_fault
             std::uint64_t &at_fault = *field_of(changed, failed);
             ASSERT_EQ(at_fault, failed.value);
             at_fault = failed.limit + 1;
-            ASSERT_TRUE(lay_out(changed, limits, layout));
+            ASSERT_TRUE(validate_fields(changed, limits, layout));
             at_fault = failed.limit;
-            const failure next = lay_out(changed, limits, layout);
+            const error next = validate_fields(changed, limits, layout);
             const bool is_same = next.status == failed.status && next.side == failed.side && next.field == failed.field;
             ASSERT_FALSE(is_same && failed.side != FERRY_SIDE_EXTENT) << "the other end may have less room";
         }
@@ -324,7 +324,7 @@ TEST(split, every_byte_is_in_one_part_and_no_part_leaves_its_first_piece) {
     const auto draw = [&](std::uint64_t low, std::uint64_t high) {
         return std::uniform_int_distribution<std::uint64_t>(low, high)(random);
     };
-    int most_parts = 0;
+    int max_parts = 0;
     for (int round = 0; round < 20000; ++round) {
         shape copy = {};
         copy.width = draw(1, 9);
@@ -354,7 +354,7 @@ TEST(split, every_byte_is_in_one_part_and_no_part_leaves_its_first_piece) {
         draw_end(copy.destination, 100000);
         std::multiset<std::pair<std::uint64_t, std::uint64_t>> moved;
         int parts = 0;
-        ASSERT_FALSE(for_each_part(copy, pieces, [&](const shape &part) -> failure {
+        ASSERT_FALSE(for_each_part(copy, pieces, [&](const shape &part) -> error {
             ++parts;
             moved.merge(moves_of(part));
             for (const shape_end *const end : {&part.source, &part.destination}) {
@@ -368,15 +368,15 @@ TEST(split, every_byte_is_in_one_part_and_no_part_leaves_its_first_piece) {
             return {};
         }));
         ASSERT_EQ(moved, moves_of(copy));
-        most_parts = std::max(most_parts, parts);
+        max_parts = std::max(max_parts, parts);
         int run = 0;
-        const failure stopped = for_each_part(copy, pieces, [&](const shape &) -> failure {
+        const error stopped = for_each_part(copy, pieces, [&](const shape &) -> error {
             return {.status = ++run * 2 > parts ? FERRY_ERROR_LIMIT : FERRY_SUCCESS};
         });
         ASSERT_EQ(stopped.status, FERRY_ERROR_LIMIT);
         ASSERT_EQ(run, parts / 2 + 1) << "no part runs after the first failure";
     }
-    EXPECT_GT(most_parts, 20);
+    EXPECT_GT(max_parts, 20);
 }
 
 TEST(split, whole_slices_and_rows_stay_together) {
@@ -386,7 +386,7 @@ TEST(split, whole_slices_and_rows_stay_together) {
     copy.destination = {memory_kind::device, 0, nullptr, 0, 0, 0, {5000, 5000 + 479}, 10, 8};
     std::vector<std::array<std::uint64_t, 4>> parts;
     const drawn_pieces pieces = {{{900, 1000 + 203}}}; // within the fifth row of the third slice
-    ASSERT_FALSE(for_each_part(copy, pieces, [&](const shape &part) -> failure {
+    ASSERT_FALSE(for_each_part(copy, pieces, [&](const shape &part) -> error {
         parts.push_back({part.source.span.first - 1000, part.width, part.height, part.depth});
         return {};
     }));
@@ -398,11 +398,11 @@ TEST(split, whole_slices_and_rows_stay_together) {
 // ---- Threads ---------------------------------------------------------------------------------------------------
 
 TEST(threads, each_part_runs_once_for_any_number_of_threads) {
-    for (const unsigned count : {1u, 2u, 3u, 16u, most_threads}) {
-        std::array<std::atomic<int>, most_threads> runs = {};
+    for (const unsigned count : {1u, 2u, 3u, 16u, max_threads}) {
+        std::array<std::atomic<int>, max_threads> runs = {};
         auto job = [&](unsigned index) noexcept { ++runs[index]; };
         run_on_threads(count, job);
-        for (unsigned index = 0; index < most_threads; ++index)
+        for (unsigned index = 0; index < max_threads; ++index)
             EXPECT_EQ(runs[index], index < count) << index << " of " << count;
     }
     EXPECT_GE(available_processors(), 1u);

@@ -155,9 +155,9 @@ struct setting {
     std::uint64_t largest; // bytes of a buffer
     // Whether the program's own threads replace ferry's, and in which order they take jobs.
     enum class order { none, first, last, any } jobs = order::none;
-    std::chrono::microseconds most_late{0}; // the longest delay before a job starts
-    bool is_stopped = false;                // now and then, at any point; the calling threads too
-    bool shares_a_processor = false;        // with threads that are always busy
+    std::chrono::microseconds max_late{0}; // the longest delay before a job starts
+    bool is_stopped = false;               // now and then, at any point; the calling threads too
+    bool shares_a_processor = false;       // with threads that are always busy
 };
 
 struct counts {
@@ -221,7 +221,7 @@ public:
         case 3:
             return change_device_memory();
         case 4:
-            return settle();
+            return validate_bounds();
         case 5:
         case 6:
             return run_graph();
@@ -238,7 +238,7 @@ public:
     // Ends the lane but for a few copies, which closing the instance must complete.
     void finish() {
         const made_current scope(context_);
-        settle();
+        validate_bounds();
         graph_.reset();
         check();
         for (station &one : stations_)
@@ -330,7 +330,7 @@ private:
         const drawn_copy drawn = draw(random_.one_in(2));
         const bool is_read_by_driver = drawn.flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS);
         // The driver may read inside the call what copies in flight still write.
-        if (is_read_by_driver && drawn.from->is_pageable()) settle();
+        if (is_read_by_driver && drawn.from->is_pageable()) validate_bounds();
         if (random_.one_in(4)) go_to(any_stream());
         enqueue(drawn, random_.one_in(3));
     }
@@ -368,7 +368,7 @@ private:
 
     // Copies synchronously. The bytes must then be there for the host and for all later work.
     void copy_at_once() {
-        settle();
+        validate_bounds();
         const drawn_copy drawn = draw(random_.one_in(2));
         tell("copying at once");
         const ferry_copy_desc copy = drawn.describe();
@@ -465,7 +465,7 @@ private:
         seen_.tickets = tickets_.size();
     }
 
-    void settle() {
+    void validate_bounds() {
         tell("waiting for its stream");
         switch (random_.up_to(2)) {
         case 0:
@@ -492,7 +492,7 @@ private:
     }
 
     void check_now() {
-        settle();
+        validate_bounds();
         check();
         for (station &one : stations_)
             if (one.is_on_host()) one.scribble(random_);
@@ -667,7 +667,7 @@ private:
         for (;;) {
             wake_.wait(lock, [&] { return is_over_ || !jobs_.empty(); });
             if (jobs_.empty()) return;
-            const std::chrono::microseconds late(random_.up_to(static_cast<std::uint64_t>(how_.most_late.count())));
+            const std::chrono::microseconds late(random_.up_to(static_cast<std::uint64_t>(how_.max_late.count())));
             lock.unlock();
             if (late.count()) std::this_thread::sleep_for(late);
             lock.lock();
@@ -861,7 +861,7 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
                                           : random.one_in(8) ? 2'000'000
                                                              : 600'000,
                                .jobs = random.of(orders),
-                               .most_late = std::chrono::microseconds(random.one_in(3) ? 1000 : 0)};
+                               .max_late = std::chrono::microseconds(random.one_in(3) ? 1000 : 0)};
         run(drawn, seed, drawn.largest > 1'000'000 ? 30 : 100, all);
     } while (!HasFailure() && steady_clock::now() < until);
     std::printf(
@@ -885,7 +885,7 @@ TEST_F(soak, jobs_run_late_and_out_of_order_by_one_thread_complete_all_copies) {
                       .threads = 1,
                       .largest = little,
                       .jobs = order,
-                      .most_late = std::chrono::milliseconds(3)},
+                      .max_late = std::chrono::milliseconds(3)},
                      2, 20);
 }
 

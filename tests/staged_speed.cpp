@@ -104,7 +104,7 @@ struct staged_speed : driver_test {
     }
     measured by_helping(const staged_copy &copy) {
         return measure(static_cast<double>(copy.box.width), [&] {
-            staged_watch watch;
+            staged_progress watch;
             EXPECT_OK(engine->enqueue(copy, stream, &watch).status);
             EXPECT_OK(engine->help(watch).status);
         });
@@ -126,12 +126,12 @@ struct staged_speed : driver_test {
 
     std::uint64_t room = 0;
     std::chrono::microseconds pause{0}; // between copies; the threads sleep when a copy comes
-    device_facts facts[device_contexts::most_devices];
+    device_facts facts[device_contexts::max_devices];
     allocator memory;
     device_contexts contexts{raw(), facts};
     kernel_set kernels{raw()};
     ferry::pinned_memory pinned{raw(), memory};
-    std::optional<staged_engine> engine;
+    std::optional<staging_engine> engine;
     CUstream stream = nullptr;
     CUdeviceptr device = 0;
     void *host = nullptr;

@@ -106,7 +106,7 @@ constexpr bool both_ways[] = {true, false};
 struct staged : driver_test {
     void SetUp() override {
         driver_test::SetUp();
-        count = std::min(device_count(), device_contexts::most_devices);
+        count = std::min(device_count(), device_contexts::max_devices);
         for (int i = 0; i < count; ++i)
             ASSERT_OK(query_device(raw(), i, on_software_driver(), facts[i]).status);
         contexts.set_count(count);
@@ -129,7 +129,7 @@ struct staged : driver_test {
         options.threads = 3;
         return options;
     }
-    staged_engine &open(const staged_options &options = small(), const driver_table &cu = raw()) {
+    staging_engine &open(const staged_options &options = small(), const driver_table &cu = raw()) {
         close();
         engine.emplace(cu, contexts, kernels, pinned, facts, memory);
         engine->set_up(options);
@@ -139,7 +139,7 @@ struct staged : driver_test {
         if (engine) engine->close();
         engine.reset();
     }
-    std::int32_t enqueue(copied &one, CUstream stream, staged_watch *watch = nullptr, std::uint32_t blocks = 0) {
+    std::int32_t enqueue(copied &one, CUstream stream, staged_progress *watch = nullptr, std::uint32_t blocks = 0) {
         return engine->enqueue({.box = one.box(), .context = context, .blocks = blocks}, stream, watch).status;
     }
     void copy_scenes(const std::vector<copy_scene> &scenes, std::uint32_t blocks = 0) {
@@ -176,12 +176,12 @@ struct staged : driver_test {
     }
 
     int count = 0;
-    device_facts facts[device_contexts::most_devices];
+    device_facts facts[device_contexts::max_devices];
     allocator memory;
     device_contexts contexts{raw(), facts};
     kernel_set kernels{raw()};
     ferry::pinned_memory pinned{raw(), memory};
-    std::optional<staged_engine> engine;
+    std::optional<staging_engine> engine;
 };
 
 // ---- Bytes ----------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ TEST_F(staged, one_slot_and_one_thread_suffice) {
     open(options);
     copy_scenes({linear(1'000'001, 3), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
     EXPECT_EQ(engine->thread_count(), 1u);
-    copy_scenes({linear(1'000'001, 3)}, kernels::most_ring_blocks);
+    copy_scenes({linear(1'000'001, 3)}, kernels::max_ring_blocks);
 }
 
 TEST_F(staged, the_default_ring_works) {
@@ -326,7 +326,7 @@ TEST_F(staged, pinned_memory_may_have_another_address_on_the_device) {
     ASSERT_OK(its_kernels.load_into(context).status);
     ferry::pinned_memory its_pinned(cu, memory);
     its_pinned.set_up(facts, count, 0);
-    staged_engine its(cu, contexts, its_kernels, its_pinned, facts, memory);
+    staging_engine its(cu, contexts, its_kernels, its_pinned, facts, memory);
     its.set_up(small());
     const test_stream stream;
     for (const bool to_device : both_ways) {
@@ -425,7 +425,7 @@ TEST_F(staged, a_watch_reports_the_progress_of_a_copy) {
     open();
     const test_stream stream;
     copied one(linear(3'000'000), true, 1);
-    staged_watch watch;
+    staged_progress watch;
     ASSERT_OK(engine->prepare(0).status);
     gate held(stream);
     ASSERT_OK(enqueue(one, stream, &watch));
@@ -452,7 +452,7 @@ TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     open(staged_options{});
     const test_stream stream;
     copied one(linear(200'000'000), true, 1);
-    staged_watch watch;
+    staged_progress watch;
     ASSERT_OK(engine->prepare(0).status);
     {
         gate held(stream);
@@ -482,7 +482,7 @@ double share_of_big(staged &test, const big_and_small &given, bool to_device) {
     const test_stream big_stream, small_stream;
     const std::uint64_t size = on_software_driver() ? 20'000'000 : 200'000'000;
     copied big(linear(size), to_device, 1), little(linear(20'000), false, 2);
-    staged_watch of_big, of_little;
+    staged_progress of_big, of_little;
     EXPECT_OK(test.enqueue(big, big_stream, &of_big, given.blocks));
     while (of_big.landed == 0)
         std::this_thread::yield();
@@ -571,7 +571,7 @@ TEST_F(staged, threads_enqueue_at_once) {
             const test_stream stream;
             for (int round = 0; round < 10; ++round) {
                 copied one(linear(300'000 + static_cast<std::uint64_t>(t)), round % 2, static_cast<std::uint64_t>(t));
-                staged_watch watch;
+                staged_progress watch;
                 ASSERT_OK(enqueue(one, stream, &watch));
                 ASSERT_OK(round % 3 ? engine->help(watch).status
                                     : static_cast<std::int32_t>(raw().cuStreamSynchronize(stream)));
@@ -898,7 +898,7 @@ TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
     write_for_all_streams(one.device, one.on_device);
     {
         const few_threads limit(0);
-        staged_watch watch;
+        staged_progress watch;
         ASSERT_OK(engine->enqueue({.box = one.box(), .context = context, .caller_helps = true}, stream, &watch).status);
         ASSERT_OK(engine->help(watch).status);
         EXPECT_EQ(engine->thread_count(), 0u);
@@ -944,7 +944,7 @@ TEST_F(staged, copies_of_a_context_that_dies_fail_and_others_continue) {
     {
         const test_stream stream;
         copied waiting(linear(300'000), true, 1), other(linear(300'000), true, 2);
-        staged_watch watch, of_other;
+        staged_progress watch, of_other;
         {
             gate held(stream);
             ASSERT_OK(engine->enqueue({.box = waiting.box(), .context = doomed}, stream, &watch).status);
@@ -1014,12 +1014,12 @@ TEST_F(staged, any_failing_driver_call_is_reported_and_the_next_copy_works) {
                 staged_options options = small();
                 options.largest_launch = 256 << 10;
                 options.wake = (nth + is_for_ever) % 2 ? staged_wake::by_host_function : staged_wake::by_looking;
-                staged_engine its(cu, its_contexts, kernels, its_pinned, facts, memory);
+                staging_engine its(cu, its_contexts, kernels, its_pinned, facts, memory);
                 its.set_up(options);
                 faults.reset_counts();
                 faults.fail(one.entry, CUDA_ERROR_UNKNOWN, nth, is_for_ever);
                 copied first(linear(600'000), true, 1), second(linear(200'000), false, 2); // 3 launches
-                staged_watch watch;
+                staged_progress watch;
                 const std::int32_t status =
                     its.enqueue({.box = first.box(), .context = context}, stream, &watch).status;
                 faults.heal();
@@ -1048,7 +1048,7 @@ TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
     };
     ferry::pinned_memory its_pinned(cu, memory);
     its_pinned.set_up(facts, count, 0);
-    staged_engine its(cu, contexts, kernels, its_pinned, facts, memory);
+    staging_engine its(cu, contexts, kernels, its_pinned, facts, memory);
     its.set_up({});
     const test_stream stream;
     for (const bool to_device : both_ways) {
@@ -1091,7 +1091,7 @@ TEST_F(staged, pinned_memory_is_released) {
 
     const test_stream stream;
     copied one(linear(1'000'000), true, 1);
-    staged_watch watch;
+    staged_progress watch;
     ASSERT_OK(enqueue(one, stream, &watch));
     engine->trim();
     EXPECT_TRUE(watch.is_done() || engine->ring_bytes() != 0);

@@ -8,30 +8,30 @@ using namespace ferry;
 
 namespace {
 
-failure check_input(const ferry_instance *instance, const batch_input &input, std::uint32_t known_flags) noexcept {
+error check_input(const ferry_instance *instance, const batch_input &input, std::uint32_t known_flags) noexcept {
     if (!instance) return null_argument;
     if (input.flags & ~known_flags)
         return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, input.flags);
     const bool is_whole = input.copies || (input.destinations && input.sources && input.sizes);
-    return is_whole || input.count == 0 ? failure{} : null_argument;
+    return is_whole || input.count == 0 ? ok : null_argument;
 }
 
 std::int32_t run_and_report(ferry_instance *instance, const batch_input &input, copy_form form, CUstream stream,
-                            ferry_error_info *error) noexcept {
-    if (failure failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(error, failed);
+                            ferry_error_info *details) noexcept {
+    if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
     std::uint64_t bad_index = 0;
-    const failure failed = run_batch(*instance, input, form, stream, bad_index);
-    return report(error, failed, bad_index);
+    const error failed = run_batch(*instance, input, form, stream, bad_index);
+    return report(details, failed, bad_index);
 }
 
 std::int32_t create_and_report(ferry_instance *instance, const batch_input &input, std::uint32_t known_flags,
-                               CUstream stream, ferry_prepared **prepared, ferry_error_info *error) noexcept {
+                               CUstream stream, ferry_prepared **prepared, ferry_error_info *details) noexcept {
     if (prepared) *prepared = nullptr;
-    if (failure failed = check_input(instance, input, known_flags)) return report(error, failed);
-    if (!prepared) return report(error, null_argument);
+    if (error failed = check_input(instance, input, known_flags)) return report(details, failed);
+    if (!prepared) return report(details, null_argument);
     std::uint64_t bad_index = 0;
-    const failure failed = create_prepared(*instance, input, stream, *prepared, bad_index);
-    return report(error, failed, bad_index);
+    const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
+    return report(details, failed, bad_index);
 }
 
 } // namespace
@@ -39,58 +39,58 @@ std::int32_t create_and_report(ferry_instance *instance, const batch_input &inpu
 extern "C" {
 
 int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags,
-                         ferry_error_info *error) {
+                         ferry_error_info *details) {
     const batch_input input = {.copies = copies, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::synchronous, nullptr, error);
+    return run_and_report(instance, input, copy_form::synchronous, nullptr, details);
 }
 
 int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags,
-                               CUstream_st *stream, ferry_error_info *error) {
+                               CUstream_st *stream, ferry_error_info *details) {
     const batch_input input = {.copies = copies, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::asynchronous, stream, error);
+    return run_and_report(instance, input, copy_form::asynchronous, stream, details);
 }
 
 int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                          const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error) {
+                          const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *details) {
     const batch_input input = {
         .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::synchronous, nullptr, error);
+    return run_and_report(instance, input, copy_form::synchronous, nullptr, details);
 }
 
 int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
                                 const uint64_t *sizes, uint64_t count, uint32_t flags, CUstream_st *stream,
-                                ferry_error_info *error) {
+                                ferry_error_info *details) {
     const batch_input input = {
         .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::asynchronous, stream, error);
+    return run_and_report(instance, input, copy_form::asynchronous, stream, details);
 }
 
 int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags,
-                              CUstream_st *stream, ferry_prepared **prepared, ferry_error_info *error) {
+                              CUstream_st *stream, ferry_prepared **prepared, ferry_error_info *details) {
     const batch_input input = {.copies = copies, .count = count, .flags = flags};
-    return create_and_report(instance, input, FERRY_BATCH_CHECK_OVERLAP, stream, prepared, error);
+    return create_and_report(instance, input, FERRY_BATCH_CHECK_OVERLAP, stream, prepared, details);
 }
 
 int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
                                      const uint64_t *sizes, uint64_t count, uint32_t flags, CUstream_st *stream,
-                                     ferry_prepared **prepared, ferry_error_info *error) {
+                                     ferry_prepared **prepared, ferry_error_info *details) {
     const batch_input input = {
         .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
     return create_and_report(instance, input, FERRY_BATCH_CHECK_OVERLAP | FERRY_BATCH_CHANGEABLE, stream, prepared,
-                             error);
+                             details);
 }
 
-int32_t ferry_prepared_launch(ferry_prepared *prepared, CUstream_st *stream, ferry_error_info *error) {
-    if (!prepared) return report(error, null_argument);
-    return report(error, launch_prepared(*prepared, stream));
+int32_t ferry_prepared_launch(ferry_prepared *prepared, CUstream_st *stream, ferry_error_info *details) {
+    if (!prepared) return report(details, null_argument);
+    return report(details, launch_prepared(*prepared, stream));
 }
 
 int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources,
-                                     CUstream_st *stream, ferry_error_info *error) {
-    if (!prepared) return report(error, null_argument);
+                                     CUstream_st *stream, ferry_error_info *details) {
+    if (!prepared) return report(details, null_argument);
     std::uint64_t bad_index = 0;
-    const failure failed = set_addresses(*prepared, destinations, sources, stream, bad_index);
-    return report(error, failed, bad_index);
+    const error failed = set_addresses(*prepared, destinations, sources, stream, bad_index);
+    return report(details, failed, bad_index);
 }
 
 int32_t ferry_prepared_destroy(ferry_prepared *prepared) {

@@ -1,23 +1,23 @@
 // The context calls.
 #include "driver/result.h"
 #include "submit/instance.h"
-#include "submit/staging_setup.h"
+#include "submit/note_error.h"
 
 using namespace ferry;
 
 namespace {
 
 // The one that was named, else the one ferry uses for the device.
-failure named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CUcontext &context) noexcept {
+error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CUcontext &context) noexcept {
     context = named;
     if (named) return {};
-    if (failure failed = check_device(instance, device)) return failed;
+    if (error failed = check_device(instance, device)) return failed;
     return instance.contexts.get(device, context);
 }
 
 // And forgets what was known of it.
-failure destroy_context(ferry_instance &instance, CUcontext context) noexcept {
-    if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_failure(result);
+error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
+    if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_error(result);
     instance.staging.forget(context);
     instance.contexts.forget(context);
     instance.kernels.forget(context);
@@ -34,20 +34,20 @@ extern "C" {
 int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, CUctx_st **context) {
     if (context) *context = nullptr;
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_device(*instance, device)) return failed.status;
+    if (error failed = check_device(*instance, device)) return failed.status;
     return to_status(instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle));
 }
 
 int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_device(*instance, device)) return failed.status;
+    if (error failed = check_device(*instance, device)) return failed.status;
     return to_status(instance->cu.cuDevicePrimaryCtxRelease(instance->devices[device].handle));
 }
 
 int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context) {
     if (context) *context = nullptr;
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_device(*instance, device)) return failed.status;
+    if (error failed = check_device(*instance, device)) return failed.status;
     return create_context(instance->cu, instance->devices[device].handle, flags, *context).status;
 }
 
@@ -59,8 +59,8 @@ int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
 int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (context) {
-        if (failure failed = instance->contexts.device_of(context, device)) return failed.status;
-    } else if (failure failed = check_device(*instance, device)) {
+        if (error failed = instance->contexts.device_of(context, device)) return failed.status;
+    } else if (error failed = check_device(*instance, device)) {
         return failed.status;
     }
     instance->contexts.adopt(device, context);
@@ -70,7 +70,7 @@ int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *
 int32_t ferry_context_push(ferry_instance *instance, int32_t device, CUctx_st *context) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     CUcontext wanted = nullptr;
-    if (failure failed = named_or_own(*instance, device, context, wanted)) return failed.status;
+    if (error failed = named_or_own(*instance, device, context, wanted)) return failed.status;
     return to_status(instance->cu.cuCtxPushCurrent(wanted));
 }
 
@@ -92,10 +92,10 @@ int32_t ferry_context_current(ferry_instance *instance, CUctx_st **context) {
 int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUctx_st *context) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     CUcontext wanted = nullptr;
-    if (failure failed = named_or_own(*instance, device, context, wanted)) return failed.status;
+    if (error failed = named_or_own(*instance, device, context, wanted)) return failed.status;
     context_scope scope(instance->cu);
-    failure failed = scope.enter(wanted);
-    if (!failed) failed = to_failure(instance->cu.cuCtxSynchronize());
+    error failed = scope.enter(wanted);
+    if (!failed) failed = to_error(instance->cu.cuCtxSynchronize());
     return noted(*instance, failed.status);
 }
 

@@ -8,18 +8,18 @@ using namespace ferry;
 namespace {
 
 int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
-                        ferry_error_info *error) noexcept {
-    if (!instance || !desc) return report(error, null_argument);
-    return report(error, run_copy(*instance, *desc, form, stream));
+                        ferry_error_info *details) noexcept {
+    if (!instance || !desc) return report(details, null_argument);
+    return report(details, run_copy(*instance, *desc, form, stream));
 }
 
 int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
-                           ferry_explanation *explanation, ferry_error_info *error) noexcept {
-    if (!instance || !desc || !explanation) return report(error, null_argument);
+                           ferry_explanation *explanation, ferry_error_info *details) noexcept {
+    if (!instance || !desc || !explanation) return report(details, null_argument);
     ferry_explanation found = {};
-    failure failed = explain_copy(*instance, *desc, form, stream, found);
+    error failed = explain_copy(*instance, *desc, form, stream, found);
     if (!failed) failed = write_sized(found, explanation);
-    return report(error, failed);
+    return report(details, failed);
 }
 
 ferry_copy_desc describe_bytes(uint64_t destination, uint64_t source, uint64_t size) noexcept {
@@ -34,35 +34,35 @@ ferry_copy_desc describe_bytes(uint64_t destination, uint64_t source, uint64_t s
 
 extern "C" {
 
-int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error) {
-    return copy_and_report(instance, copy, copy_form::synchronous, nullptr, error);
+int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *details) {
+    return copy_and_report(instance, copy, copy_form::synchronous, nullptr, details);
 }
 
 int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                         ferry_error_info *error) {
-    return copy_and_report(instance, copy, copy_form::asynchronous, stream, error);
+                         ferry_error_info *details) {
+    return copy_and_report(instance, copy, copy_form::asynchronous, stream, details);
 }
 
 int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                         ferry_error_info *error) {
+                         ferry_error_info *details) {
     const ferry_copy_desc desc = describe_bytes(destination, source, size);
-    return copy_and_report(instance, &desc, copy_form::synchronous, nullptr, error);
+    return copy_and_report(instance, &desc, copy_form::synchronous, nullptr, details);
 }
 
 int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                               CUstream_st *stream, ferry_error_info *error) {
+                               CUstream_st *stream, ferry_error_info *details) {
     const ferry_copy_desc desc = describe_bytes(destination, source, size);
-    return copy_and_report(instance, &desc, copy_form::asynchronous, stream, error);
+    return copy_and_report(instance, &desc, copy_form::asynchronous, stream, details);
 }
 
 int32_t ferry_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
-                      ferry_error_info *error) {
-    return explain_and_report(instance, copy, copy_form::synchronous, nullptr, explanation, error);
+                      ferry_error_info *details) {
+    return explain_and_report(instance, copy, copy_form::synchronous, nullptr, explanation, details);
 }
 
 int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                            ferry_explanation *explanation, ferry_error_info *error) {
-    return explain_and_report(instance, copy, copy_form::asynchronous, stream, explanation, error);
+                            ferry_explanation *explanation, ferry_error_info *details) {
+    return explain_and_report(instance, copy, copy_form::asynchronous, stream, explanation, details);
 }
 
 uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size) {

@@ -1,30 +1,30 @@
 // The fills.
 #include "submit/fill.h"
-#include "submit/staging_setup.h"
+#include "submit/note_error.h"
 
 using namespace ferry;
 
 namespace {
 
 int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, copy_form form, CUstream stream,
-                        ferry_error_info *error) noexcept {
-    if (!instance || !desc) return report(error, null_argument);
-    const failure failed = run_fill(*instance, *desc, form, stream);
-    if (failed) note_failure(*instance, failed);
-    return report(error, failed);
+                        ferry_error_info *details) noexcept {
+    if (!instance || !desc) return report(details, null_argument);
+    const error failed = run_fill(*instance, *desc, form, stream);
+    if (failed) note_error(*instance, failed);
+    return report(details, failed);
 }
 
 } // namespace
 
 extern "C" {
 
-int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
-    return fill_and_report(instance, fill, copy_form::synchronous, nullptr, error);
+int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *details) {
+    return fill_and_report(instance, fill, copy_form::synchronous, nullptr, details);
 }
 
 int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, CUstream_st *stream,
-                         ferry_error_info *error) {
-    return fill_and_report(instance, fill, copy_form::asynchronous, stream, error);
+                         ferry_error_info *details) {
+    return fill_and_report(instance, fill, copy_form::asynchronous, stream, details);
 }
 
 } // extern "C"

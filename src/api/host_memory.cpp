@@ -3,7 +3,7 @@
 
 #include "base/sized.h"
 #include "memory/pages.h"
-#include "submit/staging_setup.h"
+#include "submit/note_error.h"
 
 using namespace ferry;
 
@@ -12,26 +12,26 @@ namespace {
 std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
 
 // Options may be null.
-failure read_options(const ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
-                     host_request &request) noexcept {
+error read_options(const ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
+                   host_request &request) noexcept {
     ferry_host_options wanted = {};
     if (options)
-        if (failure failed = read_sized(options, wanted)) return on_side(failed, FERRY_SIDE_OPTIONS);
+        if (error failed = read_sized(options, wanted)) return on_side(failed, FERRY_SIDE_OPTIONS);
     if (wanted.flags & ~(common_host_flags | FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE))
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, wanted.flags);
-    if (wanted.threads > most_touching_threads)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, most_touching_threads, wanted.threads);
+    if (wanted.threads > max_touching_threads)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, max_touching_threads, wanted.threads);
     request = {size, wanted.least_size, wanted.flags, wanted.threads};
     return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
 
 // Fills `told`, but for its size.
-failure allocate_host(ferry_instance &instance, const host_request &request, ferry_host_block &told) noexcept {
+error allocate_host(ferry_instance &instance, const host_request &request, ferry_host_block &told) noexcept {
     context_scope scope(instance.cu);
-    if (failure failed = enter_any(instance, nullptr, scope)) return failed;
+    if (error failed = enter_any(instance, nullptr, scope)) return failed;
     host_block block;
-    if (failure failed = instance.pinned.allocate(request, block)) {
-        note_failure(instance, failed);
+    if (error failed = instance.pinned.allocate(request, block)) {
+        note_error(instance, failed);
         return failed;
     }
     told.memory = block.origin == FERRY_HOST_FROM_SYSTEM ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_PINNED;
@@ -42,16 +42,16 @@ failure allocate_host(ferry_instance &instance, const host_request &request, fer
     return {};
 }
 
-failure allocate_as_told(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
-                         ferry_host_block *block) noexcept {
+error allocate_as_told(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
+                       ferry_host_block *block) noexcept {
     // A block whose address the caller does not get would be lost.
     if (!plausible_size(block->struct_size) || block->struct_size < offsetof(ferry_host_block, origin))
         return abi_mismatch(block->struct_size, sizeof *block);
     if (!size) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE};
     host_request request;
-    if (failure failed = read_options(instance, size, options, request)) return failed;
+    if (error failed = read_options(instance, size, options, request)) return failed;
     ferry_host_block told = {};
-    if (failure failed = allocate_host(instance, request, told)) return failed;
+    if (error failed = allocate_host(instance, request, told)) return failed;
     return write_sized(told, block);
 }
 
@@ -64,22 +64,22 @@ int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
     if (flags & ~common_host_flags) return FERRY_ERROR_FLAGS;
     ferry_host_block told = {};
-    if (failure failed = allocate_host(*instance, {.size = size, .flags = flags}, told)) return failed.status;
+    if (error failed = allocate_host(*instance, {.size = size, .flags = flags}, told)) return failed.status;
     *address = told.address;
     return FERRY_SUCCESS;
 }
 
 int32_t ferry_host_alloc_with_options(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
-                                      ferry_host_block *block, ferry_error_info *error) {
-    if (!instance || !block) return report(error, null_argument);
-    return report(error, allocate_as_told(*instance, size, options, block));
+                                      ferry_host_block *block, ferry_error_info *details) {
+    if (!instance || !block) return report(details, null_argument);
+    return report(details, allocate_as_told(*instance, size, options, block));
 }
 
 int32_t ferry_host_free(ferry_instance *instance, void *address) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (!address) return FERRY_SUCCESS;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return noted(*instance, instance->pinned.free(number(address), host_owner::caller).status);
 }
 
@@ -87,14 +87,14 @@ int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t si
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
     if (flags & ~FERRY_REGISTER_READ_ONLY) return FERRY_ERROR_FLAGS;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return noted(*instance, instance->pinned.register_range(number(address), size, flags).status);
 }
 
 int32_t ferry_host_unregister(ferry_instance *instance, void *address) {
     if (!instance || !address) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return noted(*instance, instance->pinned.unregister_range(number(address)).status);
 }
 

@@ -4,34 +4,33 @@
 #include "memory/address.h"
 #include "memory/arrays.h"
 #include "submit/instance.h"
-#include "submit/staging_setup.h"
+#include "submit/note_error.h"
 
 using namespace ferry;
 
 namespace {
 
 // Device or managed memory, or memory of a pool; not what belongs to another process.
-failure free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
+error free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(instance.cu, address, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, address, ask::everything, facts)) return failed;
     if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed && !facts.pool)
         return {.status = FERRY_ERROR_ADDRESS};
     if (instance.sharing.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
     if (instance.deferred.holds(address)) return {.status = FERRY_ERROR_ADDRESS};
     context_scope scope(instance.cu);
     const bool is_on_device = facts.kind == memory_kind::device;
-    if (failure failed =
-            is_on_device ? enter_device(instance, facts.device, scope) : enter_any(instance, nullptr, scope))
+    if (error failed = is_on_device ? enter_device(instance, facts.device, scope) : enter_any(instance, nullptr, scope))
         return failed;
-    return to_failure(instance.cu.cuMemFree(address));
+    return to_error(instance.cu.cuMemFree(address));
 }
 
 // In the order of `stream`.
-failure defer_free(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
+error defer_free(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
     context_scope scope(instance.cu); // without one a driver may not tell the owner
-    if (failure failed = enter_any(instance, nullptr, scope)) return failed;
+    if (error failed = enter_any(instance, nullptr, scope)) return failed;
     address_facts facts;
-    if (failure failed = look_up_address(instance.cu, address, ask::everything_and_access, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, address, ask::everything_and_access, facts)) return failed;
     const bool is_there = facts.kind == memory_kind::device && facts.owner && facts.range_start == address;
     if (!is_there) return {.status = FERRY_ERROR_ADDRESS};
     if (instance.sharing.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
@@ -48,9 +47,9 @@ void make_room(ferry_instance &instance, int device) noexcept {
 
 // Calls `allocate`, once more after everything was destroyed that can be where the device has no memory left.
 template <class Allocate>
-failure allocate_on_device(ferry_instance &instance, int device, const Allocate &allocate) noexcept {
+error allocate_on_device(ferry_instance &instance, int device, const Allocate &allocate) noexcept {
     make_room(instance, device);
-    const failure failed = allocate();
+    const error failed = allocate();
     if (failed.status != to_status(CUDA_ERROR_OUT_OF_MEMORY)) return failed;
     std::uint64_t freed = 0;
     static_cast<void>(instance.deferred.trim(device, 0, &freed));
@@ -58,57 +57,56 @@ failure allocate_on_device(ferry_instance &instance, int device, const Allocate 
 }
 
 template <class Array, class Create>
-failure make(ferry_instance &instance, int device, const made_array &like, Array &array,
-             const Create &create) noexcept {
+error make(ferry_instance &instance, int device, const made_array &like, Array &array, const Create &create) noexcept {
     context_scope scope(instance.cu);
     made_array as = like;
     as.device = device;
-    if (failure failed = enter_device(instance, device, scope, as.context)) return failed;
+    if (error failed = enter_device(instance, device, scope, as.context)) return failed;
     if (instance.deferred.take(as, array)) return {};
-    if (failure failed = allocate_on_device(instance, device, create)) {
-        note_failure(instance, failed);
+    if (error failed = allocate_on_device(instance, device, create)) {
+        note_error(instance, failed);
         return failed;
     }
     instance.surfaces.note(array, as);
     return {};
 }
 
-template <class Array> failure destroy(ferry_instance &instance, Array array) noexcept {
+template <class Array> error destroy(ferry_instance &instance, Array array) noexcept {
     context_scope scope(instance.cu);
-    if (failure failed = enter_any(instance, nullptr, scope)) return failed;
+    if (error failed = enter_any(instance, nullptr, scope)) return failed;
     if (instance.deferred.holds(array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
-    const failure failed = instance.surfaces.destroy(array);
-    note_failure(instance, failed);
+    const error failed = instance.surfaces.destroy(array);
+    note_error(instance, failed);
     return failed;
 }
 
-failure make_array(ferry_instance &instance, int device, const ferry_array_desc &desc, CUarray &array) noexcept {
+error make_array(ferry_instance &instance, int device, const ferry_array_desc &desc, CUarray &array) noexcept {
     const made_array like = {.context = nullptr, .device = 0, .is_mipmapped = false, .levels = 1, .desc = desc};
     return make(instance, device, like, array, [&]() noexcept { return create_array(instance.cu, desc, array); });
 }
 
-failure make_mipmapped_array(ferry_instance &instance, int device, const ferry_array_desc &desc, std::uint32_t levels,
-                             CUmipmappedArray &mipmapped) noexcept {
+error make_mipmapped_array(ferry_instance &instance, int device, const ferry_array_desc &desc, std::uint32_t levels,
+                           CUmipmappedArray &mipmapped) noexcept {
     const made_array like = {.context = nullptr, .device = 0, .is_mipmapped = true, .levels = levels, .desc = desc};
     return make(instance, device, like, mipmapped,
                 [&]() noexcept { return create_mipmapped_array(instance.cu, desc, levels, mipmapped); });
 }
 
-failure destroy_array(ferry_instance &instance, CUarray array) noexcept { return destroy(instance, array); }
-failure destroy_array(ferry_instance &instance, CUmipmappedArray mipmapped) noexcept {
+error destroy_array(ferry_instance &instance, CUarray array) noexcept { return destroy(instance, array); }
+error destroy_array(ferry_instance &instance, CUmipmappedArray mipmapped) noexcept {
     return destroy(instance, mipmapped);
 }
 
-failure describe_address(ferry_instance &instance, std::uint64_t address, ferry_address_info &found) noexcept {
+error describe_address(ferry_instance &instance, std::uint64_t address, ferry_address_info &found) noexcept {
     address_facts facts;
     const auto look_up = [&]() noexcept {
         return look_up_whole_range(instance.cu, instance.pinned.ranges(), address, facts);
     };
-    if (failure failed = look_up()) return failed;
+    if (error failed = look_up()) return failed;
     if (facts.kind == memory_kind::pinned && (facts.pool || !facts.device_address)) {
         context_scope scope(instance.cu); // none may have been current
-        if (failure failed = enter_any(instance, nullptr, scope)) return failed;
-        if (failure failed = look_up()) return failed;
+        if (error failed = enter_any(instance, nullptr, scope)) return failed;
+        if (error failed = look_up()) return failed;
     }
     found.memory = public_kind(kind_to_context(facts));
     found.device = facts.device;
@@ -127,10 +125,10 @@ int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t si
     if (address) *address = 0;
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    if (error failed = enter_device(*instance, device, scope)) return failed.status;
     CUdeviceptr allocated = 0;
-    const failure failed = allocate_on_device(
-        *instance, device, [&]() noexcept { return to_failure(instance->cu.cuMemAlloc(&allocated, size)); });
+    const error failed = allocate_on_device(
+        *instance, device, [&]() noexcept { return to_error(instance->cu.cuMemAlloc(&allocated, size)); });
     if (!failed) *address = allocated;
     return noted(*instance, failed.status);
 }
@@ -141,12 +139,12 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
     if (row_pitch) *row_pitch = 0;
     if (!instance || !address || !row_pitch || !width || !height) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    if (error failed = enter_device(*instance, device, scope)) return failed.status;
     CUdeviceptr allocated = 0;
     size_t pitch = 0;
     const unsigned alignment = element_size ? element_size : 4;
-    const failure failed = allocate_on_device(*instance, device, [&]() noexcept {
-        return to_failure(instance->cu.cuMemAllocPitch(&allocated, &pitch, width, height, alignment));
+    const error failed = allocate_on_device(*instance, device, [&]() noexcept {
+        return to_error(instance->cu.cuMemAllocPitch(&allocated, &pitch, width, height, alignment));
     });
     if (!failed) {
         *address = allocated;
@@ -172,7 +170,7 @@ int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t k
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
     if (device != FERRY_DEVICE_UNKNOWN)
-        if (failure failed = check_device(*instance, device)) return failed.status;
+        if (error failed = check_device(*instance, device)) return failed.status;
     return noted(*instance, instance->deferred.trim(device, keep).status);
 }
 
@@ -180,7 +178,7 @@ int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     if (instance->fork_mark.is_in_child()) return no_driver_in_child;
     if (device != FERRY_DEVICE_UNKNOWN)
-        if (failure failed = check_device(*instance, device)) return failed.status;
+        if (error failed = check_device(*instance, device)) return failed.status;
     ferry_deferred_info found = {};
     instance->deferred.count(device, found);
     return write_sized(found, info).status;
@@ -190,7 +188,7 @@ int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t s
     if (address) *address = 0;
     if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    if (error failed = enter_device(*instance, device, scope)) return failed.status;
     CUdeviceptr allocated = 0;
     const int32_t status =
         noted(*instance, call_optional(instance->cu.cuMemAllocManaged, &allocated, size, CU_MEM_ATTACH_GLOBAL));
@@ -202,7 +200,7 @@ int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry
     if (array) *array = nullptr;
     if (!instance || !desc || !array) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_array_desc wanted = {};
-    if (failure failed = read_sized(desc, wanted)) return failed.status;
+    if (error failed = read_sized(desc, wanted)) return failed.status;
     return make_array(*instance, device, wanted, *array).status;
 }
 
@@ -224,7 +222,7 @@ int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, c
     if (mipmapped) *mipmapped = nullptr;
     if (!instance || !desc || !mipmapped) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_array_desc wanted = {};
-    if (failure failed = read_sized(desc, wanted)) return failed.status;
+    if (error failed = read_sized(desc, wanted)) return failed.status;
     return make_mipmapped_array(*instance, device, wanted, levels, *mipmapped).status;
 }
 
@@ -233,7 +231,7 @@ int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArr
     if (array) *array = nullptr;
     if (!instance || !mipmapped || !array) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     const int32_t status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
     if (status == FERRY_SUCCESS) instance->surfaces.note_level(mipmapped, *array);
     return status;
@@ -257,7 +255,7 @@ int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint3
     if (plane_array) *plane_array = nullptr;
     if (!instance || !array || !plane_array) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     return call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
 }
 
@@ -266,11 +264,11 @@ int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_
     if (element_size) *element_size = 0;
     if (!instance || !array || !desc) return FERRY_ERROR_INVALID_ARGUMENT;
     context_scope scope(instance->cu);
-    if (failure failed = enter_any(*instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
     ferry_array_desc found = {};
     std::uint32_t bytes = 0;
-    if (failure failed = describe_array(instance->cu, array, found, bytes)) return failed.status;
-    if (failure failed = write_sized(found, desc)) return failed.status;
+    if (error failed = describe_array(instance->cu, array, found, bytes)) return failed.status;
+    if (error failed = write_sized(found, desc)) return failed.status;
     if (element_size) *element_size = bytes;
     return FERRY_SUCCESS;
 }
@@ -278,7 +276,7 @@ int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_
 int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_address_info found = {};
-    if (failure failed = describe_address(*instance, address, found)) return failed.status;
+    if (error failed = describe_address(*instance, address, found)) return failed.status;
     return write_sized(found, info).status;
 }
 

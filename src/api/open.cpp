@@ -20,7 +20,7 @@ namespace {
 
 constexpr int oldest_driver = 12000;
 
-failure check_version(ferry_instance &instance) noexcept {
+error check_version(ferry_instance &instance) noexcept {
     int version = 0;
     if (instance.cu.cuDriverGetVersion && instance.cu.cuDriverGetVersion(&version) == CUDA_SUCCESS)
         instance.report.driver_version = version;
@@ -35,25 +35,25 @@ failure check_version(ferry_instance &instance) noexcept {
     return {};
 }
 
-failure initialise(ferry_instance &instance) noexcept {
+error initialise(ferry_instance &instance) noexcept {
     const CUresult result = instance.cu.cuInit(0);
     if (result == CUDA_ERROR_NO_DEVICE) return {.status = FERRY_ERROR_NO_DEVICE};
     if (result == CUDA_ERROR_STUB_LIBRARY) return {.status = FERRY_ERROR_NO_DRIVER};
-    return to_failure(result);
+    return to_error(result);
 }
 
-failure query_devices(ferry_instance &instance) noexcept {
+error query_devices(ferry_instance &instance) noexcept {
     int count = 0;
-    if (CUresult result = instance.cu.cuDeviceGetCount(&count)) return to_failure(result);
+    if (CUresult result = instance.cu.cuDeviceGetCount(&count)) return to_error(result);
     if (count <= 0) return {.status = FERRY_ERROR_NO_DEVICE};
-    if (count > device_contexts::most_devices)
-        instance.log.write(FERRY_LOG_WARNING, "only the first %d of %d devices are used", device_contexts::most_devices,
+    if (count > device_contexts::max_devices)
+        instance.log.write(FERRY_LOG_WARNING, "only the first %d of %d devices are used", device_contexts::max_devices,
                            count);
-    count = std::min(count, device_contexts::most_devices);
+    count = std::min(count, device_contexts::max_devices);
     const bool is_software = instance.report.driver == FERRY_DRIVER_SOFTWARE;
     instance.limits.max_pitch = UINT64_MAX;
     for (int device = 0; device < count; ++device) {
-        if (failure failed = query_device(instance.cu, device, is_software, instance.devices[device])) return failed;
+        if (error failed = query_device(instance.cu, device, is_software, instance.devices[device])) return failed;
         instance.limits.max_pitch = std::min(instance.limits.max_pitch, instance.devices[device].info.max_pitch);
     }
     instance.limits.device_count = count;
@@ -64,19 +64,19 @@ failure query_devices(ferry_instance &instance) noexcept {
 }
 
 // Everything from the entry points to the devices' facts.
-failure start(ferry_instance &instance, resolver entry_points) noexcept {
+error start(ferry_instance &instance, resolver entry_points) noexcept {
     instance.entry_points = entry_points;
     resolve_table(entry_points, instance.cu, instance.found);
     // No real driver exports this name; the software one does, also through a resolver of the host's.
     const bool is_software = entry_points.get_proc(entry_points.user, "ferrySoftwareDriver", oldest_driver) != nullptr;
     instance.report.driver = is_software ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA;
-    if (failure failed = check_version(instance)) return failed;
-    if (failure failed = initialise(instance)) return failed;
+    if (error failed = check_version(instance)) return failed;
+    if (error failed = initialise(instance)) return failed;
     return query_devices(instance);
 }
 
-failure start_software([[maybe_unused]] ferry_instance &instance,
-                       [[maybe_unused]] const ferry_options &options) noexcept {
+error start_software([[maybe_unused]] ferry_instance &instance,
+                     [[maybe_unused]] const ferry_options &options) noexcept {
 #if FERRY_HAS_SOFTWARE_DRIVER
     const softdriver::config config = {options.software_devices, options.software_queues, options.software_memory};
     switch (softdriver::open(config)) {
@@ -94,15 +94,15 @@ failure start_software([[maybe_unused]] ferry_instance &instance,
 #endif
 }
 
-failure start_cuda(ferry_instance &instance, const ferry_options &options) noexcept {
+error start_cuda(ferry_instance &instance, const ferry_options &options) noexcept {
     if (options.get_proc) return start(instance, {options.get_proc, options.get_proc_user});
     if (!instance.library.open()) return {.status = FERRY_ERROR_NO_DRIVER};
     return start(instance, instance.library.entry_points());
 }
 
-failure start_chosen(ferry_instance &instance, const ferry_options &options) noexcept {
+error start_chosen(ferry_instance &instance, const ferry_options &options) noexcept {
     if (options.driver == FERRY_DRIVER_SOFTWARE) return start_software(instance, options);
-    const failure failed = start_cuda(instance, options);
+    const error failed = start_cuda(instance, options);
     if (!failed || options.driver == FERRY_DRIVER_CUDA) return failed;
     instance.library.close();
     instance.report.fallback_reason = failed.status;
@@ -136,7 +136,7 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
     for (int device = 0; device < instance.limits.device_count; ++device) {
         context_scope scope(instance.cu);
         CUcontext context = nullptr;
-        failure failed = instance.contexts.get(device, context);
+        error failed = instance.contexts.get(device, context);
         if (!failed) failed = scope.enter(context);
         if (!failed) failed = instance.kernels.load_into(context);
         if (failed)
@@ -166,7 +166,7 @@ void close_instance(ferry_instance &instance) noexcept {
 #endif
 }
 
-failure open_instance(const ferry_options &options, ferry_instance *&instance) noexcept {
+error open_instance(const ferry_options &options, ferry_instance *&instance) noexcept {
     const allocator memory =
         options.allocate ? allocator(options.allocate, options.deallocate, options.allocate_user) : allocator();
     void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
@@ -180,7 +180,7 @@ failure open_instance(const ferry_options &options, ferry_instance *&instance) n
     instance->report.kernels =
         options.staging == FERRY_STAGING_AT_OPEN ? std::int32_t{FERRY_KERNELS_AT_OPEN} : options.kernels;
     instance->report.staging = options.staging;
-    if (failure failed = start_chosen(*instance, options)) {
+    if (error failed = start_chosen(*instance, options)) {
         close_instance(*instance);
         instance = nullptr;
         return failed;
@@ -210,14 +210,14 @@ ferry_report describe_instance(const ferry_instance &instance) noexcept {
 }
 
 // What is more than a range of numbers.
-failure check_staging(const ferry_options &options) noexcept {
+error check_staging(const ferry_options &options) noexcept {
     const auto refuse_value = [](std::int32_t field, std::int64_t limit, std::int64_t value) noexcept {
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, field, static_cast<std::uint64_t>(limit),
                              static_cast<std::uint64_t>(value));
     };
-    constexpr std::int32_t most_nice = 19, least_nice = -20;
-    if (options.staging_priority < least_nice || options.staging_priority > most_nice)
-        return refuse_value(FERRY_FIELD_STAGING_PRIORITY, most_nice, options.staging_priority);
+    constexpr std::int32_t max_nice = 19, min_nice = -20;
+    if (options.staging_priority < min_nice || options.staging_priority > max_nice)
+        return refuse_value(FERRY_FIELD_STAGING_PRIORITY, max_nice, options.staging_priority);
     if (!options.staging_cpus != !options.staging_cpu_count)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
     for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
@@ -230,20 +230,18 @@ failure check_staging(const ferry_options &options) noexcept {
             return refuse_value(FERRY_FIELD_NUMA_NODE, 0, options.staging_numa_node);
         if (options.staging_cpus) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
     }
-    constexpr std::uint64_t least_bytes = smallest_slot, most_bytes = std::uint64_t{1} << 30;
-    if (options.staging_bytes && options.staging_bytes < least_bytes)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, least_bytes,
-                             options.staging_bytes);
-    if (options.staging_bytes > most_bytes)
-        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, most_bytes,
-                             options.staging_bytes);
+    constexpr std::uint64_t min_bytes = smallest_slot, max_bytes = std::uint64_t{1} << 30;
+    if (options.staging_bytes && options.staging_bytes < min_bytes)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, min_bytes, options.staging_bytes);
+    if (options.staging_bytes > max_bytes)
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_BYTES, max_bytes, options.staging_bytes);
     return {};
 }
 
-failure read_options(const ferry_options *theirs, ferry_options &options) noexcept {
+error read_options(const ferry_options *theirs, ferry_options &options) noexcept {
     options = {};
     if (!theirs) return {};
-    if (failure failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
     if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     struct {
         std::int64_t value, limit;
@@ -251,11 +249,11 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
     } const ranges[] = {
         {options.driver, FERRY_DRIVER_SOFTWARE, FERRY_FIELD_DRIVER},
         {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
-        {options.software_devices, device_contexts::most_devices, FERRY_FIELD_SOFTWARE_DEVICES},
+        {options.software_devices, device_contexts::max_devices, FERRY_FIELD_SOFTWARE_DEVICES},
         {options.software_queues, 128, FERRY_FIELD_SOFTWARE_QUEUES},
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
         {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
-        {options.staging_threads, most_threads, FERRY_FIELD_THREADS},
+        {options.staging_threads, max_threads, FERRY_FIELD_THREADS},
         {options.staging_cpu_count, processor_set::most, FERRY_FIELD_STAGING_CPUS},
     };
     for (const auto &range : ranges)
@@ -268,7 +266,7 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
     if (options.register_chunk % chunk_unit)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, chunk_unit,
                              options.register_chunk);
-    if (failure failed = check_staging(options)) return failed;
+    if (error failed = check_staging(options)) return failed;
     if (!options.allocate != !options.deallocate)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
     return {};
@@ -278,13 +276,13 @@ failure read_options(const ferry_options *theirs, ferry_options &options) noexce
 
 extern "C" {
 
-int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error) {
-    if (!instance) return report(error, null_argument);
+int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
     *instance = nullptr;
     ferry_options known;
-    failure failed = read_options(options, known);
+    error failed = read_options(options, known);
     if (!failed) failed = open_instance(known, *instance);
-    return report(error, failed);
+    return report(details, failed);
 }
 
 void ferry_close(ferry_instance *instance) {
@@ -307,7 +305,7 @@ void *ferry_get_proc(const ferry_instance *instance, const char *name, int32_t v
 
 int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_device(*instance, device)) return failed.status;
+    if (error failed = check_device(*instance, device)) return failed.status;
     return write_sized(instance->devices[device].info, info).status;
 }
 

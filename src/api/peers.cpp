@@ -6,10 +6,10 @@ using namespace ferry;
 
 namespace {
 
-failure check_pair(const ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
-    if (failure failed = check_device(instance, device)) return failed;
-    if (failure failed = check_device(instance, peer)) return failed;
-    return device == peer ? failure{.status = FERRY_ERROR_DEVICE} : failure{};
+error check_pair(const ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
+    if (error failed = check_device(instance, device)) return failed;
+    if (error failed = check_device(instance, peer)) return failed;
+    return device == peer ? error{.status = FERRY_ERROR_DEVICE} : ok;
 }
 
 } // namespace
@@ -18,7 +18,7 @@ extern "C" {
 
 int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    if (error failed = check_pair(*instance, device, peer)) return failed.status;
     ferry_peer_info found = {};
     instance->peers.describe(device, peer, found);
     return write_sized(found, info).status;
@@ -26,19 +26,19 @@ int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, int32_t pe
 
 int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    if (error failed = check_pair(*instance, device, peer)) return failed.status;
     return instance->peers.probe(device, peer, instance->allocator, instance->log).status;
 }
 
 int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    if (error failed = check_pair(*instance, device, peer)) return failed.status;
     return instance->peers.enable(device, peer, instance->allocator, instance->log).status;
 }
 
 int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_pair(*instance, device, peer)) return failed.status;
+    if (error failed = check_pair(*instance, device, peer)) return failed.status;
     return instance->peers.disable(device, peer).status;
 }
 

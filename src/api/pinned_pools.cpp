@@ -15,10 +15,10 @@ struct ferry_pinned_pool {
 namespace {
 
 // The flags of the options are known ones.
-failure create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_options &options,
-                           ferry_pinned_pool *&pool) noexcept {
+error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_options &options,
+                         ferry_pinned_pool *&pool) noexcept {
     host_request request = {.flags = options.flags, .owner = host_owner::pool};
-    if (failure failed = instance.pinned.find_node(options.numa, options.device, options.numa_node, request.node))
+    if (error failed = instance.pinned.find_node(options.numa, options.device, options.numa_node, request.node))
         return failed;
     const int device = options.numa == FERRY_NUMA_DEVICE ? options.device : 0;
     void *const place = instance.allocator.allocate(sizeof(ferry_pinned_pool), alignof(ferry_pinned_pool));
@@ -30,8 +30,8 @@ failure create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_opt
 }
 
 // It lives on where some of its memory is in use.
-failure destroy_pinned_pool(ferry_pinned_pool &pool) noexcept {
-    const failure failed = pool.pool.close();
+error destroy_pinned_pool(ferry_pinned_pool &pool) noexcept {
+    const error failed = pool.pool.close();
     if (failed.status == FERRY_ERROR_IN_USE) return failed;
     const allocator &memory = pool.memory;
     pool.~ferry_pinned_pool();
@@ -39,12 +39,12 @@ failure destroy_pinned_pool(ferry_pinned_pool &pool) noexcept {
     return failed;
 }
 
-failure read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_options &options) noexcept {
+error read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_options &options) noexcept {
     if (theirs)
-        if (failure failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
+        if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
     if (options.flags & ~common_host_flags)
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, options.flags);
-    return options.reserved ? refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED) : failure{};
+    return options.reserved ? refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED) : ok;
 }
 
 } // namespace
@@ -52,13 +52,13 @@ failure read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_
 extern "C" {
 
 int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
-                                 ferry_pinned_pool **pool, ferry_error_info *error) {
+                                 ferry_pinned_pool **pool, ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !pool) return report(error, null_argument);
+    if (!instance || !pool) return report(details, null_argument);
     ferry_pinned_pool_options known = {};
-    failure failed = read_options(options, known);
+    error failed = read_options(options, known);
     if (!failed) failed = create_pinned_pool(*instance, known, *pool);
-    return report(error, failed);
+    return report(details, failed);
 }
 
 int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
@@ -103,7 +103,7 @@ int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *s
     if (!pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
     if (pool->fork_mark.is_in_child()) return no_driver_in_child;
     ferry_pool_stats found = {};
-    if (failure failed = pool->pool.get_stats(found)) return failed.status;
+    if (error failed = pool->pool.get_stats(found)) return failed.status;
     return write_sized(found, stats).status;
 }
 

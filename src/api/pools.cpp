@@ -5,7 +5,7 @@
 #include "memory/address.h"
 #include "peer/pool_access.h"
 #include "submit/instance.h"
-#include "submit/staging_setup.h"
+#include "submit/note_error.h"
 
 using namespace ferry;
 
@@ -19,20 +19,20 @@ constexpr std::int32_t pool_status(std::int32_t status) noexcept {
 // Runs `body` with some context current and in a mode that breaks no capture: most pool calls would (docs/driver.md).
 template <class Body> std::int32_t administer(ferry_instance &instance, Body body) noexcept {
     context_scope scope(instance.cu);
-    if (failure failed = enter_any(instance, nullptr, scope)) return failed.status;
+    if (error failed = enter_any(instance, nullptr, scope)) return failed.status;
     const relaxed_capture_mode relaxed(instance.cu);
     return relaxed.entered() ? pool_status(noted(instance, body().status)) : relaxed.why().status;
 }
 
 // The same for what an imported pool cannot do.
 template <class Body> std::int32_t administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
-    return administer(instance, [&]() noexcept -> failure {
+    return administer(instance, [&]() noexcept -> error {
         pool_location where;
-        return instance.sharing.is_imported(pool, where) ? failure{.status = FERRY_ERROR_IMPORTED} : body();
+        return instance.sharing.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED} : body();
     });
 }
 
-failure check_location(const ferry_instance &instance, const pool_location &where) noexcept {
+error check_location(const ferry_instance &instance, const pool_location &where) noexcept {
     const auto index = static_cast<std::uint64_t>(where.index);
     const auto refuse_index = [&](std::int32_t status) noexcept {
         return refuse_option(status, FERRY_FIELD_INDEX, 0, index);
@@ -44,9 +44,9 @@ failure check_location(const ferry_instance &instance, const pool_location &wher
                                  static_cast<std::uint64_t>(instance.limits.device_count), index);
         return {};
     case FERRY_LOCATION_HOST:
-        return where.index == 0 ? failure{} : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
+        return where.index == 0 ? ok : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
     case FERRY_LOCATION_HOST_NUMA:
-        return where.index >= 0 ? failure{} : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
+        return where.index >= 0 ? ok : refuse_index(FERRY_ERROR_INVALID_ARGUMENT);
     default:
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION, 0,
                              static_cast<std::uint64_t>(where.location));
@@ -54,8 +54,8 @@ failure check_location(const ferry_instance &instance, const pool_location &wher
 }
 
 // What the devices can do is known since they were found.
-failure check_desc(const ferry_instance &instance, const ferry_pool_desc &desc) noexcept {
-    if (failure failed = check_location(instance, {desc.location, desc.index})) return failed;
+error check_desc(const ferry_instance &instance, const ferry_pool_desc &desc) noexcept {
+    if (error failed = check_location(instance, {desc.location, desc.index})) return failed;
     const bool on_device = desc.location == FERRY_LOCATION_DEVICE;
     const ferry_device_info &info = instance.devices[on_device ? desc.index : 0].info;
     const std::int32_t can_be = on_device                              ? info.memory_pools
@@ -72,31 +72,31 @@ failure check_desc(const ferry_instance &instance, const ferry_pool_desc &desc) 
     return {};
 }
 
-failure create_pool(ferry_instance &instance, const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept {
-    if (failure failed = check_desc(instance, desc)) return failed;
+error create_pool(ferry_instance &instance, const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept {
+    if (error failed = check_desc(instance, desc)) return failed;
     context_scope scope(instance.cu);
-    if (failure failed = desc.location == FERRY_LOCATION_DEVICE ? enter_device(instance, desc.index, scope)
-                                                                : enter_any(instance, nullptr, scope))
+    if (error failed = desc.location == FERRY_LOCATION_DEVICE ? enter_device(instance, desc.index, scope)
+                                                              : enter_any(instance, nullptr, scope))
         return failed;
     const relaxed_capture_mode relaxed(instance.cu);
     if (!relaxed.entered()) return relaxed.why();
-    if (failure failed = instance.pools.create(desc, pool)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    if (error failed = instance.pools.create(desc, pool)) return on_side(failed, FERRY_SIDE_OPTIONS);
     instance.sharing.forget_pool(pool);
     return {};
 }
 
-failure destroy_pool(ferry_instance &instance, CUmemoryPool pool) noexcept {
-    if (failure failed = instance.pools.wait_until_unused(pool)) return failed;
+error destroy_pool(ferry_instance &instance, CUmemoryPool pool) noexcept {
+    if (error failed = instance.pools.wait_until_unused(pool)) return failed;
     return instance.sharing.destroy_pool(pool);
 }
 
-failure describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &info) noexcept {
+error describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &info) noexcept {
     pool_location where;
     bool is_default = false;
     info.is_imported = instance.sharing.is_imported(pool, where);
     if (!info.is_imported) {
-        if (failure failed = instance.pools.locate(pool, where)) return failed;
-        if (failure failed = instance.pools.is_default(pool, where, is_default)) return failed;
+        if (error failed = instance.pools.locate(pool, where)) return failed;
+        if (error failed = instance.pools.is_default(pool, where, is_default)) return failed;
         pool_record record;
         const bool is_made = instance.pools.find(pool, record) && record.is_made;
         if (is_made) {
@@ -112,26 +112,25 @@ failure describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_in
 }
 
 // The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
-failure take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexcept {
+error take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexcept {
     if (CUcontext used = nullptr; instance.contexts.is_in_use(device, used)) {
         context_scope scope(instance.cu);
-        if (failure failed = scope.enter(used)) return failed;
-        if (CUresult result = instance.cu.cuCtxSynchronize()) return to_failure(result);
+        if (error failed = scope.enter(used)) return failed;
+        if (CUresult result = instance.cu.cuCtxSynchronize()) return to_error(result);
     }
     return instance.pools.set_access(pool, device, FERRY_ACCESS_NONE);
 }
 
-failure set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, std::int32_t access) noexcept {
+error set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, std::int32_t access) noexcept {
     pool_location where;
     const bool is_others = instance.sharing.is_imported(pool, where);
     if (!is_others)
-        if (failure failed = instance.pools.locate(pool, where)) return failed;
+        if (error failed = instance.pools.locate(pool, where)) return failed;
     if (where.is_on_device(device)) // whose access is there and stays
-        return access == FERRY_ACCESS_READ_WRITE ? failure{}
-                                                 : failure{FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE};
+        return access == FERRY_ACCESS_READ_WRITE ? ok : error{FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE};
     if (access == FERRY_ACCESS_NONE) return take_access(instance, pool, device);
     context_scope scope(instance.cu);
-    if (failure failed = enter_device(instance, device, scope)) return failed;
+    if (error failed = enter_device(instance, device, scope)) return failed;
     return give_access(instance.cu, instance.pools, instance.peers, pool, where, is_others, device, instance.allocator,
                        instance.log);
 }
@@ -141,46 +140,46 @@ failure set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device,
 
 constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
 
-[[gnu::noinline]] failure allocate(ferry_instance &instance, std::int32_t device, std::uint64_t size, CUstream stream,
-                                   CUdeviceptr &address) noexcept {
+[[gnu::noinline]] error allocate(ferry_instance &instance, std::int32_t device, std::uint64_t size, CUstream stream,
+                                 CUdeviceptr &address) noexcept {
     const driver_table &cu = instance.cu;
-    if (failure failed = check_device(instance, device)) return failed;
+    if (error failed = check_device(instance, device)) return failed;
     if (belongs_to_current_context(stream)) {
         context_choice choice;
-        if (failure failed = choose_context_on(cu, instance.contexts, stream, device, choice)) return failed;
+        if (error failed = choose_context_on(cu, instance.contexts, stream, device, choice)) return failed;
         context_scope scope(cu);
-        if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+        if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
         return {.status = call_optional(cu.cuMemAllocAsync, &address, size, stream)};
     }
     CUcontext context = nullptr;
     int device_of_stream = 0;
-    if (CUresult result = cu.cuStreamGetCtx(stream, &context)) return to_failure(result);
+    if (CUresult result = cu.cuStreamGetCtx(stream, &context)) return to_error(result);
     if (!instance.contexts.find(context, device_of_stream))
-        if (failure failed = instance.contexts.device_of(context, device_of_stream)) return failed;
+        if (error failed = instance.contexts.device_of(context, device_of_stream)) return failed;
     if (device == device_of_stream) return {.status = call_optional(cu.cuMemAllocAsync, &address, size, stream)};
     CUmemoryPool pool = nullptr;
-    if (failure failed = instance.pools.get_current({FERRY_LOCATION_DEVICE, device}, pool)) return failed;
+    if (error failed = instance.pools.get_current({FERRY_LOCATION_DEVICE, device}, pool)) return failed;
     return {.status = call_optional(cu.cuMemAllocFromPoolAsync, &address, size, pool, stream)};
 }
 
 // The pool's device, or -1.
-failure allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std::uint64_t size, CUstream stream,
-                      CUdeviceptr &address) noexcept {
+error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std::uint64_t size, CUstream stream,
+                    CUdeviceptr &address) noexcept {
     context_choice choice;
-    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, device, choice)) return failed;
+    if (error failed = choose_context_on(instance.cu, instance.contexts, stream, device, choice)) return failed;
     context_scope scope(instance.cu);
-    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     return {.status = call_optional(instance.cu.cuMemAllocFromPoolAsync, &address, size, pool, stream)};
 }
 
-[[gnu::noinline]] failure free_on_default_stream(ferry_instance &instance, std::uint64_t address,
-                                                 CUstream stream) noexcept {
+[[gnu::noinline]] error free_on_default_stream(ferry_instance &instance, std::uint64_t address,
+                                               CUstream stream) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(instance.cu, address, ask::kind_only, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, address, ask::kind_only, facts)) return failed;
     context_choice choice;
-    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, facts.device, choice)) return failed;
+    if (error failed = choose_context_on(instance.cu, instance.contexts, stream, facts.device, choice)) return failed;
     context_scope scope(instance.cu);
-    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     return {.status = call_optional(instance.cu.cuMemFreeAsync, address, stream)};
 }
 
@@ -214,8 +213,7 @@ std::int32_t allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std
     if (!belongs_to_current_context(stream)) {
         status = call_optional(instance.cu.cuMemAllocFromPoolAsync, &allocated, size, pool, stream);
     } else {
-        status =
-            administer_own(instance, pool, [&]() noexcept -> failure { return instance.pools.locate(pool, where); });
+        status = administer_own(instance, pool, [&]() noexcept -> error { return instance.pools.locate(pool, where); });
         const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
         if (!status) status = allocate_from(instance, pool, device, size, stream, allocated).status;
     }
@@ -258,12 +256,12 @@ int32_t ferry_pool_alloc_async(ferry_instance *instance, CUmemPoolHandle_st *poo
 }
 
 int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc, CUmemPoolHandle_st **pool,
-                          ferry_error_info *error) {
+                          ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !desc || !pool) return report(error, null_argument);
+    if (!instance || !desc || !pool) return report(details, null_argument);
     ferry_pool_desc wanted = {};
-    if (failure failed = read_sized(desc, wanted)) return report(error, on_side(failed, FERRY_SIDE_OPTIONS));
-    return report(error, create_pool(*instance, wanted, *pool));
+    if (error failed = read_sized(desc, wanted)) return report(details, on_side(failed, FERRY_SIDE_OPTIONS));
+    return report(details, create_pool(*instance, wanted, *pool));
 }
 
 int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool) {
@@ -276,7 +274,7 @@ int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32
     if (pool) *pool = nullptr;
     if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
     const pool_location where = {location, index};
-    if (failure failed = check_location(*instance, where)) return failed.status;
+    if (error failed = check_location(*instance, where)) return failed.status;
     return instance->pools.get_default(where, *pool).status;
 }
 
@@ -284,23 +282,23 @@ int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32
     if (pool) *pool = nullptr;
     if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
     const pool_location where = {location, index};
-    if (failure failed = check_location(*instance, where)) return failed.status;
+    if (error failed = check_location(*instance, where)) return failed.status;
     return instance->pools.get_current(where, *pool).status;
 }
 
 int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st *pool) {
     if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
     const pool_location where = {location, index};
-    if (failure failed = check_location(*instance, where)) return failed.status;
+    if (error failed = check_location(*instance, where)) return failed.status;
     return administer_own(*instance, pool,
-                          [&]() noexcept -> failure { return instance->pools.set_current(where, pool); });
+                          [&]() noexcept -> error { return instance->pools.set_current(where, pool); });
 }
 
 int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_info *info) {
     if (!instance || !pool || !info) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer(*instance, [&]() noexcept -> failure {
+    return administer(*instance, [&]() noexcept -> error {
         ferry_pool_info found = {};
-        if (failure failed = describe_pool(*instance, pool, found)) return failed;
+        if (error failed = describe_pool(*instance, pool, found)) return failed;
         return write_sized(found, info);
     });
 }
@@ -308,9 +306,9 @@ int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, 
 int32_t ferry_pool_get_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool,
                                   ferry_pool_attributes *attributes) {
     if (!instance || !pool || !attributes) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> failure {
+    return administer_own(*instance, pool, [&]() noexcept -> error {
         ferry_pool_attributes found = {};
-        if (failure failed = get_pool_attributes(instance->cu, pool, found)) return failed;
+        if (error failed = get_pool_attributes(instance->cu, pool, found)) return failed;
         return write_sized(found, attributes);
     });
 }
@@ -319,29 +317,29 @@ int32_t ferry_pool_set_attributes(ferry_instance *instance, CUmemPoolHandle_st *
                                   const ferry_pool_attributes *attributes) {
     if (!instance || !pool || !attributes) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_pool_attributes wanted = {};
-    if (failure failed = read_sized(attributes, wanted)) return failed.status;
-    return administer_own(*instance, pool, [&]() noexcept -> failure {
+    if (error failed = read_sized(attributes, wanted)) return failed.status;
+    return administer_own(*instance, pool, [&]() noexcept -> error {
         return set_pool_attributes(instance->cu, pool, wanted, attributes->struct_size);
     });
 }
 
 int32_t ferry_pool_get_stats(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_stats *stats) {
     if (!instance || !pool || !stats) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> failure {
+    return administer_own(*instance, pool, [&]() noexcept -> error {
         ferry_pool_stats found = {};
-        if (failure failed = get_pool_stats(instance->cu, pool, found)) return failed;
+        if (error failed = get_pool_stats(instance->cu, pool, found)) return failed;
         return write_sized(found, stats);
     });
 }
 
 int32_t ferry_pool_reset_stats(ferry_instance *instance, CUmemPoolHandle_st *pool) {
     if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> failure { return reset_pool_stats(instance->cu, pool); });
+    return administer_own(*instance, pool, [&]() noexcept -> error { return reset_pool_stats(instance->cu, pool); });
 }
 
 int32_t ferry_pool_trim(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t keep) {
     if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
-    return administer_own(*instance, pool, [&]() noexcept -> failure {
+    return administer_own(*instance, pool, [&]() noexcept -> error {
         return {.status = call_optional(instance->cu.cuMemPoolTrimTo, pool, keep)};
     });
 }
@@ -349,17 +347,15 @@ int32_t ferry_pool_trim(ferry_instance *instance, CUmemPoolHandle_st *pool, uint
 int32_t ferry_pool_set_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t access) {
     if (!instance || !pool) return FERRY_ERROR_INVALID_ARGUMENT;
     if (access != FERRY_ACCESS_NONE && access != FERRY_ACCESS_READ_WRITE) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_device(*instance, device)) return failed.status;
-    return administer(*instance,
-                      [&]() noexcept -> failure { return set_pool_access(*instance, pool, device, access); });
+    if (error failed = check_device(*instance, device)) return failed.status;
+    return administer(*instance, [&]() noexcept -> error { return set_pool_access(*instance, pool, device, access); });
 }
 
 int32_t ferry_pool_get_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t *access) {
     if (access) *access = FERRY_ACCESS_NONE;
     if (!instance || !pool || !access) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (failure failed = check_device(*instance, device)) return failed.status;
-    return administer(*instance,
-                      [&]() noexcept -> failure { return instance->pools.get_access(pool, device, *access); });
+    if (error failed = check_device(*instance, device)) return failed.status;
+    return administer(*instance, [&]() noexcept -> error { return instance->pools.get_access(pool, device, *access); });
 }
 
 } // extern "C"

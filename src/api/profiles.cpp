@@ -11,10 +11,10 @@ profile_owner owner_of(const ferry_instance &instance, std::int32_t device) noex
     return {instance.devices[device].info, instance.report.driver_version};
 }
 
-failure measure_profile(ferry_instance &instance, std::int32_t device) noexcept {
+error measure_profile(ferry_instance &instance, std::int32_t device) noexcept {
     context_scope scope(instance.cu);
     CUcontext context = nullptr;
-    if (failure failed = enter_device(instance, device, scope, context)) return failed;
+    if (error failed = enter_device(instance, device, scope, context)) return failed;
     device_profile profile = *instance.profiles.of(device);
     const calibration_options options = {.memory = instance.allocator,
                                          .kernels = &instance.kernels,
@@ -22,7 +22,7 @@ failure measure_profile(ferry_instance &instance, std::int32_t device) noexcept 
                                          .device = device,
                                          .context = context,
                                          .multiprocessors = instance.devices[device].info.multiprocessor_count};
-    if (failure failed = calibrate(instance.cu, options, profile)) return failed;
+    if (error failed = calibrate(instance.cu, options, profile)) return failed;
     const device_profile *const kept = instance.profiles.keep(profile);
     if (!kept) return no_memory;
     instance.profiles.use(device, kept);
@@ -30,7 +30,7 @@ failure measure_profile(ferry_instance &instance, std::int32_t device) noexcept 
 }
 
 // Of equal devices each takes it. If none does, what is told is what keeps it from the one that comes nearest.
-failure load_profile(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
+error load_profile(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
     if (size && text[size - 1] == '\0') --size;
     const device_profile *kept = nullptr;
     profile_problem nearest = {profile_fault::other_device};
@@ -48,7 +48,7 @@ failure load_profile(ferry_instance &instance, const char *text, std::uint64_t s
     if (kept) return {};
     constexpr std::int32_t fields[] = {FERRY_FIELD_NONE,   FERRY_FIELD_VERSION, FERRY_FIELD_LINE,
                                        FERRY_FIELD_DEVICE, FERRY_FIELD_DRIVER,  FERRY_FIELD_LINE};
-    failure failed = {FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, fields[static_cast<int>(nearest.fault)]};
+    error failed = {FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, fields[static_cast<int>(nearest.fault)]};
     if (failed.field == FERRY_FIELD_LINE) {
         failed.value = nearest.line;
         failed.limit = static_cast<std::uint64_t>(std::count(text, text + size, '\n'));
@@ -56,21 +56,21 @@ failure load_profile(ferry_instance &instance, const char *text, std::uint64_t s
     return failed;
 }
 
-failure save_profile(const ferry_instance &instance, std::int32_t device, char *buffer, std::uint64_t size,
-                     std::uint64_t *needed) noexcept {
-    if (failure failed = check_device(instance, device)) return failed;
+error save_profile(const ferry_instance &instance, std::int32_t device, char *buffer, std::uint64_t size,
+                   std::uint64_t *needed) noexcept {
+    if (error failed = check_device(instance, device)) return failed;
     const std::uint64_t length = write_profile(*instance.profiles.of(device), owner_of(instance, device), buffer, size);
     if (needed) *needed = length + 1;
-    return length < size || !buffer ? failure{} : null_argument;
+    return length < size || !buffer ? ok : null_argument;
 }
 
 } // namespace
 
 extern "C" {
 
-int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error) {
-    if (!instance) return report(error, null_argument);
-    return report(error, measure_profile(*instance, device));
+int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *details) {
+    if (!instance) return report(details, null_argument);
+    return report(details, measure_profile(*instance, device));
 }
 
 int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
@@ -80,9 +80,9 @@ int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char 
     return save_profile(*instance, device, buffer, size, needed).status;
 }
 
-int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size, ferry_error_info *error) {
-    if (!instance || !text) return report(error, null_argument);
-    return report(error, load_profile(*instance, text, size));
+int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size, ferry_error_info *details) {
+    if (!instance || !text) return report(details, null_argument);
+    return report(details, load_profile(*instance, text, size));
 }
 
 } // extern "C"

@@ -9,48 +9,48 @@ extern "C" {
 int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info) {
     if (!instance || !handle || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_ipc_info found = {};
-    if (failure failed = instance->sharing.describe(*handle, found)) return failed.status;
+    if (error failed = instance->sharing.describe(*handle, found)) return failed.status;
     return write_sized(found, info).status;
 }
 
 int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size, ferry_ipc_handle *handle,
-                                ferry_error_info *error) {
-    if (!instance || !handle) return report(error, null_argument);
-    return report(error, instance->sharing.export_memory(address, size, *handle));
+                                ferry_error_info *details) {
+    if (!instance || !handle) return report(details, null_argument);
+    return report(details, instance->sharing.export_memory(address, size, *handle));
 }
 
 int32_t ferry_ipc_export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool, uint32_t handle_type,
-                              ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error) {
+                              ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *details) {
     if (os_handle) *os_handle = -1; // 0 is a descriptor
-    if (!instance || !pool || !handle || !os_handle) return report(error, null_argument);
-    return report(error, instance->sharing.export_pool(pool, handle_type, *handle, *os_handle));
+    if (!instance || !pool || !handle || !os_handle) return report(details, null_argument);
+    return report(details, instance->sharing.export_pool(pool, handle_type, *handle, *os_handle));
 }
 
 int32_t ferry_ipc_export_event(ferry_instance *instance, CUevent_st *event, ferry_ipc_handle *handle,
-                               ferry_error_info *error) {
-    if (!instance || !event || !handle) return report(error, null_argument);
-    return report(error, instance->sharing.export_event(event, *handle));
+                               ferry_error_info *details) {
+    if (!instance || !event || !handle) return report(details, null_argument);
+    return report(details, instance->sharing.export_event(event, *handle));
 }
 
 int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
-                                ferry_error_info *error) {
+                                ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !handle || !address) return report(error, null_argument);
-    return report(error, instance->sharing.import_memory(*handle, *address));
+    if (!instance || !handle || !address) return report(details, null_argument);
+    return report(details, instance->sharing.import_memory(*handle, *address));
 }
 
 int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
-                              CUmemPoolHandle_st **pool, ferry_error_info *error) {
+                              CUmemPoolHandle_st **pool, ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !handle || !pool) return report(error, null_argument);
-    return report(error, instance->sharing.import_pool(*handle, os_handle, *pool));
+    if (!instance || !handle || !pool) return report(details, null_argument);
+    return report(details, instance->sharing.import_pool(*handle, os_handle, *pool));
 }
 
 int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle, CUevent_st **event,
-                               ferry_error_info *error) {
+                               ferry_error_info *details) {
     if (event) *event = nullptr;
-    if (!instance || !handle || !event) return report(error, null_argument);
-    return report(error, instance->sharing.import_event(*handle, *event));
+    if (!instance || !handle || !event) return report(details, null_argument);
+    return report(details, instance->sharing.import_event(*handle, *event));
 }
 
 int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, CUstream_st *stream) {

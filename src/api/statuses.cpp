@@ -16,11 +16,11 @@ const char *ferry_obstacle_text(int32_t obstacle) { return text_of(static_cast<u
 
 uint32_t ferry_status_traits(int32_t status) { return status_traits(status); }
 
-uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size) {
+uint64_t ferry_error_format(const ferry_error_info *details, char *buffer, uint64_t size) {
     if (!buffer) size = 0;
     if (size) buffer[0] = '\0';
-    if (!error) return 0;
-    return format_error(*error, status_name(error->status), status_text(error->status), buffer, size);
+    if (!details) return 0;
+    return format_error(*details, status_name(details->status), status_text(details->status), buffer, size);
 }
 
 } // extern "C"

@@ -1,6 +1,6 @@
 // The calls on streams and events.
 #include "driver/result.h"
-#include "submit/staging_setup.h"
+#include "submit/note_error.h"
 
 using namespace ferry;
 
@@ -19,7 +19,7 @@ template <class Function, class... Arguments>
 int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, Arguments... arguments) noexcept {
     context_choice choice;
     context_scope scope(instance->cu);
-    failure failed = choose_context(instance->cu, instance->contexts, stream, -1, choice);
+    error failed = choose_context(instance->cu, instance->contexts, stream, -1, choice);
     if (!failed) failed = scope.enter(choice.wanted, choice.current);
     return noted(*instance, failed ? failed.status : call_optional(entry, arguments...));
 }
@@ -35,7 +35,7 @@ int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t f
     if (flags & ~FERRY_STREAM_NON_BLOCKING) return FERRY_ERROR_FLAGS;
     static_assert(FERRY_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING);
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    if (error failed = enter_device(*instance, device, scope)) return failed.status;
     return noted(*instance, call_optional(instance->cu.cuStreamCreateWithPriority, stream, flags, priority));
 }
 
@@ -72,7 +72,7 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
     static_assert(FERRY_EVENT_DISABLE_TIMING == CU_EVENT_DISABLE_TIMING);
     static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
     context_scope scope(instance->cu);
-    if (failure failed = enter_device(*instance, device, scope)) return failed.status;
+    if (error failed = enter_device(*instance, device, scope)) return failed.status;
     return noted(*instance, instance->sharing.create_event(device, flags, *event).status);
 }
 

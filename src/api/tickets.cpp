@@ -8,16 +8,16 @@ using namespace ferry;
 extern "C" {
 
 int32_t ferry_copy_async_ticket(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                                ferry_ticket **ticket, ferry_error_info *error) {
+                                ferry_ticket **ticket, ferry_error_info *details) {
     if (ticket) *ticket = nullptr;
-    if (!instance || !copy || !ticket) return report(error, null_argument);
-    return report(error, run_copy_with_ticket(*instance, *copy, stream, *ticket));
+    if (!instance || !copy || !ticket) return report(details, null_argument);
+    return report(details, run_copy_with_ticket(*instance, *copy, stream, *ticket));
 }
 
 int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *info) {
     if (!ticket || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_ticket_info found = {};
-    if (failure failed = query_ticket(*ticket, found)) return failed.status;
+    if (error failed = query_ticket(*ticket, found)) return failed.status;
     return write_sized(found, info).status;
 }
 
@@ -38,7 +38,7 @@ int32_t ferry_staging_trim(ferry_instance *instance) {
 int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_staging_info found = {};
-    if (failure failed = tell_of_staging(*instance, found)) return failed.status;
+    if (error failed = get_staging_info(*instance, found)) return failed.status;
     return write_sized(found, info).status;
 }
 

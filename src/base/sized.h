@@ -10,7 +10,7 @@
 
 namespace ferry {
 
-constexpr failure abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept {
+constexpr error abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept {
     return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, known, size};
 }
 
@@ -18,7 +18,7 @@ constexpr failure abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept
 constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= 8 && size <= 4096; }
 
 // `ours` keeps its defaults where `theirs` is shorter. Bytes of `theirs` beyond the end of `ours` must be zero.
-template <class Struct> failure read_sized(const Struct *theirs, Struct &ours) noexcept {
+template <class Struct> error read_sized(const Struct *theirs, Struct &ours) noexcept {
     const std::uint32_t size = theirs->struct_size;
     if (!plausible_size(size)) return abi_mismatch(size, sizeof(Struct));
     const auto *bytes = reinterpret_cast<const unsigned char *>(theirs);
@@ -29,7 +29,7 @@ template <class Struct> failure read_sized(const Struct *theirs, Struct &ours) n
 }
 
 // Fills `theirs` up to its size, and zeroes the fields that this library does not know.
-template <class Struct> failure write_sized(const Struct &ours, Struct *theirs) noexcept {
+template <class Struct> error write_sized(const Struct &ours, Struct *theirs) noexcept {
     const std::uint32_t size = theirs->struct_size;
     if (!plausible_size(size)) return abi_mismatch(size, sizeof(Struct));
     std::memset(theirs, 0, size);

@@ -9,22 +9,22 @@
 
 namespace ferry {
 
-failure refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::uint64_t limit,
-               std::uint64_t value) noexcept {
+error refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::uint64_t limit,
+             std::uint64_t value) noexcept {
     return {status, side, field, limit, value};
 }
 
-std::int32_t report(ferry_error_info *error, const failure &what, std::uint64_t index) noexcept {
-    if (!error) return what.status;
+std::int32_t report(ferry_error_info *details, const error &what, std::uint64_t index) noexcept {
+    if (!details) return what.status;
     // A struct_size of 0 counts as that of the first version, below which no caller's struct can be.
     constexpr std::uint32_t first_size = 40, smallest_size = 8; // see plausible_size, base/sized.h
-    if (error->struct_size == 0) error->struct_size = first_size;
-    const ferry_error_info told = {error->struct_size, what.status, what.side, what.field, index,
-                                   what.limit,         what.value};
-    if (error->struct_size >= sizeof told)
-        *error = told;
-    else if (error->struct_size >= smallest_size)
-        std::memcpy(error, &told, error->struct_size);
+    if (details->struct_size == 0) details->struct_size = first_size;
+    const ferry_error_info told = {details->struct_size, what.status, what.side, what.field, index,
+                                   what.limit,           what.value};
+    if (details->struct_size >= sizeof told)
+        *details = told;
+    else if (details->struct_size >= smallest_size)
+        std::memcpy(details, &told, details->struct_size);
     return what.status;
 }
 
@@ -167,22 +167,23 @@ const char *own_status_text(std::int32_t status) noexcept {
     return status <= 0 && status > -own_status_count ? own_statuses[-status].text : nullptr;
 }
 
-std::uint64_t format_error(const ferry_error_info &error, const char *status_name, const char *status_text,
+std::uint64_t format_error(const ferry_error_info &details, const char *status_name, const char *status_text,
                            char *buffer, std::uint64_t size) noexcept {
-    const char *side = name_or_empty(side_names, error.side);
-    const char *field = name_or_empty(field_names, error.field);
+    const char *side = name_or_empty(side_names, details.side);
+    const char *field = name_or_empty(field_names, details.field);
     char where[64] = "";
     if (*side || *field) std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field ? "." : "", field);
     // Numbers, where there are any, say more than the status text.
     char numbers[96] = "";
-    const char *words =
-        error.value || error.limit ? relation(error.status, error.field, error.value, error.limit) : nullptr;
-    if (words) std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64, error.value, words, error.limit);
+    const char *words = details.value || details.limit
+                            ? relation(details.status, details.field, details.value, details.limit)
+                            : nullptr;
+    if (words) std::snprintf(numbers, sizeof numbers, "%" PRIu64 ", %s %" PRIu64, details.value, words, details.limit);
     char which[32] = "";
-    if (error.index) std::snprintf(which, sizeof which, "copy %" PRIu64 ": ", error.index);
-    const bool has_obstacle = error.status == FERRY_ERROR_ROUTE && error.value;
+    if (details.index) std::snprintf(which, sizeof which, "copy %" PRIu64 ": ", details.index);
+    const bool has_obstacle = details.status == FERRY_ERROR_ROUTE && details.value;
     const int length = std::snprintf(buffer, size, "%s%s%s%s%s (%s)", which, where, words ? numbers : status_text,
-                                     has_obstacle ? ": " : "", has_obstacle ? text_of(error.value) : "", status_name);
+                                     has_obstacle ? ": " : "", has_obstacle ? text_of(details.value) : "", status_name);
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

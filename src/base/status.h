@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-struct failure {
+struct error {
     std::int32_t status = FERRY_SUCCESS;
     std::int32_t side = FERRY_SIDE_NONE;
     std::int32_t field = FERRY_FIELD_NONE;
@@ -18,26 +18,27 @@ struct failure {
     explicit operator bool() const noexcept { return __builtin_expect(status != FERRY_SUCCESS, false); }
 };
 
-inline constexpr failure no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
+inline constexpr error ok = {};
+inline constexpr error no_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
 
 // Sets the side of a failure of the memory layer, which knows the field but not the side.
-inline failure on_side(failure failed, std::int32_t side) noexcept {
+inline error on_side(error failed, std::int32_t side) noexcept {
     if (failed.field != FERRY_FIELD_NONE) failed.side = side;
     return failed;
 }
 
 // Cold, so that the compiler moves the error paths that lead here out of the hot code.
-[[gnu::cold, gnu::noinline]] failure refuse(std::int32_t status, std::int32_t side, std::int32_t field,
-                                            std::uint64_t limit = 0, std::uint64_t value = 0) noexcept;
+[[gnu::cold, gnu::noinline]] error refuse(std::int32_t status, std::int32_t side, std::int32_t field,
+                                          std::uint64_t limit = 0, std::uint64_t value = 0) noexcept;
 
-inline failure refuse_option(std::int32_t status, std::int32_t field, std::uint64_t limit = 0,
-                             std::uint64_t value = 0) noexcept {
+inline error refuse_option(std::int32_t status, std::int32_t field, std::uint64_t limit = 0,
+                           std::uint64_t value = 0) noexcept {
     return refuse(status, FERRY_SIDE_OPTIONS, field, limit, value);
 }
 
 // Fills `error`, unless it is null, up to its size, and returns the status. `index` is that of the failed copy in a
 // batch.
-std::int32_t report(ferry_error_info *error, const failure &what, std::uint64_t index = 0) noexcept;
+std::int32_t report(ferry_error_info *details, const error &what, std::uint64_t index = 0) noexcept;
 
 // The name and text of one of ferry's own statuses; null for any other.
 const char *own_status_name(std::int32_t status) noexcept;
@@ -45,7 +46,7 @@ const char *own_status_text(std::int32_t status) noexcept;
 
 // Writes the line of ferry_error_format. The caller passes the status's name and text, because only the caller knows
 // the driver's.
-std::uint64_t format_error(const ferry_error_info &error, const char *status_name, const char *status_text,
+std::uint64_t format_error(const ferry_error_info &details, const char *status_name, const char *status_text,
                            char *buffer, std::uint64_t size) noexcept;
 
 } // namespace ferry

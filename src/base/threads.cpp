@@ -135,7 +135,7 @@ void unblock_faults() noexcept {
 }
 
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept {
-    started_part others[most_threads];
+    started_part others[max_threads];
     unsigned started = 0;
     if (count > 1) {
         const signals_blocked blocked;

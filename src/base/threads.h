@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-inline constexpr unsigned most_threads = 64;
+inline constexpr unsigned max_threads = 64;
 
 // A set of processors, by the system's numbers.
 struct processor_set {
@@ -38,7 +38,7 @@ unsigned processors_of_caller() noexcept;
 processor_set processors_of_node(int node) noexcept;
 
 // Runs part(user, 0) to part(user, count - 1), each on a thread of its own, and returns when all are done. The calling
-// thread runs the first part, and any part for which no thread can be started. `count` is at most most_threads. The
+// thread runs the first part, and any part for which no thread can be started. `count` is at most max_threads. The
 // threads inherit the caller's affinity and scheduling, because a page lies on the NUMA node of the thread that touches
 // it first.
 void run_each(unsigned count, void (*part)(void *user, unsigned index), void *user) noexcept;

@@ -20,8 +20,8 @@ namespace ferry {
 namespace {
 
 // Large enough that what a copy moves does not stay in a cache of the device, twice as large as a copy for its gaps.
-constexpr std::uint64_t most_device_bytes = 256 * MiB, least_device_bytes = 8 * MiB;
-constexpr std::uint64_t most_host_bytes = 64 * MiB, least_host_bytes = 8 * MiB;
+constexpr std::uint64_t max_device_bytes = 256 * MiB, min_device_bytes = 8 * MiB;
+constexpr std::uint64_t max_host_bytes = 64 * MiB, min_host_bytes = 8 * MiB;
 constexpr std::uint64_t pageable_bytes = 32 * MiB; // beyond what caches hold of it
 
 // A row of the array that reads are measured with, and its slices: 4-byte elements.
@@ -75,40 +75,39 @@ public:
     calibration(const calibration &) = delete;
     calibration &operator=(const calibration &) = delete;
 
-    failure run() noexcept {
+    error run() noexcept {
         has_kernels_ = options_.kernels && !options_.kernels->load();
-        if (failure failed = prepare()) return failed;
+        if (error failed = prepare()) return failed;
         deadline_ns_ = clock_ns() + options_.budget_ns;
         const int routes = has_kernels_ ? 2 : 1;
         cells_left_ = 3 * gap_sides * width_classes * routes + 3 * (2 + (routes - 1) * 16) + 4;
         for (const copy_direction direction :
              {copy_direction::host_to_device, copy_direction::device_to_host, copy_direction::within_device})
-            if (failure failed = measure_direction(direction)) return failed;
-        if (failure failed = measure_many_rows()) return failed;
-        if (failure failed = measure_array()) return failed;
-        return has_kernels_ && options_.staging ? measure_staging() : failure{};
+            if (error failed = measure_direction(direction)) return failed;
+        if (error failed = measure_many_rows()) return failed;
+        if (error failed = measure_array()) return failed;
+        return has_kernels_ && options_.staging ? measure_staging() : ok;
     }
 
 private:
     // Of two, or half as much each, and so on, where there is too little.
-    template <class Allocate>
-    failure allocate_most(std::uint64_t &size, std::uint64_t least, const Allocate &allocate) {
+    template <class Allocate> error allocate_most(std::uint64_t &size, std::uint64_t least, const Allocate &allocate) {
         for (;; size /= 2) {
             const CUresult result = allocate(size);
-            if (result != CUDA_ERROR_OUT_OF_MEMORY || size / 2 < least) return to_failure(result);
+            if (result != CUDA_ERROR_OUT_OF_MEMORY || size / 2 < least) return to_error(result);
         }
     }
 
-    failure prepare() noexcept {
+    error prepare() noexcept {
         if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
         if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
-            return to_failure(result);
+            return to_error(result);
         // Others go on allocating beside this.
-        std::size_t free_bytes = most_device_bytes * 8, total = 0;
+        std::size_t free_bytes = max_device_bytes * 8, total = 0;
         if (cu_.cuMemGetInfo)
-            if (CUresult result = cu_.cuMemGetInfo(&free_bytes, &total)) return to_failure(result);
-        device_bytes_ = most_device_bytes;
-        while (device_bytes_ > least_device_bytes && device_bytes_ > free_bytes / 8)
+            if (CUresult result = cu_.cuMemGetInfo(&free_bytes, &total)) return to_error(result);
+        device_bytes_ = max_device_bytes;
+        while (device_bytes_ > min_device_bytes && device_bytes_ > free_bytes / 8)
             device_bytes_ /= 2;
         const auto allocate_two = [&](std::uint64_t size) noexcept {
             for (CUdeviceptr &memory : device_)
@@ -120,16 +119,16 @@ private:
                 }
             return CUDA_SUCCESS;
         };
-        if (failure failed = allocate_most(device_bytes_, least_device_bytes, allocate_two)) return failed;
-        host_bytes_ = most_host_bytes;
+        if (error failed = allocate_most(device_bytes_, min_device_bytes, allocate_two)) return failed;
+        host_bytes_ = max_host_bytes;
         const auto allocate_host = [&](std::uint64_t size) noexcept {
             const CUresult result = cu_.cuMemHostAlloc(&pinned_, size, 0);
             if (result) pinned_ = nullptr;
             return result;
         };
-        if (failure failed = allocate_most(host_bytes_, least_host_bytes, allocate_host)) return failed;
+        if (error failed = allocate_most(host_bytes_, min_host_bytes, allocate_host)) return failed;
         address_facts pinned;
-        if (failure failed = look_up_address(cu_, reinterpret_cast<std::uintptr_t>(pinned_), ask::everything, pinned))
+        if (error failed = look_up_address(cu_, reinterpret_cast<std::uintptr_t>(pinned_), ask::everything, pinned))
             return failed;
         pinned_on_device_ = pinned.device_address;
         has_kernels_ = has_kernels_ && pinned_on_device_;
@@ -145,7 +144,7 @@ private:
         if (is_surface) array.Flags = CUDA_ARRAY3D_SURFACE_LDST;
         if (CUresult result = cu_.cuArray3DCreate(&array_, &array)) {
             array_ = nullptr;
-            return to_failure(result);
+            return to_error(result);
         }
         if (!is_surface) return {};
         CUDA_RESOURCE_DESC resource = {};
@@ -153,25 +152,25 @@ private:
         resource.res.array.hArray = array_;
         const CUresult result = cu_.cuSurfObjectCreate(&surface_, &resource);
         if (result) surface_ = 0;
-        return to_failure(result);
+        return to_error(result);
     }
 
     // The time of `run` and of what it enqueues.
-    template <class Run> failure time_once(const Run &run, std::uint64_t &ns) noexcept {
+    template <class Run> error time_once(const Run &run, std::uint64_t &ns) noexcept {
         const std::uint64_t begin = clock_ns();
-        if (failure failed = run()) return failed;
-        if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_failure(result);
+        if (error failed = run()) return failed;
+        if (CUresult result = cu_.cuStreamSynchronize(stream_)) return to_error(result);
         ns = clock_ns() - begin;
         return {};
     }
 
-    static constexpr int most_runs = 15;
+    static constexpr int max_runs = 15;
     // The median of an odd number of runs, after one for warmth.
-    template <class Run> failure median_of(int runs, const Run &run, std::uint64_t &ns) noexcept {
-        std::uint64_t times[most_runs];
-        if (failure failed = time_once(run, times[0])) return failed;
+    template <class Run> error median_of(int runs, const Run &run, std::uint64_t &ns) noexcept {
+        std::uint64_t times[max_runs];
+        if (error failed = time_once(run, times[0])) return failed;
         for (int i = 0; i < runs; ++i)
-            if (failure failed = time_once(run, times[i])) return failed;
+            if (error failed = time_once(run, times[i])) return failed;
         std::nth_element(times, times + runs / 2, times + runs);
         ns = times[runs / 2];
         return {};
@@ -181,34 +180,34 @@ private:
     // of the time that is left. With few bytes a copy is over before its rate shows, and in a cache. At least `wanted` if
     // that does not take much longer.
     template <class Run>
-    failure rate_of_run(std::uint64_t unit, std::uint64_t most, std::uint64_t fixed_ns, const Run &run,
-                        std::uint32_t &rate, std::uint64_t wanted = 0) noexcept {
+    error rate_of_run(std::uint64_t unit, std::uint64_t most, std::uint64_t fixed_ns, const Run &run,
+                      std::uint32_t &rate, std::uint64_t wanted = 0) noexcept {
         constexpr int runs = 3;
-        constexpr std::uint64_t growth = 8, most_target_ns = 500'000;
+        constexpr std::uint64_t growth = 8, max_target_ns = 500'000;
         const std::uint64_t now = clock_ns(), left = deadline_ns_ - std::min(now, deadline_ns_);
         const std::uint64_t share = left / static_cast<std::uint64_t>(std::max(cells_left_--, 1)) / (runs + 2);
-        const std::uint64_t target_ns = std::clamp<std::uint64_t>(share, 10'000, most_target_ns);
+        const std::uint64_t target_ns = std::clamp<std::uint64_t>(share, 10'000, max_target_ns);
         const std::uint64_t all = most / unit * unit;
         std::uint64_t bytes = std::min(all, std::max<std::uint64_t>(unit, 16 * KiB / unit * unit)), ns = 0;
         const auto run_all = [&]() noexcept { return run(bytes); };
-        if (failure failed = time_once(run_all, ns)) return failed; // for warmth
+        if (error failed = time_once(run_all, ns)) return failed; // for warmth
         for (;; bytes = std::min(all, bytes * growth)) {
-            if (failure failed = time_once(run_all, ns)) return failed;
+            if (error failed = time_once(run_all, ns)) return failed;
             if (bytes == all || ns > fixed_ns + target_ns / growth) break;
         }
         const auto bytes_in = [&](std::uint64_t time_ns) noexcept {
             return std::clamp(rate_in(bytes, ns, fixed_ns) * time_ns / 1000 / unit * unit, unit, all);
         };
         bytes = std::clamp(wanted / unit * unit, bytes_in(target_ns), bytes_in(4 * target_ns));
-        if (failure failed = median_of(runs, run_all, ns)) return failed;
+        if (error failed = median_of(runs, run_all, ns)) return failed;
         rate = rate_in(bytes, ns, fixed_ns);
         return {};
     }
 
-    failure copy_by_driver(const shape &shape) noexcept {
+    error copy_by_driver(const shape &shape) noexcept {
         return run_driver_route(cu_, shape, {}, copy_form::asynchronous, {}, stream_);
     }
-    failure copy_by_kernel(const shape &shape, unsigned blocks) noexcept {
+    error copy_by_kernel(const shape &shape, unsigned blocks) noexcept {
         const kernel_box box = box_of(shape, to_device(shape.destination), to_device(shape.source));
         return launch_strided(cu_, *options_.kernels, box, blocks, stream_);
     }
@@ -233,7 +232,7 @@ private:
         return direction == copy_direction::within_device ? device_bytes_ : std::min(device_bytes_, host_bytes_);
     }
 
-    failure measure_direction(copy_direction direction) noexcept {
+    error measure_direction(copy_direction direction) noexcept {
         direction_profile &found = profile_[direction];
         const ends line = ends_of(direction);
         const std::uint64_t room = room_of(direction);
@@ -242,24 +241,24 @@ private:
         std::uint64_t ns = 0;
         constexpr int small_runs = 9;
         constexpr std::uint64_t small = 4;
-        if (failure failed = median_of(
+        if (error failed = median_of(
                 small_runs, [&]() noexcept { return copy_by_driver(line_of(small)); }, ns))
             return failed;
         found.driver_fixed_ns = to_fact(ns);
-        if (failure failed = rate_of_run(
+        if (error failed = rate_of_run(
                 64 * KiB, room, found.driver_fixed_ns,
                 [&](std::uint64_t bytes) noexcept { return copy_by_driver(line_of(bytes)); }, found.driver_line_rate))
             return failed;
-        if (failure failed = measure_pageable(direction)) return failed;
-        if (failure failed = measure_calls(direction)) return failed;
+        if (error failed = measure_pageable(direction)) return failed;
+        if (error failed = measure_calls(direction)) return failed;
         if (has_kernels_)
-            if (failure failed = measure_kernel_lines(direction)) return failed;
-        if (failure failed = measure_batches(direction)) return failed;
-        if (failure failed = measure_rows(direction)) return failed;
-        return has_kernels_ ? measure_kernel_pieces(direction) : failure{};
+            if (error failed = measure_kernel_lines(direction)) return failed;
+        if (error failed = measure_batches(direction)) return failed;
+        if (error failed = measure_rows(direction)) return failed;
+        return has_kernels_ ? measure_kernel_pieces(direction) : ok;
     }
 
-    failure measure_pageable(copy_direction direction) noexcept {
+    error measure_pageable(copy_direction direction) noexcept {
         direction_profile &found = profile_[direction];
         if (direction == copy_direction::within_device) {
             found.driver_pageable_rate = found.driver_line_rate; // no end is a host's
@@ -276,7 +275,7 @@ private:
     }
 
     // Where there are no threads or no memory for it its numbers stay.
-    failure measure_staging() noexcept {
+    error measure_staging() noexcept {
         if (options_.staging->prepare(options_.device)) return {};
         const staging_ground ground = {.engine = *options_.staging,
                                        .device = options_.device,
@@ -290,19 +289,19 @@ private:
     }
 
     // Many small pieces, each by a call of its own.
-    failure measure_calls(copy_direction direction) noexcept {
+    error measure_calls(copy_direction direction) noexcept {
         constexpr std::uint64_t count = 64, size = 256, apart = 4 * KiB;
-        const auto copy_all = [&]() noexcept -> failure {
+        const auto copy_all = [&]() noexcept -> error {
             for (std::uint64_t i = 0; i < count; ++i) {
                 ends piece = ends_of(direction);
                 piece.source += i * apart;
                 piece.destination += i * 7 % count * apart;
-                if (failure failed = copy_by_driver(shape_of(piece, size, 1))) return failed;
+                if (error failed = copy_by_driver(shape_of(piece, size, 1))) return failed;
             }
             return {};
         };
         std::uint64_t ns = 0;
-        if (failure failed = median_of(5, copy_all, ns)) return failed;
+        if (error failed = median_of(5, copy_all, ns)) return failed;
         direction_profile &found = profile_[direction];
         found.call_ns = to_fact((ns - std::min<std::uint64_t>(ns, found.driver_fixed_ns)) / (count - 1));
         return {};
@@ -311,7 +310,7 @@ private:
     static constexpr std::size_t batch_count = 128;
 
     // By cuMemcpyBatchAsync, or as boxes by cuMemcpy3DBatchAsync, in the signature that the driver has.
-    failure copy_batch(copy_direction direction, bool are_boxes, std::size_t count) noexcept {
+    error copy_batch(copy_direction direction, bool are_boxes, std::size_t count) noexcept {
         constexpr std::size_t size = 256, rows = 4, apart = 4 * KiB;
         const ends base = ends_of(direction);
         CUmemcpyAttributes attributes = {};
@@ -334,10 +333,10 @@ private:
             box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
         }
         if (are_boxes)
-            return to_failure(cu_.cuMemcpy3DBatchAsync
-                                  ? cu_.cuMemcpy3DBatchAsync(count, boxes, 0, stream_)
-                                  : cu_.cuMemcpy3DBatchAsync_v12080(count, boxes, &failed_at, 0, stream_));
-        return to_failure(
+            return to_error(cu_.cuMemcpy3DBatchAsync
+                                ? cu_.cuMemcpy3DBatchAsync(count, boxes, 0, stream_)
+                                : cu_.cuMemcpy3DBatchAsync_v12080(count, boxes, &failed_at, 0, stream_));
+        return to_error(
             cu_.cuMemcpyBatchAsync
                 ? cu_.cuMemcpyBatchAsync(to, from, sizes, count, &attributes, &first, 1, stream_)
                 : cu_.cuMemcpyBatchAsync_v12080(to, from, sizes, count, &attributes, &first, 1, &failed_at, stream_));
@@ -345,7 +344,7 @@ private:
 
     // A driver that has the entry point may yet refuse the call: then the number stays what it was. If the context is
     // broken, the stream says so.
-    failure measure_batches(copy_direction direction) noexcept {
+    error measure_batches(copy_direction direction) noexcept {
         const bool is_there[] = {cu_.cuMemcpyBatchAsync || cu_.cuMemcpyBatchAsync_v12080,
                                  cu_.cuMemcpy3DBatchAsync || cu_.cuMemcpy3DBatchAsync_v12080};
         direction_profile &found = profile_[direction];
@@ -354,15 +353,15 @@ private:
             if (!is_there[are_boxes]) continue;
             bool is_refused = false;
             const auto time_batches = [&](std::size_t count, std::uint64_t &ns) noexcept {
-                const auto copy_some = [&]() noexcept -> failure {
+                const auto copy_some = [&]() noexcept -> error {
                     if (!is_refused && copy_batch(direction, are_boxes, count)) is_refused = true;
                     return {};
                 };
                 return median_of(5, copy_some, ns);
             };
             std::uint64_t one = 0, all = 0;
-            if (failure failed = time_batches(1, one)) return failed;
-            if (failure failed = time_batches(batch_count, all)) return failed;
+            if (error failed = time_batches(1, one)) return failed;
+            if (error failed = time_batches(batch_count, all)) return failed;
             if (is_refused) continue;
             *piece_ns[are_boxes] = to_fact((all - std::min(all, one)) / (batch_count - 1));
             if (!are_boxes && direction == copy_direction::host_to_device) profile_.batch_fixed_ns = to_fact(one);
@@ -370,7 +369,7 @@ private:
         return {};
     }
 
-    failure measure_kernel_lines(copy_direction direction) noexcept {
+    error measure_kernel_lines(copy_direction direction) noexcept {
         direction_profile &found = profile_[direction];
         const std::uint64_t room = room_of(direction);
         const auto rate_with = [&](unsigned blocks, std::uint64_t offset, std::uint32_t &rate) noexcept {
@@ -381,7 +380,7 @@ private:
                 [&](std::uint64_t bytes) noexcept { return copy_by_kernel(shape_of(line, bytes, 1), blocks); }, rate);
         };
         std::uint64_t ns = 0;
-        if (failure failed = median_of(
+        if (error failed = median_of(
                 9, [&]() noexcept { return copy_by_kernel(shape_of(ends_of(direction), 4, 1), 1); }, ns))
             return failed;
         found.kernel_fixed_ns = to_fact(ns);
@@ -391,7 +390,7 @@ private:
         constexpr int steps = 6;
         std::uint32_t rates[steps];
         for (int step = 0; step < steps; ++step)
-            if (failure failed = rate_with(std::min(first << step, 0xffffu), 0, rates[step])) return failed;
+            if (error failed = rate_with(std::min(first << step, 0xffffu), 0, rates[step])) return failed;
         const std::uint32_t best = *std::max_element(rates, rates + steps);
         int enough = 0;
         while (rates[enough] < best / 100 * 97)
@@ -400,18 +399,18 @@ private:
         found.kernel_line_rate = rates[enough];
         found.kernel_block_rate = rates[0];
         if (is_within)
-            if (failure failed = rate_with(1, 0, found.kernel_block_rate)) return failed;
+            if (error failed = rate_with(1, 0, found.kernel_block_rate)) return failed;
         // Ends that share no more than an access of that size.
         constexpr unsigned widest = 1 << (access_classes - 1);
         for (int access = 0; access < access_classes; ++access) {
             const unsigned size = 1u << access;
             const unsigned blocks = blocks_for(found, direction, static_cast<double>(room), size, 0);
-            if (failure failed = rate_with(blocks, size % widest, found.kernel_access_rates[access])) return failed;
+            if (error failed = rate_with(blocks, size % widest, found.kernel_access_rates[access])) return failed;
         }
         return {};
     }
 
-    failure measure_rows(copy_direction direction) noexcept {
+    error measure_rows(copy_direction direction) noexcept {
         direction_profile &found = profile_[direction];
         for (int side = 0; side < gap_sides; ++side) {
             ends ends = ends_of(direction);
@@ -425,7 +424,7 @@ private:
                 const auto by_driver = [&](std::uint64_t bytes) noexcept {
                     return copy_by_driver(shape_of(ends, width, bytes / width));
                 };
-                if (failure failed =
+                if (error failed =
                         rate_of_run(unit, most, found.driver_fixed_ns, by_driver, found.driver_rates[side][at], many))
                     return failed;
                 if (!has_kernels_) continue;
@@ -434,7 +433,7 @@ private:
                     const unsigned blocks = blocks_for(found, direction, static_cast<double>(bytes), access, 0);
                     return copy_by_kernel(shape_of(ends, width, bytes / width), blocks);
                 };
-                if (failure failed =
+                if (error failed =
                         rate_of_run(unit, most, found.kernel_fixed_ns, by_kernel, found.kernel_rates[side][at]))
                     return failed;
             }
@@ -443,13 +442,13 @@ private:
     }
 
     // What the driver's way with many rows takes to begin.
-    failure measure_many_rows() noexcept {
+    error measure_many_rows() noexcept {
         ends ends = ends_of(copy_direction::within_device);
         ends.source_gaps = true;
         constexpr std::uint64_t width = 4;
         const auto &within = profile_[copy_direction::within_device];
         std::uint64_t ns = 0;
-        if (failure failed = median_of(
+        if (error failed = median_of(
                 9, [&]() noexcept { return copy_by_driver(shape_of(ends, width, many_rows)); }, ns))
             return failed;
         const double rate = rate_of(within.driver_rates[static_cast<int>(gaps::source)], width, 1);
@@ -460,10 +459,10 @@ private:
     }
 
     // Many small pieces by one launch, its table made and read by the device each time.
-    failure measure_kernel_pieces(copy_direction direction) noexcept {
+    error measure_kernel_pieces(copy_direction direction) noexcept {
         constexpr std::uint64_t count = 4096, size = 64, apart = 512;
         constexpr std::uint64_t table_bytes = count * sizeof(kernels::piece);
-        static_assert(count * apart + table_bytes <= least_host_bytes);
+        static_assert(count * apart + table_bytes <= min_host_bytes);
         const std::uint64_t table_offset = host_bytes_ - table_bytes;
         auto *const table = reinterpret_cast<kernels::piece *>(static_cast<std::byte *>(pinned_) + table_offset);
         const shape whole = shape_of(ends_of(direction), count * apart, 1);
@@ -471,7 +470,7 @@ private:
         direction_profile &found = profile_[direction];
         constexpr double bytes = count * size;
         const unsigned blocks = blocks_for(found, direction, bytes, 16, 0);
-        const auto copy_all = [&]() noexcept -> failure {
+        const auto copy_all = [&]() noexcept -> error {
             piece_packer packer(table, count, cut_pieces(count, count * size));
             for (std::uint64_t i = 0; i < count; ++i)
                 if (!packer.add(to + i * 7 % count * apart, from + i * apart, size))
@@ -480,7 +479,7 @@ private:
                                       stream_);
         };
         std::uint64_t ns = 0;
-        if (failure failed = median_of(5, copy_all, ns)) return failed;
+        if (error failed = median_of(5, copy_all, ns)) return failed;
         const double rate = rate_of(found.kernel_rates[static_cast<int>(gaps::both)], size, found.kernel_line_rate);
         const std::uint64_t rest = found.kernel_fixed_ns + static_cast<std::uint64_t>(bytes * 1000 / rate);
         found.kernel_piece_ns = to_fact((ns - std::min(ns, rest)) / count);
@@ -488,7 +487,7 @@ private:
     }
 
     // Boxes of the array into linear memory of the device.
-    failure measure_array() noexcept {
+    error measure_array() noexcept {
         const std::uint64_t fixed_ns = profile_[copy_direction::within_device].driver_fixed_ns;
         const auto copy_box = [&](std::uint64_t x, std::uint64_t side, std::uint64_t depth) noexcept {
             shape box = shape_of({memory_kind::array, memory_kind::device, 0, device_[0], false, false},
@@ -499,27 +498,27 @@ private:
             return copy_by_driver(box);
         };
         const std::uint64_t most = std::min(device_bytes_, array_side * array_slice);
-        if (failure failed = rate_of_run(
+        if (error failed = rate_of_run(
                 array_slice, most, fixed_ns,
                 [&](std::uint64_t bytes) noexcept { return copy_box(0, array_side, bytes / array_slice); },
                 profile_.array_driver_rate))
             return failed;
-        const auto copy_boxes = [&](std::uint64_t count) noexcept -> failure {
+        const auto copy_boxes = [&](std::uint64_t count) noexcept -> error {
             for (std::uint64_t i = 0; i < count; ++i)
-                if (failure failed = copy_box(i * box_side % array_side, box_side, box_side)) return failed;
+                if (error failed = copy_box(i * box_side % array_side, box_side, box_side)) return failed;
             return {};
         };
-        if (failure failed = measure_boxes(fixed_ns, profile_.array_call_ns, copy_boxes)) return failed;
-        return surface_ ? measure_array_kernel(most) : failure{};
+        if (error failed = measure_boxes(fixed_ns, profile_.array_call_ns, copy_boxes)) return failed;
+        return surface_ ? measure_array_kernel(most) : ok;
     }
 
     // Small boxes, as many as fit into one launch's parameters.
     static constexpr std::uint64_t box_side = 16, box_count = 32;
-    static_assert(box_count <= kernels::most_array_boxes_in_parameters);
+    static_assert(box_count <= kernels::max_array_boxes_in_parameters);
     template <class Copy>
-    failure measure_boxes(std::uint64_t fixed_ns, std::uint32_t &box_ns, const Copy &copy_boxes) noexcept {
+    error measure_boxes(std::uint64_t fixed_ns, std::uint32_t &box_ns, const Copy &copy_boxes) noexcept {
         std::uint64_t ns = 0;
-        if (failure failed = median_of(
+        if (error failed = median_of(
                 5, [&]() noexcept { return copy_boxes(box_count); }, ns))
             return failed;
         box_ns = to_fact((ns - std::min(ns, fixed_ns)) / (box_count - 1));
@@ -547,23 +546,23 @@ private:
     }
 
     // One launch for all boxes.
-    failure copy_boxes_by_kernel(std::uint64_t count) noexcept {
+    error copy_boxes_by_kernel(std::uint64_t count) noexcept {
         constexpr std::uint64_t size = box_side * box_side * box_side * array_element;
         kernels::array_box_parameters given;
-        array_packer packer(given.boxes, kernels::most_array_boxes_in_parameters, cut_array_boxes(count, count * size));
+        array_packer packer(given.boxes, kernels::max_array_boxes_in_parameters, cut_array_boxes(count, count * size));
         for (std::uint64_t i = 0; i < count; ++i)
             if (packer.add(array_box(i, box_side, box_side)) != pack_result::added)
                 return {.status = FERRY_ERROR_UNSUPPORTED};
         return launch_arrays(cu_, *options_.kernels, packer, given, blocks_for_array(count * size), stream_);
     }
 
-    failure measure_array_kernel(std::uint64_t most) noexcept {
+    error measure_array_kernel(std::uint64_t most) noexcept {
         const std::uint64_t fixed_ns = profile_[copy_direction::within_device].kernel_fixed_ns;
         const auto copy_whole = [&](std::uint64_t bytes) noexcept {
             return launch_array(cu_, *options_.kernels, array_box(0, array_side, bytes / array_slice),
                                 blocks_for_array(bytes), stream_);
         };
-        if (failure failed = rate_of_run(array_slice, most, fixed_ns, copy_whole, profile_.array_kernel_rate))
+        if (error failed = rate_of_run(array_slice, most, fixed_ns, copy_whole, profile_.array_kernel_rate))
             return failed;
         return measure_boxes(fixed_ns, profile_.array_kernel_box_ns,
                              [&](std::uint64_t count) noexcept { return copy_boxes_by_kernel(count); });
@@ -586,11 +585,11 @@ private:
 
 } // namespace
 
-failure calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept {
+error calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept {
     const relaxed_capture_mode relaxed(cu); // it allocates, which a capture on another thread forbids
     if (!relaxed.entered()) return relaxed.why();
     device_profile found = profile;
-    failure failed;
+    error failed;
     {
         calibration measuring(cu, options, found);
         failed = measuring.run();

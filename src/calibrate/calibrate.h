@@ -11,8 +11,8 @@ namespace ferry {
 
 struct calibration_options {
     const allocator &memory;
-    kernel_set *kernels = nullptr;    // measured too, if they can be loaded
-    staged_engine *staging = nullptr; // likewise, and `device` by it in the current context, which is `context`
+    kernel_set *kernels = nullptr;     // measured too, if they can be loaded
+    staging_engine *staging = nullptr; // likewise, and `device` by it in the current context, which is `context`
     int device = 0;
     CUcontext context = nullptr;
     int multiprocessors = 1;
@@ -22,6 +22,6 @@ struct calibration_options {
 // The device's context must be current. What is not measured keeps its number: peers, and all about kernels where there are
 // none. Works on a stream and in memory of its own, which are gone again whatever happens; `profile` is unchanged
 // after a failure.
-failure calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept;
+error calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept;
 
 } // namespace ferry

@@ -11,12 +11,12 @@ namespace {
 
 std::uint64_t less(std::uint64_t a, std::uint64_t b) noexcept { return a - std::min(a, b); }
 
-template <class Run> failure median_of_runs(const Run &run, std::uint64_t &ns) noexcept {
+template <class Run> error median_of_runs(const Run &run, std::uint64_t &ns) noexcept {
     constexpr int runs = 5;
     std::uint64_t times[runs];
     for (int i = -1; i < runs; ++i) { // one for warmth
         const std::uint64_t begin = clock_ns();
-        if (failure failed = run()) return failed;
+        if (error failed = run()) return failed;
         times[std::max(i, 0)] = std::max<std::uint64_t>(clock_ns() - begin, 1);
     }
     std::nth_element(times, times + runs / 2, times + runs);
@@ -29,18 +29,18 @@ public:
     staged_direction(const driver_table &cu, const staging_ground &ground, bool to_device) noexcept
         : cu_(cu), ground_(ground), to_device_(to_device) {}
 
-    failure measure(direction_profile &found) noexcept {
+    error measure(direction_profile &found) noexcept {
         std::uint64_t small_ns = 0, large_ns = 0, large = small;
         constexpr std::uint64_t settling_ns = 10'000'000; // slots are still made beside the first copies
         const std::uint64_t begin = clock_ns();
         do {
-            if (failure failed = time_line(small, small_ns)) return failed;
+            if (error failed = time_line(small, small_ns)) return failed;
         } while (clock_ns() - begin < settling_ns);
         // Large enough for its rate to show, but no longer than that takes.
         constexpr std::uint64_t long_enough_ns = 1'000'000;
         do {
             large *= 2;
-            if (failure failed = time_line(large, large_ns)) return failed;
+            if (error failed = time_line(large, large_ns)) return failed;
         } while (large_ns < long_enough_ns && 2 * large <= ground_.size);
         const std::uint64_t more_ns = std::max(less(large_ns, small_ns), large_ns / 4);
         found.staged_rate = to_fact((large - small) * 1000 / std::max<std::uint64_t>(more_ns, 1));
@@ -56,7 +56,7 @@ private:
 
     std::uint64_t threads() const noexcept { return ground_.engine.wanted_threads() + 1; } // and the caller
 
-    failure copy(std::uint64_t width, std::uint64_t rows, std::uint64_t pitch) noexcept {
+    error copy(std::uint64_t width, std::uint64_t rows, std::uint64_t pitch) noexcept {
         staged_copy copy = {};
         copy.device = ground_.device;
         copy.context = ground_.context;
@@ -67,20 +67,20 @@ private:
         copy.box.height = rows;
         copy.box.depth = 1;
         copy.box.to_device = to_device_;
-        staged_watch watch;
-        const failure failed = ground_.engine.enqueue(copy, ground_.stream, &watch);
-        const failure helped = ground_.engine.help(watch);
+        staged_progress watch;
+        const error failed = ground_.engine.enqueue(copy, ground_.stream, &watch);
+        const error helped = ground_.engine.help(watch);
         if (failed) return failed;
-        return helped ? helped : to_failure(cu_.cuStreamSynchronize(ground_.stream));
+        return helped ? helped : to_error(cu_.cuStreamSynchronize(ground_.stream));
     }
-    failure time_line(std::uint64_t bytes, std::uint64_t &ns) noexcept {
+    error time_line(std::uint64_t bytes, std::uint64_t &ns) noexcept {
         return median_of_runs([&]() noexcept { return copy(bytes, 1, bytes); }, ns);
     }
 
     // Through as much memory as there is, so that it does not come from a cache.
     std::uint64_t rate_of_one_thread() noexcept {
         std::uint64_t ns = 0;
-        const auto copy = [&]() noexcept -> failure {
+        const auto copy = [&]() noexcept -> error {
             std::memcpy(to_device_ ? ground_.pinned : ground_.pageable, to_device_ ? ground_.pageable : ground_.pinned,
                         ground_.size);
             return {};
@@ -90,12 +90,12 @@ private:
     }
 
     // Narrow ones, where what each costs beside its bytes is most of it.
-    failure measure_rows(direction_profile &found) noexcept {
+    error measure_rows(direction_profile &found) noexcept {
         constexpr std::uint64_t width = 4, rows = 128 * KiB;
         std::uint64_t ns = 0;
-        if (failure failed = median_of_runs([&]() noexcept { return copy(width, rows, 2 * width); }, ns)) return failed;
+        if (error failed = median_of_runs([&]() noexcept { return copy(width, rows, 2 * width); }, ns)) return failed;
         const std::uint64_t of_threads =
-            less(ns, found.staged_fixed_ns) * std::min(threads(), width * rows / least_chunk);
+            less(ns, found.staged_fixed_ns) * std::min(threads(), width * rows / min_chunk);
         found.staged_row_ns = to_fact(less(of_threads, width * rows * 1000 / found.staged_thread_rate) / rows);
         return {};
     }
@@ -107,10 +107,10 @@ private:
 
 } // namespace
 
-failure calibrate_staging(const driver_table &cu, const staging_ground &ground, device_profile &profile) noexcept {
+error calibrate_staging(const driver_table &cu, const staging_ground &ground, device_profile &profile) noexcept {
     for (const bool to_device : {true, false}) {
         staged_direction one(cu, ground, to_device);
-        if (failure failed =
+        if (error failed =
                 one.measure(profile[to_device ? copy_direction::host_to_device : copy_direction::device_to_host]))
             return failed;
     }

@@ -10,7 +10,7 @@ inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
 
 // Where it is measured, in the current context.
 struct staging_ground {
-    staged_engine &engine; // prepared for the device
+    staging_engine &engine; // prepared for the device
     int device;
     CUcontext context;
     CUstream stream;
@@ -19,6 +19,6 @@ struct staging_ground {
     std::uint64_t size; // bytes of each of the three: 2 MiB or more
 };
 
-failure calibrate_staging(const driver_table &cu, const staging_ground &ground, device_profile &profile) noexcept;
+error calibrate_staging(const driver_table &cu, const staging_ground &ground, device_profile &profile) noexcept;
 
 } // namespace ferry

@@ -8,12 +8,12 @@ namespace ferry {
 
 namespace {
 
-failure bad_descriptor(std::int32_t status, std::int32_t field, std::uint64_t limit = 0,
-                       std::uint64_t value = 0) noexcept {
+error bad_descriptor(std::int32_t status, std::int32_t field, std::uint64_t limit = 0,
+                     std::uint64_t value = 0) noexcept {
     return {status, FERRY_SIDE_DESCRIPTOR, field, limit, value};
 }
 
-failure read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
+error read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
     const std::uint32_t size = fill.pattern_size;
     constexpr std::uint32_t room = sizeof fill.pattern;
     if (size == 0 || size > room || (size & (size - 1)) != 0)
@@ -27,7 +27,7 @@ failure read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
     return {};
 }
 
-failure check_alignment(const fill_shape &shape, std::uint32_t pattern_size) noexcept {
+error check_alignment(const fill_shape &shape, std::uint32_t pattern_size) noexcept {
     struct {
         std::uint64_t value;
         std::int32_t side, field;
@@ -67,12 +67,12 @@ void fold(std::uint64_t max_pitch, fill_shape &shape) noexcept {
 
 } // namespace
 
-failure lay_out_fill(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept {
+error validate_fill_fields(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept {
     if (!are_known_copy_flags(fill.flags)) return bad_descriptor(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, fill.flags);
     if (std::any_of(std::begin(fill.reserved), std::end(fill.reserved), [](std::uint64_t word) { return word != 0; }))
         return bad_descriptor(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
-    if (failure failed = read_pattern(fill, shape)) return failed;
-    if (failure failed = check_place(fill.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
+    if (error failed = read_pattern(fill, shape)) return failed;
+    if (error failed = check_place(fill.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
     if (fill.destination.kind == FERRY_KIND_ARRAY)
         return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
     shape.width = fill.width;
@@ -80,15 +80,15 @@ failure lay_out_fill(const ferry_fill_desc &fill, const copy_limits &limits, fil
     shape.depth = std::max<std::uint64_t>(fill.depth, 1);
     if (shape.width == 0) return {};
     const extent extent = {shape.width, shape.height, shape.depth};
-    if (failure failed = lay_out_linear(fill.destination, FERRY_SIDE_DESTINATION, limits, extent, shape.destination))
+    if (error failed = validate_linear(fill.destination, FERRY_SIDE_DESTINATION, limits, extent, shape.destination))
         return failed;
     return check_alignment(shape, fill.pattern_size);
 }
 
-failure settle_fill(const resolved_place &resolved, const copy_limits &limits, fill_shape &shape) noexcept {
+error validate_fill_bounds(const resolved_place &resolved, const copy_limits &limits, fill_shape &shape) noexcept {
     shape_end &end = shape.destination;
     if (resolved.kind == memory_kind::pageable) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
-    if (failure failed = check_range(end, FERRY_SIDE_DESTINATION, resolved)) return failed;
+    if (error failed = check_range(end, FERRY_SIDE_DESTINATION, resolved)) return failed;
     end.kind = resolved.kind;
     end.device = resolved.device;
     fold(limits.max_pitch, shape);

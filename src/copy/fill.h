@@ -20,10 +20,10 @@ inline bool driver_has_call_for(const fill_shape &shape) noexcept {
 }
 
 // Checks the descriptor alone and lays the fill out. A width of 0 fills nothing and is valid at any address.
-failure lay_out_fill(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept;
+error validate_fill_fields(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept;
 
 // Checks the fill against the memory, then folds dimensions: tight slices and slices of one row become rows, and tight
 // rows become one row.
-failure settle_fill(const resolved_place &resolved, const copy_limits &limits, fill_shape &shape) noexcept;
+error validate_fill_bounds(const resolved_place &resolved, const copy_limits &limits, fill_shape &shape) noexcept;
 
 } // namespace ferry

@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// Not initialised: lay_out and settle fill every field, and clearing them first would cost as much as the checks.
+// Not initialised: validate_fields and validate_bounds fill every field, and clearing them first would cost as much as the checks.
 struct shape_end {
     memory_kind kind;
     int device;                 // -1: host memory, or the context's device
@@ -60,7 +60,7 @@ inline bool is_plain_line(const ferry_copy_desc &copy, const copy_limits &limits
 
 // The first half of the checks: errors of the descriptor alone, whatever the memory is. An empty copy is valid,
 // whatever its addresses are.
-failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept;
+error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept;
 
 struct resolved_ends {
     resolved_place source, destination;
@@ -68,15 +68,15 @@ struct resolved_ends {
 
 // The second half of the checks, against the memory. Then, where both ends are linear, folds tight 3D into 2D and tight
 // 2D into 1D.
-failure settle(const resolved_ends &resolved, const copy_limits &limits, shape &shape) noexcept;
+error validate_bounds(const resolved_ends &resolved, const copy_limits &limits, shape &shape) noexcept;
 
 // The parts of both halves that fills share with copies. check_place checks kind, device and reserved fields.
-// lay_out_linear finds the strides and the span of a linear place. check_range checks the span against its allocation,
+// validate_linear finds the strides and the span of a linear place. check_range checks the span against its allocation,
 // where that is known.
-failure check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept;
-failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
-                       shape_end &end) noexcept;
-failure check_range(const shape_end &end, std::int32_t side, const resolved_place &resolved) noexcept;
+error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept;
+error validate_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
+                      shape_end &end) noexcept;
+error check_range(const shape_end &end, std::int32_t side, const resolved_place &resolved) noexcept;
 
 // Whether source and destination share bytes. Exact for two linear ends of equal strides (columns of one image may
 // interleave) and for boxes of one array. For unequal strides true only where the first bytes coincide.

@@ -20,7 +20,7 @@ cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distan
 // Runs `run` for each part in the order of the bytes, until one fails. `end_of_piece(address)` returns the first
 // address beyond the piece of registered memory that holds `address`, or 0 where there is none.
 template <class EndOfPiece, class Run>
-failure for_each_part(shape rest, const EndOfPiece &end_of_piece, const Run &run) noexcept {
+error for_each_part(shape rest, const EndOfPiece &end_of_piece, const Run &run) noexcept {
     const auto find_border = [&](const shape_end &end, std::uint64_t &distance) noexcept {
         if (end.array || !is_host(end.kind)) return false;
         const std::uint64_t border = end_of_piece(end.span.first);
@@ -34,7 +34,7 @@ failure for_each_part(shape rest, const EndOfPiece &end_of_piece, const Run &run
         const cut_shape cut = cut_at_border(rest, at_source, distance);
         for (const shape *const part : {&cut.before, &cut.across})
             if (!part->empty())
-                if (failure failed = for_each_part(*part, end_of_piece, run)) return failed;
+                if (error failed = for_each_part(*part, end_of_piece, run)) return failed;
         if (cut.after.empty()) return {};
         rest = cut.after;
     }

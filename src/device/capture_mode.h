@@ -17,7 +17,7 @@ public:
     relaxed_capture_mode &operator=(const relaxed_capture_mode &) = delete;
 
     bool entered() const noexcept { return result_ == CUDA_SUCCESS; }
-    failure why() const noexcept { return to_failure(result_); }
+    error why() const noexcept { return to_error(result_); }
 
 private:
     const driver_table &cu_;
@@ -28,19 +28,19 @@ private:
 // Asks whether a stream is being captured. NULL and the legacy stream cannot be. The per-thread stream is that of the
 // current context. If the query fails, the caller must enqueue nothing: work made for one run might become part of a
 // graph.
-inline failure ask_capture(const driver_table &cu, CUstream stream, bool &is_captured) noexcept {
+inline error ask_capture(const driver_table &cu, CUstream stream, bool &is_captured) noexcept {
     is_captured = false;
     if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return {};
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = cu.cuStreamIsCapturing(stream, &status);
     is_captured = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    return to_failure(result);
+    return to_error(result);
 }
 
 // Returns FERRY_ERROR_CAPTURE for a stream that is being captured.
-inline failure refuse_captured(const driver_table &cu, CUstream stream) noexcept {
+inline error refuse_captured(const driver_table &cu, CUstream stream) noexcept {
     bool is_captured = false;
-    if (failure failed = ask_capture(cu, stream, is_captured)) return failed;
+    if (error failed = ask_capture(cu, stream, is_captured)) return failed;
     return {.status = is_captured ? FERRY_ERROR_CAPTURE : FERRY_SUCCESS};
 }
 
@@ -52,7 +52,7 @@ inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept 
 
 // As refuse_captured, for calls that record an event and query it later. Default streams are those of the current
 // context.
-inline failure refuse_capture(const driver_table &cu, CUstream stream) noexcept {
+inline error refuse_capture(const driver_table &cu, CUstream stream) noexcept {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     const std::int32_t status = call_optional(cu.cuStreamIsCapturing, stream, &capturing);
     // The driver returns the second result for the legacy stream while a stream that synchronises with it is being

@@ -12,34 +12,34 @@ device_contexts::~device_contexts() {
         if (slots_[device].primary) cu_.cuDevicePrimaryCtxRelease(devices_[device].handle);
 }
 
-failure device_contexts::retain_primary(int device) noexcept {
+error device_contexts::retain_primary(int device) noexcept {
     slot &slot = slots_[device];
     if (slot.primary) return {};
     const CUresult result = cu_.cuDevicePrimaryCtxRetain(&slot.primary, devices_[device].handle);
     if (result) slot.primary = nullptr;
-    return to_failure(result);
+    return to_error(result);
 }
 
-failure device_contexts::get_primary(int device, CUcontext &context) noexcept {
+error device_contexts::get_primary(int device, CUcontext &context) noexcept {
     CUcontext current = nullptr; // detects a forked child, as in get
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
-    const failure failed = retain_primary(device);
+    const error failed = retain_primary(device);
     context = slots_[device].primary;
     return failed;
 }
 
-failure device_contexts::get(int device, CUcontext &context) noexcept {
+error device_contexts::get(int device, CUcontext &context) noexcept {
     slot &slot = slots_[device];
     context = slot.in_use.load(std::memory_order_acquire);
     if (context) return {};
     // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
     CUcontext current = nullptr;
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     context = slot.in_use.load(std::memory_order_relaxed);
     if (context) return {};
-    if (failure failed = retain_primary(device)) return failed;
+    if (error failed = retain_primary(device)) return failed;
     context = slot.primary;
     slot.in_use.store(context, std::memory_order_release);
     return {};
@@ -79,18 +79,18 @@ bool device_contexts::find(CUcontext context, int &device) const noexcept {
     return false;
 }
 
-failure device_contexts::find_device_of_current(CUcontext current, int &device) const noexcept {
+error device_contexts::find_device_of_current(CUcontext current, int &device) const noexcept {
     if (find(current, device)) return {};
     CUdevice handle = 0;
-    if (CUresult result = cu_.cuCtxGetDevice(&handle)) return to_failure(result);
+    if (CUresult result = cu_.cuCtxGetDevice(&handle)) return to_error(result);
     for (device = 0; device < count_; ++device)
         if (devices_[device].handle == handle) return {};
     return {.status = FERRY_ERROR_DEVICE, .side = FERRY_SIDE_NONE, .field = FERRY_FIELD_DEVICE};
 }
 
-failure device_contexts::device_of(CUcontext context, int &device) const noexcept {
+error device_contexts::device_of(CUcontext context, int &device) const noexcept {
     context_scope scope(cu_);
-    if (failure failed = scope.enter(context)) return failed;
+    if (error failed = scope.enter(context)) return failed;
     return device_of_current(context, device);
 }
 
@@ -99,26 +99,26 @@ void context_scope::pop() noexcept {
     cu_.cuCtxPopCurrent(&ours);
 }
 
-failure context_scope::enter(CUcontext wanted) noexcept {
+error context_scope::enter(CUcontext wanted) noexcept {
     CUcontext current = nullptr;
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     return enter(wanted, current);
 }
 
-failure context_scope::push(CUcontext wanted) noexcept {
-    if (CUresult result = cu_.cuCtxPushCurrent(wanted)) return to_failure(result);
+error context_scope::push(CUcontext wanted) noexcept {
+    if (CUresult result = cu_.cuCtxPushCurrent(wanted)) return to_error(result);
     pushed_ = true;
     return {};
 }
 
-failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept {
-    if (CUresult result = cu.cuCtxCreate(&context, flags, device)) return to_failure(result);
+error create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept {
+    if (CUresult result = cu.cuCtxCreate(&context, flags, device)) return to_error(result);
     CUcontext popped = nullptr; // cuCtxCreate has pushed the new context
     const CUresult result = cu.cuCtxPopCurrent(&popped);
     if (result == CUDA_SUCCESS) return {};
     cu.cuCtxDestroy(context);
     context = nullptr;
-    return to_failure(result);
+    return to_error(result);
 }
 
 bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long long number) noexcept {
@@ -129,13 +129,13 @@ bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long 
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !tells_of_death(to_status(result));
 }
 
-failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
-                          context_choice &choice) noexcept {
-    if (failure failed = choose_context(cu, contexts, stream, device, choice)) return failed;
+error choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
+                        context_choice &choice) noexcept {
+    if (error failed = choose_context(cu, contexts, stream, device, choice)) return failed;
     if (!belongs_to_current_context(stream) || device < 0 || choice.wanted != choice.current) return {};
     int current_device = -1;
-    if (failure failed = contexts.device_of_current(choice.current, current_device)) return failed;
-    return current_device == device ? failure{} : contexts.get(device, choice.wanted);
+    if (error failed = contexts.device_of_current(choice.current, current_device)) return failed;
+    return current_device == device ? ok : contexts.get(device, choice.wanted);
 }
 
 } // namespace ferry

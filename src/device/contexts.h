@@ -17,16 +17,16 @@ public:
     device_contexts(const device_contexts &) = delete;
     device_contexts &operator=(const device_contexts &) = delete;
 
-    static constexpr int most_devices = 64;
+    static constexpr int max_devices = 64;
 
     // Called before anything else, once the devices are known.
     void set_count(int count) noexcept { count_ = count; }
     int count() const noexcept { return count_; }
 
     // Gets the context for `device`, and retains the primary one on first need.
-    [[gnu::noinline]] failure get(int device, CUcontext &context) noexcept;
+    [[gnu::noinline]] error get(int device, CUcontext &context) noexcept;
     // Gets the primary context, whatever was adopted. Objects made there live as long as this object does.
-    failure get_primary(int device, CUcontext &context) noexcept;
+    error get_primary(int device, CUcontext &context) noexcept;
     // Whether ferry already uses a context for `device`. Retains none.
     bool is_in_use(int device, CUcontext &context) const noexcept {
         context = slots_[device].in_use.load(std::memory_order_acquire);
@@ -44,17 +44,17 @@ public:
     // Whether `context` is one of ferry's that lives: adopted or retained.
     bool keeps(CUcontext context) noexcept;
     // The device of `current`, which must be the current context.
-    failure device_of_current(CUcontext current, int &device) const noexcept {
+    error device_of_current(CUcontext current, int &device) const noexcept {
         device = 0;
-        return count_ == 1 ? failure{} : find_device_of_current(current, device);
+        return count_ == 1 ? ok : find_device_of_current(current, device);
     }
-    failure device_of(CUcontext context, int &device) const noexcept;
+    error device_of(CUcontext context, int &device) const noexcept;
     // Finds the device that `context` is used for, without a driver call. False for a context that is used for none.
     bool find(CUcontext context, int &device) const noexcept;
 
 private:
-    failure retain_primary(int device) noexcept; // with the mutex locked
-    [[gnu::noinline]] failure find_device_of_current(CUcontext current, int &device) const noexcept;
+    error retain_primary(int device) noexcept; // with the mutex locked
+    [[gnu::noinline]] error find_device_of_current(CUcontext current, int &device) const noexcept;
 
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;
@@ -65,7 +65,7 @@ private:
     int count_ = 0;
     std::atomic<std::uint64_t> changes_ = 0;
     std::mutex mutex_;
-    slot slots_[most_devices];
+    slot slots_[max_devices];
 };
 
 // Makes a context current until the end of the scope. Pushes it only if another one is current.
@@ -78,12 +78,12 @@ public:
     context_scope(const context_scope &) = delete;
     context_scope &operator=(const context_scope &) = delete;
 
-    failure enter(CUcontext wanted) noexcept;
+    error enter(CUcontext wanted) noexcept;
     // As above, for a caller that knows the current context.
-    failure enter(CUcontext wanted, CUcontext current) noexcept { return wanted == current ? failure{} : push(wanted); }
+    error enter(CUcontext wanted, CUcontext current) noexcept { return wanted == current ? ok : push(wanted); }
 
 private:
-    [[gnu::noinline]] failure push(CUcontext wanted) noexcept;
+    [[gnu::noinline]] error push(CUcontext wanted) noexcept;
     void pop() noexcept;
 
     const driver_table &cu_;
@@ -91,7 +91,7 @@ private:
 };
 
 // Creates a context and does not leave it current.
-failure create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
+error create_context(const driver_table &cu, CUdevice device, unsigned flags, CUcontext &context) noexcept;
 
 // Whether the context with that number has ended: the driver no longer knows the handle, or another context has it. A
 // status that reports a context lost to another error is no answer: objects made there must still be freed.
@@ -111,21 +111,21 @@ struct context_choice {
 // Chooses the stream's context. For the default streams above, chooses the current context. If there is none, chooses that
 // of the device that `find_device(device)` finds, or device 0's where it leaves -1.
 template <class FindDevice>
-[[gnu::always_inline]] inline failure choose_context_by(const driver_table &cu, device_contexts &contexts,
-                                                        CUstream stream, const FindDevice &find_device,
-                                                        context_choice &choice) noexcept {
-    if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_failure(result);
-    if (!belongs_to_current_context(stream)) return to_failure(cu.cuStreamGetCtx(stream, &choice.wanted));
+[[gnu::always_inline]] inline error choose_context_by(const driver_table &cu, device_contexts &contexts,
+                                                      CUstream stream, const FindDevice &find_device,
+                                                      context_choice &choice) noexcept {
+    if (CUresult result = cu.cuCtxGetCurrent(&choice.current)) return to_error(result);
+    if (!belongs_to_current_context(stream)) return to_error(cu.cuStreamGetCtx(stream, &choice.wanted));
     choice.wanted = choice.current;
     if (choice.wanted) return {};
     int device = -1;
-    if (failure failed = find_device(device)) return failed;
+    if (error failed = find_device(device)) return failed;
     return contexts.get(device >= 0 ? device : 0, choice.wanted);
 }
 
-inline failure choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
-                              context_choice &choice) noexcept {
-    const auto find_device = [&](int &found) noexcept -> failure {
+inline error choose_context(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
+                            context_choice &choice) noexcept {
+    const auto find_device = [&](int &found) noexcept -> error {
         found = device;
         return {};
     };
@@ -134,7 +134,7 @@ inline failure choose_context(const driver_table &cu, device_contexts &contexts,
 
 // As choose_context, for work that reaches only the memory of its context's device. For a default stream, takes the
 // current context only if it is on `device`, else the context for `device`. -1: any device will do.
-failure choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
-                          context_choice &choice) noexcept;
+error choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,
+                        context_choice &choice) noexcept;
 
 } // namespace ferry

@@ -12,7 +12,7 @@ struct device_facts {
     ferry_device_info info = {};
 };
 
-failure query_device(const driver_table &cu, int ordinal, bool is_software, device_facts &facts) noexcept;
+error query_device(const driver_table &cu, int ordinal, bool is_software, device_facts &facts) noexcept;
 
 // The overlap, FERRY_COPY_OVERLAP_*, that a number of copy engines allows.
 constexpr std::int32_t overlap_of(std::int32_t copy_engine_count) noexcept {

@@ -28,18 +28,18 @@ const char *kernel_set::missing_entry_point() const noexcept {
     return nullptr;
 }
 
-failure kernel_set::try_to_load() noexcept {
+error kernel_set::try_to_load() noexcept {
     if (missing_entry_point()) return {.status = FERRY_ERROR_UNSUPPORTED};
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     CUlibrary library = nullptr;
     if (CUresult result = cu_.cuLibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0))
-        return to_failure(result);
+        return to_error(result);
     for (unsigned i = 0; i < kernels::kernel_count; ++i) {
         CUkernel kernel = nullptr;
         if (CUresult result = cu_.cuLibraryGetKernel(&kernel, library, kernels::entry_names[i])) {
             cu_.cuLibraryUnload(library);
-            return to_failure(result);
+            return to_error(result);
         }
         // cuLaunchKernel takes a kernel in place of a function: "CUfunction or CUkernel" in its manual.
         functions_[i] = reinterpret_cast<CUfunction>(kernel);
@@ -48,15 +48,15 @@ failure kernel_set::try_to_load() noexcept {
     return {};
 }
 
-failure kernel_set::load_or_tell_why() noexcept {
+error kernel_set::load_or_tell_why() noexcept {
     // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
     CUcontext current = nullptr;
-    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_failure(result);
+    if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     const state before = state_.load(std::memory_order_relaxed);
     if (before != state::not_asked_for) return why_;
     const auto begin = std::chrono::steady_clock::now();
-    const failure failed = try_to_load();
+    const error failed = try_to_load();
     if (tells_of_death(failed.status)) return failed;
     why_ = failed;
     const auto took = std::chrono::steady_clock::now() - begin;
@@ -65,14 +65,14 @@ failure kernel_set::load_or_tell_why() noexcept {
     return why_;
 }
 
-failure kernel_set::load_into_or_tell_why(CUcontext context) noexcept {
-    if (failure failed = load()) return failed;
+error kernel_set::load_into_or_tell_why(CUcontext context) noexcept {
+    if (error failed = load()) return failed;
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     for (CUfunction kernel : functions_) {
         CUfunction function = nullptr;
         if (CUresult result = cu_.cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(kernel)))
-            return to_failure(result);
+            return to_error(result);
     }
     for (std::atomic<CUcontext> &one : contexts_) {
         CUcontext none = nullptr;

@@ -21,18 +21,18 @@ public:
 
     // Reads the kernels on first need, without harm to captures. A failure is final, and later calls return its status.
     // The exception is a lost context, in which every call fails: others may still load the kernels.
-    failure load() noexcept { return is_loaded() ? failure{} : load_or_tell_why(); }
+    error load() noexcept { return is_loaded() ? ok : load_or_tell_why(); }
     // Also loads the kernels into `context`, which must be current. That waits for the work running there (CUDA 13.0).
     // Otherwise the first launch would do the same.
-    failure load_into(CUcontext context) noexcept {
+    error load_into(CUcontext context) noexcept {
         for (const std::atomic<CUcontext> &one : contexts_)
             if (one.load(std::memory_order_acquire) == context) return {};
         return load_into_or_tell_why(context);
     }
     // Called when a context ends, as another context may get its handle.
     void forget(CUcontext context) noexcept;
-    failure get(kernels::kernel which, CUfunction &function) noexcept {
-        if (failure failed = load()) return failed;
+    error get(kernels::kernel which, CUfunction &function) noexcept {
+        if (error failed = load()) return failed;
         function = functions_[static_cast<unsigned>(which)];
         return {};
     }
@@ -54,9 +54,9 @@ public:
     std::uint64_t load_time_ns() const noexcept { return load_time_ns_.load(std::memory_order_relaxed); }
 
 private:
-    [[gnu::cold, gnu::noinline]] failure load_or_tell_why() noexcept;
-    [[gnu::cold, gnu::noinline]] failure load_into_or_tell_why(CUcontext context) noexcept;
-    failure try_to_load() noexcept;
+    [[gnu::cold, gnu::noinline]] error load_or_tell_why() noexcept;
+    [[gnu::cold, gnu::noinline]] error load_into_or_tell_why(CUcontext context) noexcept;
+    error try_to_load() noexcept;
 
     enum class state { not_asked_for, loaded, failed };
     const driver_table &cu_;
@@ -64,7 +64,7 @@ private:
     std::atomic<state> state_ = state::not_asked_for;
     std::atomic<std::uint64_t> load_time_ns_ = 0;
     std::mutex mutex_;
-    failure why_ = {}; // why loading failed; guarded by mutex_
+    error why_ = {}; // why loading failed; guarded by mutex_
     CUlibrary library_ = nullptr;
     CUfunction functions_[kernels::kernel_count] = {};
     std::atomic<CUcontext> contexts_[16] = {}; // kernels are loaded here; beyond 16, each call loads again

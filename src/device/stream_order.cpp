@@ -15,15 +15,15 @@ bool follows_legacy_stream(const driver_table &cu, CUstream stream) noexcept {
 }
 
 // An event recorded on the stream also comes after the work on the legacy stream.
-failure wait_by_event(const driver_table &cu, CUstream stream) noexcept {
+error wait_by_event(const driver_table &cu, CUstream stream) noexcept {
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventSynchronize || !cu.cuEventDestroy)
-        return to_failure(cu.cuStreamSynchronize(CU_STREAM_LEGACY));
+        return to_error(cu.cuStreamSynchronize(CU_STREAM_LEGACY));
     CUevent passed = nullptr;
-    if (const CUresult result = cu.cuEventCreate(&passed, CU_EVENT_DISABLE_TIMING)) return to_failure(result);
+    if (const CUresult result = cu.cuEventCreate(&passed, CU_EVENT_DISABLE_TIMING)) return to_error(result);
     CUresult result = cu.cuEventRecord(passed, stream);
     if (result == CUDA_SUCCESS) result = cu.cuEventSynchronize(passed);
     const CUresult destroyed = cu.cuEventDestroy(passed);
-    return to_failure(result ? result : destroyed);
+    return to_error(result ? result : destroyed);
 }
 
 } // namespace
@@ -34,11 +34,11 @@ bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexce
     return relaxed.entered() && cu.cuStreamQuery(stream) == CUDA_SUCCESS;
 }
 
-failure pass_earlier_work(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept {
+error pass_earlier_work(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept {
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why();
     if (legacy_counts && follows_legacy_stream(cu, stream)) return wait_by_event(cu, stream);
-    return to_failure(cu.cuStreamSynchronize(stream));
+    return to_error(cu.cuStreamSynchronize(stream));
 }
 
 } // namespace ferry

@@ -14,7 +14,7 @@ namespace ferry {
 bool is_idle(const driver_table &cu, CUstream stream, bool legacy_counts) noexcept;
 
 // Waits until the earlier work is complete.
-[[gnu::cold, gnu::noinline]] failure pass_earlier_work(const driver_table &cu, CUstream stream,
-                                                       bool legacy_counts) noexcept;
+[[gnu::cold, gnu::noinline]] error pass_earlier_work(const driver_table &cu, CUstream stream,
+                                                     bool legacy_counts) noexcept;
 
 } // namespace ferry

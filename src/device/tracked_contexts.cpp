@@ -17,9 +17,9 @@ tracked_contexts::~tracked_contexts() {
     }
 }
 
-failure tracked_contexts::identify(CUcontext context, unsigned long long &id) const noexcept {
+error tracked_contexts::identify(CUcontext context, unsigned long long &id) const noexcept {
     id = 0;
-    return cu_.cuCtxGetId ? to_failure(cu_.cuCtxGetId(context, &id)) : failure{};
+    return cu_.cuCtxGetId ? to_error(cu_.cuCtxGetId(context, &id)) : ok;
 }
 
 tracked_context *tracked_contexts::find(CUcontext handle, unsigned long long id) noexcept {
@@ -30,9 +30,9 @@ tracked_context *tracked_contexts::find(CUcontext handle, unsigned long long id)
     return one;
 }
 
-failure tracked_contexts::track(CUcontext current, const tracked_context *&found) noexcept {
+error tracked_contexts::track(CUcontext current, const tracked_context *&found) noexcept {
     unsigned long long id = 0;
-    if (failure failed = identify(current, id)) return failed;
+    if (error failed = identify(current, id)) return failed;
     found = find(current, id);
     if (found) return {};
     void *const place = memory_.allocate(sizeof(tracked_context), alignof(tracked_context));
@@ -44,7 +44,7 @@ failure tracked_contexts::track(CUcontext current, const tracked_context *&found
         if (CUresult result = cu_.cuEventCreate(&made->event, CU_EVENT_DISABLE_TIMING)) {
             std::destroy_at(made);
             memory_.deallocate(made, sizeof(tracked_context));
-            return to_failure(result);
+            return to_error(result);
         }
     // Another thread may have tracked the context meanwhile. Then it has two records, and both are queried.
     const std::lock_guard lock(mutex_);
@@ -54,25 +54,25 @@ failure tracked_contexts::track(CUcontext current, const tracked_context *&found
     return {};
 }
 
-failure tracked_contexts::ask_once(const tracked_context &one) const noexcept {
-    constexpr failure destroyed = to_failure(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+error tracked_contexts::ask_once(const tracked_context &one) const noexcept {
+    constexpr error destroyed = to_error(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     const auto is_unknown = [](std::int32_t status) noexcept {
         return status == to_status(CUDA_ERROR_INVALID_CONTEXT) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
     };
     // An event must not be named once its context is destroyed.
     unsigned long long id = 0;
-    failure answer = identify(one.handle, id);
+    error answer = identify(one.handle, id);
     if (is_unknown(answer.status) || (!answer && id != one.id)) return destroyed;
-    if (!answer && one.event) answer = to_failure(cu_.cuEventQuery(one.event));
+    if (!answer && one.event) answer = to_error(cu_.cuEventQuery(one.event));
     if (is_unknown(answer.status)) return destroyed;
-    return tells_of_death(answer.status) ? answer : failure{};
+    return tells_of_death(answer.status) ? answer : ok;
 }
 
-failure tracked_contexts::ask(const tracked_context &one) const noexcept {
+error tracked_contexts::ask(const tracked_context &one) const noexcept {
     const relaxed_capture_mode relaxed(cu_); // a query would break another thread's capture
     if (!relaxed.entered()) return {};
-    const failure dead = ask_once(one);
-    return dead ? ask_once(one) : failure{}; // a single spurious answer must not end a copy
+    const error dead = ask_once(one);
+    return dead ? ask_once(one) : ok; // a single spurious answer must not end a copy
 }
 
 void tracked_contexts::forget(const tracked_context &gone) noexcept {

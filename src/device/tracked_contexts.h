@@ -28,11 +28,11 @@ public:
     tracked_contexts &operator=(const tracked_contexts &) = delete;
 
     // Finds or makes the record of the current context.
-    failure track(CUcontext current, const tracked_context *&found) noexcept;
+    error track(CUcontext current, const tracked_context *&found) noexcept;
     // Returns success while the context lives, else the status of its death. The queries do not wait for the driver's
     // locks (docs/driver.md): the caller may be the only thread that can finish a copy that a free in another thread
     // waits for.
-    failure ask(const tracked_context &one) const noexcept;
+    error ask(const tracked_context &one) const noexcept;
     // Called once the context has died or been destroyed. Another context may get its handle.
     void forget(const tracked_context &gone) noexcept;
     // Finds a context with this handle that has not been forgotten; null where there is none. A caller that forgets
@@ -42,8 +42,8 @@ public:
     void close() noexcept;
 
 private:
-    failure identify(CUcontext context, unsigned long long &id) const noexcept;
-    failure ask_once(const tracked_context &one) const noexcept;
+    error identify(CUcontext context, unsigned long long &id) const noexcept;
+    error ask_once(const tracked_context &one) const noexcept;
     tracked_context *find(CUcontext handle, unsigned long long id) noexcept;
 
     const driver_table &cu_;

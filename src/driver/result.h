@@ -19,7 +19,7 @@ std::int32_t call_optional(Function *entry, Arguments... arguments) noexcept {
     return entry ? to_status(entry(arguments...)) : FERRY_ERROR_UNSUPPORTED;
 }
 
-constexpr failure to_failure(CUresult result) noexcept { return {.status = to_status(result)}; }
+constexpr error to_error(CUresult result) noexcept { return {.status = to_status(result)}; }
 
 struct driver_result {
     std::int32_t number;

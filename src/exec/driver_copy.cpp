@@ -72,9 +72,9 @@ CUresult issue(const driver_table &cu, const shape &shape, copy_form form, CUstr
 
 } // namespace
 
-failure wait_for_legacy_stream(const driver_table &cu) noexcept {
+error wait_for_legacy_stream(const driver_table &cu) noexcept {
     const relaxed_capture_mode relaxed(cu);
-    return relaxed.entered() ? to_failure(cu.cuStreamSynchronize(CU_STREAM_LEGACY)) : relaxed.why();
+    return relaxed.entered() ? to_error(cu.cuStreamSynchronize(CU_STREAM_LEGACY)) : relaxed.why();
 }
 
 const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept {
@@ -82,12 +82,12 @@ const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept {
     return names[plan.names_contexts][form == copy_form::asynchronous];
 }
 
-failure run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
-                         const end_contexts &contexts, CUstream stream) noexcept {
+error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
+                       const end_contexts &contexts, CUstream stream) noexcept {
     const CUresult result = plan.names_contexts ? issue_between_contexts(cu, shape, form, contexts, stream)
                                                 : issue(cu, shape, form, stream);
     if (result == CUDA_SUCCESS && plan.synchronise_after) return wait_for_legacy_stream(cu);
-    return to_failure(result);
+    return to_error(result);
 }
 
 } // namespace ferry

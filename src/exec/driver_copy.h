@@ -13,14 +13,14 @@ struct end_contexts {
 };
 
 // The copy's context must be current. `stream` is not read by the synchronous form.
-failure run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
-                         const end_contexts &contexts, CUstream stream) noexcept;
+error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
+                       const end_contexts &contexts, CUstream stream) noexcept;
 
 // The call that it makes.
 const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept;
 
 // The wait after calls that return early. It is no part of any capture, and must not break one that some thread has
 // under way: it would, in the default mode, even where the copy before it did not (seen on CUDA 13.0).
-[[gnu::noinline]] failure wait_for_legacy_stream(const driver_table &cu) noexcept;
+[[gnu::noinline]] error wait_for_legacy_stream(const driver_table &cu) noexcept;
 
 } // namespace ferry

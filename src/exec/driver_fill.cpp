@@ -14,7 +14,7 @@ struct fill_call {
     CUstream stream;
 
     // One unit's pair of entry points, which take the pattern as a number.
-    template <class Value, class Line, class Rows> failure by(Line *line, Rows *rows) const noexcept {
+    template <class Value, class Line, class Rows> error by(Line *line, Rows *rows) const noexcept {
         Value value = 0;
         std::memcpy(&value, shape.pattern, sizeof value);
         const std::uint64_t units = shape.width / shape.unit;
@@ -26,11 +26,11 @@ struct fill_call {
 
 } // namespace
 
-failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept {
+error run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept {
     fill_call call = {shape, shape.destination.span.first, stream};
     if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
         address_facts facts;
-        if (failure failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
+        if (error failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
         if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
         call.address = facts.device_address;
     }

@@ -7,6 +7,6 @@
 namespace ferry {
 
 // The fill's context must be current, and the driver have a call for the shape. The address is the host's, where the memory is.
-failure run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept;
+error run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept;
 
 } // namespace ferry

@@ -13,8 +13,8 @@ bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept {
     return leaves(shape.source) || leaves(shape.destination);
 }
 
-failure run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const fill_shape &whole,
-                          const failure &refused, CUstream stream) noexcept {
+error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const fill_shape &whole,
+                        const error &refused, CUstream stream) noexcept {
     // A fill is cut like a copy of which only the destination is host memory.
     shape box = {};
     box.source.kind = memory_kind::device;
@@ -24,11 +24,11 @@ failure run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, con
     box.depth = whole.depth;
     if (!crosses_border(box, ranges)) return refused;
     const known_pieces pieces = {ranges};
-    const auto check = [&](const shape &part) noexcept -> failure {
+    const auto check = [&](const shape &part) noexcept -> error {
         const bool is_registered = pieces(part.destination.span.first) != 0;
-        return is_registered && part.width % whole.unit == 0 ? failure{} : refused;
+        return is_registered && part.width % whole.unit == 0 ? ok : refused;
     };
-    if (failure failed = for_each_part(box, pieces, check)) return failed;
+    if (error failed = for_each_part(box, pieces, check)) return failed;
     return for_each_part(box, pieces, [&](const shape &part) noexcept {
         fill_shape fill = whole;
         fill.destination = part.destination;

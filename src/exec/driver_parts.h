@@ -19,8 +19,8 @@ bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept;
 
 // As run_driver_fill, part by part, after the driver has refused the whole. Where some of it is not registered, or a
 // border cuts a pattern, what the driver said stands and nothing is filled.
-[[gnu::cold, gnu::noinline]] failure run_fill_in_parts(const driver_table &cu, const host_ranges &ranges,
-                                                       const fill_shape &whole, const failure &refused,
-                                                       CUstream stream) noexcept;
+[[gnu::cold, gnu::noinline]] error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges,
+                                                     const fill_shape &whole, const error &refused,
+                                                     CUstream stream) noexcept;
 
 } // namespace ferry

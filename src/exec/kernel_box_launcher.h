@@ -11,7 +11,7 @@ struct linear_boxes {
     using record = kernels::box;
     using parameters = kernels::box_parameters;
     using packer = box_packer;
-    static constexpr std::uint32_t most_in_parameters = kernels::most_boxes_in_parameters;
+    static constexpr std::uint32_t max_in_parameters = kernels::max_boxes_in_parameters;
     static constexpr auto cut = cut_boxes;
     static constexpr auto launch = launch_boxes;
     static constexpr auto launch_table = launch_box_table;
@@ -24,7 +24,7 @@ struct array_boxes {
     using record = kernels::array_box;
     using parameters = kernels::array_box_parameters;
     using packer = array_packer;
-    static constexpr std::uint32_t most_in_parameters = kernels::most_array_boxes_in_parameters;
+    static constexpr std::uint32_t max_in_parameters = kernels::max_array_boxes_in_parameters;
     static constexpr auto cut = cut_array_boxes;
     static constexpr auto launch = launch_arrays;
     static constexpr auto launch_table = launch_array_table;
@@ -49,22 +49,22 @@ public:
     box_launcher &operator=(const box_launcher &) = delete;
 
     // A box that is too large to be one of many has a launch of its own.
-    failure add(const typename Kind::box &box) noexcept {
+    error add(const typename Kind::box &box) noexcept {
         pack_result result = packed_.add(box);
         if (result == pack_result::no_room) {
-            if (failure failed = launch()) return failed;
+            if (error failed = launch()) return failed;
             result = packed_.add(box);
         }
-        return result == pack_result::added ? failure{} : Kind::launch_one(cu_, kernels_, box, blocks_, stream_);
+        return result == pack_result::added ? ok : Kind::launch_one(cu_, kernels_, box, blocks_, stream_);
     }
 
     // What has been added and is not launched yet.
-    failure launch() noexcept {
+    error launch() noexcept {
         if (packed_.empty()) return {};
         const std::uint32_t count = packed_.count();
-        const failure failed = table_.records
-                                   ? Kind::launch_table(cu_, kernels_, packed_, table_.address, blocks_, stream_)
-                                   : Kind::launch(cu_, kernels_, packed_, given_, blocks_, stream_);
+        const error failed = table_.records
+                                 ? Kind::launch_table(cu_, kernels_, packed_, table_.address, blocks_, stream_)
+                                 : Kind::launch(cu_, kernels_, packed_, given_, blocks_, stream_);
         if (table_.records)
             table_ = {table_.records + count, table_.room - count,
                       table_.address + count * sizeof(typename Kind::record)};
@@ -75,7 +75,7 @@ public:
 private:
     typename Kind::packer empty_packer() noexcept {
         return table_.records ? typename Kind::packer(table_.records, table_.room, cut_)
-                              : typename Kind::packer(given_.boxes, Kind::most_in_parameters, cut_);
+                              : typename Kind::packer(given_.boxes, Kind::max_in_parameters, cut_);
     }
 
     const driver_table &cu_;

@@ -25,10 +25,10 @@ kernel_view view_of(const address_facts &facts, const address_span &span, access
     return view;
 }
 
-failure look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
-                            int context_device, kernel_view &view) noexcept {
+error look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
+                          int context_device, kernel_view &view) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(cu, span.first, ask::everything_and_access, facts)) return failed;
+    if (error failed = look_up_address(cu, span.first, ask::everything_and_access, facts)) return failed;
     view = view_of(facts, span, wanted, context, context_device);
     return {};
 }
@@ -55,15 +55,15 @@ kernel_array_box array_box_of(const shape &shape, const kernel_views &views) noe
             .depth = shape.depth};
 }
 
-failure run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
-                        const kernel_views &views, CUstream stream) noexcept {
+error run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
+                      const kernel_views &views, CUstream stream) noexcept {
     const auto launch = [&]() noexcept {
         if (shape.source.array) return launch_array(cu, kernels, array_box_of(shape, views), plan.blocks, stream);
         const kernel_box box = box_of(shape, views.destination.address, views.source.address);
         return launch_strided(cu, kernels, box, plan.blocks, stream);
     };
-    if (failure failed = launch()) return failed;
-    return plan.synchronise_after ? wait_for_legacy_stream(cu) : failure{};
+    if (error failed = launch()) return failed;
+    return plan.synchronise_after ? wait_for_legacy_stream(cu) : ok;
 }
 
 } // namespace ferry

@@ -21,8 +21,8 @@ enum class access { read, write };
 kernel_view view_of(const address_facts &facts, const address_span &span, access wanted, CUcontext context,
                     int context_device) noexcept;
 // The same, and asks the driver.
-failure look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
-                            int context_device, kernel_view &view) noexcept;
+error look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
+                          int context_device, kernel_view &view) noexcept;
 
 // Of an array that is a source: why_not is none only where it has a surface, which may be made now.
 kernel_view look_up_for_kernels(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept;
@@ -35,7 +35,7 @@ struct kernel_views {
 kernel_array_box array_box_of(const shape &shape, const kernel_views &views) noexcept;
 
 // The plan's route must be the kernel's. Both ends are reached, and the destination is linear.
-failure run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
-                        const kernel_views &views, CUstream stream) noexcept;
+error run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
+                      const kernel_views &views, CUstream stream) noexcept;
 
 } // namespace ferry

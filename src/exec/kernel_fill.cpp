@@ -4,8 +4,8 @@
 
 namespace ferry {
 
-failure run_kernel_fill(const driver_table &cu, kernel_set &kernels, const fill_shape &shape, std::uint64_t address,
-                        std::uint32_t blocks, CUstream stream) noexcept {
+error run_kernel_fill(const driver_table &cu, kernel_set &kernels, const fill_shape &shape, std::uint64_t address,
+                      std::uint32_t blocks, CUstream stream) noexcept {
     const shape_end &to = shape.destination;
     kernel_fill fill = {.destination = {address, to.row_pitch, to.row_pitch * to.slice_height},
                         .width = shape.width,

@@ -7,7 +7,7 @@
 namespace ferry {
 
 // The fill's context must be current, and reach the memory, which it finds at `address`.
-failure run_kernel_fill(const driver_table &cu, kernel_set &kernels, const fill_shape &shape, std::uint64_t address,
-                        std::uint32_t blocks, CUstream stream) noexcept;
+error run_kernel_fill(const driver_table &cu, kernel_set &kernels, const fill_shape &shape, std::uint64_t address,
+                      std::uint32_t blocks, CUstream stream) noexcept;
 
 } // namespace ferry

@@ -9,18 +9,18 @@ namespace {
 using kernels::kernel;
 
 template <class Parameters>
-failure launch(const driver_table &cu, kernel_set &kernels, kernel which, std::uint32_t blocks,
-               const Parameters &parameters, CUstream stream) noexcept {
+error launch(const driver_table &cu, kernel_set &kernels, kernel which, std::uint32_t blocks,
+             const Parameters &parameters, CUstream stream) noexcept {
     CUfunction function = nullptr;
-    if (failure failed = kernels.get(which, function)) return failed;
+    if (error failed = kernels.get(which, function)) return failed;
     void *given[] = {const_cast<Parameters *>(&parameters)}; // read before the call returns
-    return to_failure(
+    return to_error(
         cu.cuLaunchKernel(function, blocks, 1, 1, kernels::threads_per_block, 1, 1, 0, stream, given, nullptr));
 }
 
 template <class Parameters>
-failure launch_jobs(const driver_table &cu, kernel_set &kernels, kernel which, const job_counter &jobs,
-                    Parameters &parameters, std::uint32_t blocks, CUstream stream) noexcept {
+error launch_jobs(const driver_table &cu, kernel_set &kernels, kernel which, const job_counter &jobs,
+                  Parameters &parameters, std::uint32_t blocks, CUstream stream) noexcept {
     if (jobs.empty()) return {};
     blocks = jobs.blocks_with_work(blocks);
     parameters.work = jobs.work_for(blocks);
@@ -29,19 +29,19 @@ failure launch_jobs(const driver_table &cu, kernel_set &kernels, kernel which, c
 
 } // namespace
 
-failure launch_strided(const driver_table &cu, kernel_set &kernels, const kernel_box &box, std::uint32_t blocks,
-                       CUstream stream) noexcept {
+error launch_strided(const driver_table &cu, kernel_set &kernels, const kernel_box &box, std::uint32_t blocks,
+                     CUstream stream) noexcept {
     const strided_launch laid_out = lay_out_strided(box, blocks);
     return launch(cu, kernels, laid_out.kernel, laid_out.blocks, laid_out.parameters, stream);
 }
 
-failure launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_packer &packed,
-                      kernels::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+error launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_packer &packed,
+                    kernels::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
     return launch_jobs(cu, kernels, kernel::pieces, packed, given, blocks, stream);
 }
 
-failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
-                           const kernels::piece *readable, std::uint32_t blocks, CUstream stream) noexcept {
+error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
+                         const kernels::piece *readable, std::uint32_t blocks, CUstream stream) noexcept {
     kernels::piece_table_parameters given; // of which only as much is read as is indexed
     given.table = table;
     given.indexed = 0;
@@ -49,45 +49,45 @@ failure launch_piece_table(const driver_table &cu, kernel_set &kernels, const pi
     return launch_jobs(cu, kernels, kernel::piece_table, packed, given, blocks, stream);
 }
 
-failure launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
-                     kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
+                   kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
     given.table = 0;
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 
-failure launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
-                         std::uint32_t blocks, CUstream stream) noexcept {
+error launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
+                       std::uint32_t blocks, CUstream stream) noexcept {
     kernels::box_parameters given; // the boxes within are not read
     given.table = table;
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 
-failure launch_array(const driver_table &cu, kernel_set &kernels, const kernel_array_box &box, std::uint32_t blocks,
-                     CUstream stream) noexcept {
-    const array_launch laid_out = lay_out_array(box, blocks);
+error launch_array(const driver_table &cu, kernel_set &kernels, const kernel_array_box &box, std::uint32_t blocks,
+                   CUstream stream) noexcept {
+    const array_launch laid_out = validate_array(box, blocks);
     return launch(cu, kernels, kernel::array, laid_out.blocks, laid_out.parameters, stream);
 }
 
-failure launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
-                      kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+error launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
+                    kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
     given.table = 0;
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }
 
-failure launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
-                           std::uint32_t blocks, CUstream stream) noexcept {
+error launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
+                         std::uint32_t blocks, CUstream stream) noexcept {
     kernels::array_box_parameters given; // as of boxes
     given.table = table;
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }
 
-failure launch_ring(const driver_table &cu, kernel_set &kernels, kernel which, const kernels::ring_parameters &given,
-                    std::uint32_t blocks, CUstream stream) noexcept {
+error launch_ring(const driver_table &cu, kernel_set &kernels, kernel which, const kernels::ring_parameters &given,
+                  std::uint32_t blocks, CUstream stream) noexcept {
     return launch(cu, kernels, which, blocks, given, stream);
 }
 
-failure launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
-                    CUstream stream) noexcept {
+error launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
+                  CUstream stream) noexcept {
     const fill_launch laid_out = lay_out_fill_kernel(fill, blocks);
     return launch(cu, kernels, laid_out.kernel, laid_out.blocks, laid_out.parameters, stream);
 }

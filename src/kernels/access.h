@@ -139,16 +139,16 @@ FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     return word;
 }
 // Relaxed: orders nothing, and the thread waits for the word only when it uses the word.
-FERRY_KERNEL_CODE u64 load_early(u64 address) {
+FERRY_KERNEL_CODE u64 load_relaxed(u64 address) {
     u64 word;
     asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
     return word;
 }
-FERRY_KERNEL_CODE void store_early(u64 address, u64 word) {
+FERRY_KERNEL_CODE void store_relaxed(u64 address, u64 word) {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
 }
 // Orders the accesses before the fence ahead of those after it, for the host too. The fence takes microseconds.
-FERRY_KERNEL_CODE void order_for_host() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+FERRY_KERNEL_CODE void fence_for_host() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 // Acquires and releases among blocks of the device only, not with the host.
 FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {
     u64 before;
@@ -209,9 +209,9 @@ FERRY_KERNEL_CODE u64 load_acquire(u64 address) {
     return __atomic_load_n(static_cast<const u64 *>(memory_to_read(address, sizeof(u64), alignof(u64))),
                            __ATOMIC_ACQUIRE);
 }
-FERRY_KERNEL_CODE u64 load_early(u64 address) { return load_acquire(address); }
-FERRY_KERNEL_CODE void order_for_host() {}
-FERRY_KERNEL_CODE void store_early(u64 address, u64 word) {
+FERRY_KERNEL_CODE u64 load_relaxed(u64 address) { return load_acquire(address); }
+FERRY_KERNEL_CODE void fence_for_host() {}
+FERRY_KERNEL_CODE void store_relaxed(u64 address, u64 word) {
     __atomic_store_n(static_cast<u64 *>(memory_to_write(address, sizeof word, alignof(u64))), word, __ATOMIC_RELEASE);
 }
 FERRY_KERNEL_CODE u64 exchange(u64 address, u64 word) {

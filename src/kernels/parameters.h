@@ -67,21 +67,21 @@ struct piece {
 static_assert(sizeof(piece) == 24, "tables lie in memory in this form");
 
 // Every driver and GPU accepts 4 KiB of kernel parameters. team_work takes 32 bytes of them.
-constexpr u32 most_pieces_in_parameters = 169;
+constexpr u32 max_pieces_in_parameters = 169;
 struct piece_parameters {
     team_work work;
-    piece pieces[most_pieces_in_parameters];
+    piece pieces[max_pieces_in_parameters];
 };
 static_assert(sizeof(piece_parameters) <= 4096, "the parameters of a kernel");
 
 // The table may lie behind a bus. The parameters therefore hold what teams search first, as far as it fits: first_unit
 // of every 2^index_shift-th piece.
-constexpr u32 most_indexed_pieces = 1008;
+constexpr u32 max_indexed_pieces = 1008;
 struct piece_table_parameters {
     team_work work;
     u64 table;                // the address of `count` pieces
     u32 indexed, index_shift; // indexed: the number of entries in first_units, or 0
-    u32 first_units[most_indexed_pieces];
+    u32 first_units[max_indexed_pieces];
 };
 static_assert(sizeof(piece_table_parameters) <= 4096, "the parameters of a kernel");
 
@@ -96,11 +96,11 @@ struct box {
 };
 static_assert(sizeof(box) == 88, "tables lie in memory in this form");
 
-constexpr u32 most_boxes_in_parameters = 46;
+constexpr u32 max_boxes_in_parameters = 46;
 struct box_parameters {
     team_work work;
     u64 table; // the address of `count` boxes, or 0 if they are in `boxes`
-    box boxes[most_boxes_in_parameters];
+    box boxes[max_boxes_in_parameters];
 };
 static_assert(sizeof(box_parameters) <= 4096, "the parameters of a kernel");
 
@@ -141,11 +141,11 @@ struct array_box {
 };
 static_assert(sizeof(array_box) == 88, "tables lie in memory in this form");
 
-constexpr u32 most_array_boxes_in_parameters = 46;
+constexpr u32 max_array_boxes_in_parameters = 46;
 struct array_box_parameters {
     team_work work;
     u64 table; // as in box_parameters
-    array_box boxes[most_array_boxes_in_parameters];
+    array_box boxes[max_array_boxes_in_parameters];
 };
 static_assert(sizeof(array_box_parameters) <= 4096, "the parameters of a kernel");
 
@@ -185,13 +185,13 @@ static_assert(sizeof(ring_mailbox) == 128, "two lines of a host's cache");
 // traps: a stream never reports success while bytes are missing.
 constexpr u64 ring_aborted = ~u64{0};
 
-constexpr u32 most_ring_blocks = 16;
+constexpr u32 max_ring_blocks = 16;
 struct ring_record {
-    ring_mailbox mailboxes[most_ring_blocks];
+    ring_mailbox mailboxes[max_ring_blocks];
     // Written by the blocks. Low half: messages completed, ever. High half: twice the number of runs that blocks have
     // left, plus 1 while a block is there.
-    u64 seen[most_ring_blocks];
-    u64 locks[most_ring_blocks]; // among blocks of several launches
+    u64 seen[max_ring_blocks];
+    u64 locks[max_ring_blocks]; // among blocks of several launches
 };
 
 struct ring_parameters {

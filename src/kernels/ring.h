@@ -20,11 +20,11 @@ FERRY_KERNEL_CODE u64 place_of_message(u64 mailbox, u64 seen) {
 // Reads a message without waiting for it. The message may not have been published yet.
 FERRY_KERNEL_CODE ring_message read_early(u64 mailbox, u64 seen) {
     const u64 message = place_of_message(mailbox, seen);
-    return {load_early(message), load_early(message + 8), load_early(message + 16)};
+    return {load_relaxed(message), load_relaxed(message + 8), load_relaxed(message + 16)};
 }
 FERRY_KERNEL_CODE ring_message read_now(u64 mailbox, u64 seen) {
     const u64 message = place_of_message(mailbox, seen);
-    const u64 slot = load_early(message), first = load_early(message + 8);
+    const u64 slot = load_relaxed(message), first = load_relaxed(message + 8);
     return {slot, first, load_acquire(message + 16)};
 }
 FERRY_KERNEL_CODE bool has_come(const ring_message &read, u64 seen) {
@@ -36,17 +36,17 @@ FERRY_KERNEL_CODE bool has_come(const ring_message &read, u64 seen) {
 // the message as the early read found it.
 FERRY_KERNEL_CODE ring_message next_message(u64 record, u64 mailbox, u64 seen, ring_message read) {
     while (!has_come(read, seen)) {
-        const u64 ended = load_early(mailbox);
+        const u64 ended = load_relaxed(mailbox);
         read = read_now(mailbox, seen);
         if (has_come(read, seen)) break;
         if (ended == ring_aborted) {
-            order_for_host(); // acquires the messages that were published before the abort
+            fence_for_host(); // acquires the messages that were published before the abort
             read = read_now(mailbox, seen);
             if (has_come(read, seen)) break;
             trap();
         }
         if (ended != seen >> 33) {
-            order_for_host(); // orders the host threads' writes before the work behind this kernel
+            fence_for_host(); // orders the host threads' writes before the work behind this kernel
             return {0, 0, 0};
         }
         pause();
@@ -163,11 +163,11 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     const u64 lock = seen_at + sizeof(ring_record::seen);
     u64 seen = once(all, [&] {
         while (given.is_shared && exchange(lock, 1) != 0) {
-            if (load_early(mailbox) == ring_aborted) trap(); // the lock's holder may have trapped
+            if (load_relaxed(mailbox) == ring_aborted) trap(); // the lock's holder may have trapped
             pause();
         }
         const u64 entered = after_door(load_acquire(seen_at));
-        store_early(seen_at, entered);
+        store_relaxed(seen_at, entered);
         return entered;
     });
     const u64 unmarked = ring_mark(static_cast<u32>(seen)) ^ 1;
@@ -177,8 +177,8 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
             if (has_moved) {
                 // Releases what the block has done at its slot, and acquires the message that was read early
                 // (docs/kernels.md).
-                order_for_host();
-                store_early(seen_at, seen);
+                fence_for_host();
+                store_relaxed(seen_at, seen);
             }
             return next_message(given.record, mailbox, seen, next);
         });
@@ -189,7 +189,7 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
         by_each(all, [&](const thread_index &me) { Chunk::copy(given, told, me); });
     }
     once(all, [&] {
-        store_early(seen_at, after_door(seen));
+        store_relaxed(seen_at, after_door(seen));
         if (given.is_shared) exchange(lock, 0);
         return 0;
     });

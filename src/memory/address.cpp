@@ -12,7 +12,7 @@
 
 namespace ferry {
 
-failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept {
+error look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept {
     unsigned memory_type = 0, is_managed = 0, access = 0;
     int ordinal = -1;
     CUmemoryPool pool = nullptr;
@@ -34,7 +34,7 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
         if (result == CUDA_SUCCESS && how_much > ask::kind_and_reach)
             result = cu.cuPointerGetAttributes(of_range, attributes + kind_only + 1, values + kind_only + 1, address);
     }
-    if (result) return to_failure(result);
+    if (result) return to_error(result);
     facts = {};
     if (memory_type == 0 && !is_managed) return {};
     facts.kind = is_managed                          ? memory_kind::managed
@@ -56,9 +56,9 @@ failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_m
     return {};
 }
 
-failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
-                            address_facts &facts) noexcept {
-    if (failure failed = look_up_address(cu, address, ask::everything, facts)) return failed;
+error look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
+                          address_facts &facts) noexcept {
+    if (error failed = look_up_address(cu, address, ask::everything, facts)) return failed;
     host_registration registration;
     if (facts.kind == memory_kind::pinned && ranges.find_registration(address, registration)) {
         facts.range_start = registration.address;
@@ -67,10 +67,10 @@ failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, s
     return {};
 }
 
-failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept {
+error look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept {
     if (kind == memory_kind::array) return {};
     address_facts facts;
-    if (failure failed = look_up_address(cu, address, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu, address, ask::everything, facts)) return failed;
     if (is_host(kind) || facts.kind == memory_kind::managed) kind = kind_to_context(facts);
     return {};
 }

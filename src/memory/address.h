@@ -57,11 +57,11 @@ enum class ask : unsigned { nothing = 0, kind_only = 3, kind_and_reach = 5, ever
 
 // Reports an address that the driver does not know as pageable. Needs no current context, but without one the driver
 // may report no device address for host memory.
-failure look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
+error look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
 
 // As look_up_address, but reports the whole registration as the range, even if the driver got it in several pieces.
-failure look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
-                            address_facts &facts) noexcept;
+error look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
+                          address_facts &facts) noexcept;
 // Returns how the driver's copies treat the memory in the context that was current at the lookup. A device with access
 // to a host pool copies the pool's memory as its own. For other devices the memory has no device address and is copied
 // as pageable memory.
@@ -72,7 +72,7 @@ constexpr memory_kind kind_to_context(const address_facts &facts) noexcept {
 
 // Replaces a kind that the caller stated with the kind that the driver reports: pageable or pinned, device or managed.
 // Arrays keep their kind. The copy's context must be current.
-failure look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept;
+error look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept;
 
 // Returns whether the current context can access `address`: its own device memory, managed or pinned memory, or memory
 // of a peer with access.

@@ -16,7 +16,7 @@ static_assert(FERRY_ARRAY_LAYERED == CUDA_ARRAY3D_LAYERED && FERRY_ARRAY_SURFACE
               FERRY_ARRAY_TEXTURE_GATHER == CUDA_ARRAY3D_TEXTURE_GATHER &&
               FERRY_ARRAY_VIDEO == CUDA_ARRAY3D_VIDEO_ENCODE_DECODE);
 
-failure lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call) noexcept {
+error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call) noexcept {
     if (desc.flags & ~known_flags) return {FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, desc.flags};
     if (!desc.width) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_WIDTH};
     call = {};
@@ -31,7 +31,7 @@ failure lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call) noexc
 
 // The driver validates formats, because newer drivers have more of them. It returns the same status for a bad format
 // and a bad size.
-failure explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, std::int32_t status) noexcept {
+error explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, std::int32_t status) noexcept {
     const bool has_elements = elements_of(call).size != 0 || find_format(planar_formats, call.Format);
     if (status == to_status(CUDA_ERROR_INVALID_VALUE) && !has_elements) status = FERRY_ERROR_ARRAY_FORMAT;
     return {.status = status};
@@ -71,25 +71,25 @@ std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) no
     return bytes;
 }
 
-failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept {
+error create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call;
-    if (failure failed = lower(desc, call)) return failed;
+    if (error failed = lower(desc, call)) return failed;
     return explain_refusal(call, to_status(cu.cuArray3DCreate(&array, &call)));
 }
 
-failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
-                               CUmipmappedArray &mipmapped) noexcept {
+error create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
+                             CUmipmappedArray &mipmapped) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call;
-    if (failure failed = lower(desc, call)) return failed;
+    if (error failed = lower(desc, call)) return failed;
     constexpr std::uint32_t more_than_any = 32; // the driver makes no more than possible; 0 would make one
     return explain_refusal(
         call, call_optional(cu.cuMipmappedArrayCreate, &mipmapped, &call, levels ? levels : more_than_any));
 }
 
-failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
-                       std::uint32_t &bytes_per_element) noexcept {
+error describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
+                     std::uint32_t &bytes_per_element) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR call = {};
-    if (CUresult result = cu.cuArray3DGetDescriptor(&call, array)) return to_failure(result);
+    if (CUresult result = cu.cuArray3DGetDescriptor(&call, array)) return to_error(result);
     desc = {};
     desc.format = static_cast<std::int32_t>(call.Format);
     desc.channels = call.NumChannels;

@@ -7,17 +7,17 @@
 namespace ferry {
 
 // The array's context must be current.
-failure create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept;
+error create_array(const driver_table &cu, const ferry_array_desc &desc, CUarray &array) noexcept;
 
 // 0 levels: as many as possible. The array's context must be current.
-failure create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
-                               CUmipmappedArray &mipmapped) noexcept;
+error create_mipmapped_array(const driver_table &cu, const ferry_array_desc &desc, std::uint32_t levels,
+                             CUmipmappedArray &mipmapped) noexcept;
 
 // Returns the bytes of the texels on all levels, or 0 for an unknown format. 0 levels: as many as possible.
 std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept;
 
 // Any context, or none, may be current.
-failure describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
-                       std::uint32_t &bytes_per_element) noexcept;
+error describe_array(const driver_table &cu, CUarray array, ferry_array_desc &desc,
+                     std::uint32_t &bytes_per_element) noexcept;
 
 } // namespace ferry

@@ -12,7 +12,7 @@ namespace ferry {
 namespace {
 
 // A creation queries at most this many events before it makes a new array.
-constexpr unsigned most_asked = 8;
+constexpr unsigned max_asked = 8;
 constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
 bool is_same(const made_array &one, const made_array &other) noexcept {
@@ -69,7 +69,7 @@ bool deferred_frees::lives(const context_name &context) noexcept {
 
 // ---- Giving up
 
-failure deferred_frees::record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept {
+error deferred_frees::record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept {
     for (;;) {
         {
             const lock held(mutex_);
@@ -103,24 +103,24 @@ failure deferred_frees::record(const kept &given, const context_name &on, CUstre
     }
 }
 
-failure deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
+error deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
     context_choice choice;
-    if (failure failed = choose_context_on(cu_, contexts_, stream, given.device, choice)) return failed;
+    if (error failed = choose_context_on(cu_, contexts_, stream, given.device, choice)) return failed;
     context_scope scope(cu_);
-    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (failure failed = refuse_capture(cu_, stream)) return failed;
+    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = refuse_capture(cu_, stream)) return failed;
     const relaxed_capture_mode relaxed(cu_); // making an event would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     kept named = given;
     named.made_in = name_context(cu_, given.as.context);
     kept *made = nullptr;
-    if (failure failed = record(named, name_context(cu_, choice.wanted), stream, made)) return failed;
+    if (error failed = record(named, name_context(cu_, choice.wanted), stream, made)) return failed;
     const lock held(mutex_);
     given_up_.push_back(*made);
     return {};
 }
 
-failure deferred_frees::give_up_array(kind what, const void *array, CUstream stream) noexcept {
+error deferred_frees::give_up_array(kind what, const void *array, CUstream stream) noexcept {
     kept given;
     if (holds(array) || !arrays_.describe(array, given.as)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
     if (given.as.is_mipmapped != (what == kind::mipmapped_array)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
@@ -131,8 +131,8 @@ failure deferred_frees::give_up_array(kind what, const void *array, CUstream str
     return give_up(given, stream);
 }
 
-failure deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner,
-                                CUstream stream) noexcept {
+error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner,
+                              CUstream stream) noexcept {
     if (holds(address)) return {.status = FERRY_ERROR_ADDRESS};
     kept given;
     given.what = kind::memory;
@@ -168,7 +168,7 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
     const context_name here = name_context(cu_, as.context);
     held.lock();
     kept *one = given_up_.first();
-    for (unsigned turns = most_asked; one && turns != 0;) {
+    for (unsigned turns = max_asked; one && turns != 0;) {
         kept &looked_at = *one;
         const bool is_wanted = !looked_at.is_asked && looked_at.what != kind::memory && looked_at.made_in == here &&
                                is_same(looked_at.as, as);
@@ -203,10 +203,10 @@ void deferred_frees::count(int device, ferry_deferred_info &info) noexcept {
     }
 }
 
-failure deferred_frees::destroy(const kept &gone) noexcept {
+error deferred_frees::destroy(const kept &gone) noexcept {
     if (!lives(gone.made_in)) return {};
     context_scope scope(cu_);
-    if (failure failed = scope.enter(gone.made_in.handle)) return failed;
+    if (error failed = scope.enter(gone.made_in.handle)) return failed;
     const auto handle = static_cast<std::uintptr_t>(gone.name);
     switch (gone.what) {
     case kind::array:
@@ -216,7 +216,7 @@ failure deferred_frees::destroy(const kept &gone) noexcept {
     case kind::memory:
         break;
     }
-    return to_failure(cu_.cuMemFree(gone.name));
+    return to_error(cu_.cuMemFree(gone.name));
 }
 
 void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept {
@@ -236,7 +236,7 @@ void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed
     }
 }
 
-failure deferred_frees::trim(int device, std::uint64_t keep, std::uint64_t *freed) noexcept {
+error deferred_frees::trim(int device, std::uint64_t keep, std::uint64_t *freed) noexcept {
     const int first = std::max(device, 0), end = device < 0 ? contexts_.count() : device + 1;
     lock held(mutex_);
     bool is_more = false;
@@ -250,10 +250,10 @@ failure deferred_frees::trim(int device, std::uint64_t keep, std::uint64_t *free
     held.lock();
     for (int one = first; one < end; ++one)
         collect(one, keep, passed, held);
-    failure first_failed;
+    error first_failed;
     while (kept *const one = passed.pop()) {
         held.unlock();
-        const failure failed = destroy(*one);
+        const error failed = destroy(*one);
         held.lock();
         if (failed) {
             if (!first_failed) first_failed = failed;

@@ -24,12 +24,12 @@ public:
 
     // Gives up an array that ferry made, without waiting. Returns FERRY_ERROR_CAPTURE on a stream that is being
     // captured, FERRY_ERROR_INVALID_ARGUMENT for an array that is not recorded or was given up already.
-    failure give_up(CUarray array, CUstream stream) noexcept { return give_up_array(kind::array, array, stream); }
-    failure give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept {
+    error give_up(CUarray array, CUstream stream) noexcept { return give_up_array(kind::array, array, stream); }
+    error give_up(CUmipmappedArray mipmapped, CUstream stream) noexcept {
         return give_up_array(kind::mipmapped_array, mipmapped, stream);
     }
     // Gives up device memory that the context `owner` owns. Returns FERRY_ERROR_ADDRESS if it was given up already.
-    failure give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
+    error give_up(CUdeviceptr address, std::uint64_t size, int device, CUcontext owner, CUstream stream) noexcept;
     bool holds(const void *array) noexcept { return holds(name_of(array)); }
     bool holds(std::uint64_t name) noexcept;
 
@@ -43,7 +43,7 @@ public:
 
     // Destroys what streams have passed, oldest first, until `keep` bytes are left. Device -1: on each device. Waits
     // for running work. Adds the number of destroyed objects to `freed` if it is not null.
-    failure trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept;
+    error trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept;
     void count(int device, ferry_deferred_info &info) noexcept;
 
     // Forgets what lives in a context, because it ends with the context.
@@ -70,9 +70,9 @@ private:
     using lock = std::unique_lock<std::mutex>;
 
     static std::uint64_t name_of(const void *array) noexcept { return reinterpret_cast<std::uintptr_t>(array); }
-    failure give_up_array(kind what, const void *array, CUstream stream) noexcept;
-    failure give_up(const kept &given, CUstream stream) noexcept;
-    failure record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept;
+    error give_up_array(kind what, const void *array, CUstream stream) noexcept;
+    error give_up(const kept &given, CUstream stream) noexcept;
+    error record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept;
     kept *find(std::uint64_t name) noexcept;
     kept *take_spare(const context_name &context) noexcept;
     void keep_spare(kept &done) noexcept;
@@ -84,7 +84,7 @@ private:
     bool ask(kept &about, lock &held) noexcept;
     std::uint64_t bytes_of(int device) const noexcept;
     // Called without the mutex.
-    failure destroy(const kept &gone) noexcept;
+    error destroy(const kept &gone) noexcept;
     void collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept;
 
     const driver_table &cu_;

@@ -26,34 +26,34 @@ std::int32_t call_relaxed(const driver_table &cu, Function *entry, Arguments... 
 }
 
 // Translates the driver's status for an object that it cannot export.
-failure export_failure(std::int32_t status, std::int32_t field) noexcept {
+error export_failure(std::int32_t status, std::int32_t field) noexcept {
     const bool is_refusal =
         status == to_status(CUDA_ERROR_INVALID_VALUE) || status == to_status(CUDA_ERROR_INVALID_HANDLE);
-    return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : failure{.status = status};
+    return is_refusal ? refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, field) : error{.status = status};
 }
 
 // Translates the driver's status for an object that is gone: the first was seen for memory, the others for events.
-failure import_failure(std::int32_t status) noexcept {
+error import_failure(std::int32_t status) noexcept {
     const bool is_refusal = status == to_status(CUDA_ERROR_INVALID_VALUE) ||
                             status == to_status(CUDA_ERROR_MAP_FAILED) ||
                             status == to_status(CUDA_ERROR_INVALID_HANDLE);
-    return is_refusal ? bad_handle(FERRY_ERROR_HANDLE) : failure{.status = status};
+    return is_refusal ? bad_handle(FERRY_ERROR_HANDLE) : error{.status = status};
 }
 
 // Fails in the child of a fork, which has no driver and may have inherited a locked mutex. Call this before locking.
-failure check_process(const driver_table &cu) noexcept {
+error check_process(const driver_table &cu) noexcept {
     CUcontext current = nullptr;
-    return to_failure(cu.cuCtxGetCurrent(&current));
+    return to_error(cu.cuCtxGetCurrent(&current));
 }
 
 // Looks up the driver's number for an allocation, which no other allocation gets. look_up_address does not query it.
-failure look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_t &buffer_id) noexcept {
+error look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_t &buffer_id) noexcept {
     unsigned long long found = 0;
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
     void *value = &found;
     const CUresult result = cu.cuPointerGetAttributes(1, &attribute, &value, address);
     buffer_id = found;
-    return to_failure(result);
+    return to_error(result);
 }
 
 constexpr bool lies_within(std::uint64_t address, std::uint64_t start, std::uint64_t size) noexcept {
@@ -75,9 +75,9 @@ int sharing::find_device(const handle_contents &contents) const noexcept {
 
 // The first step of every import: decodes the handle and checks whether this process can use it. `device` is -1 for a
 // handle without a device.
-failure sharing::check_handle(const ferry_ipc_handle &handle, bool is_wanted(std::int32_t), handle_contents &contents,
-                              int &device) const noexcept {
-    if (failure failed = decode(handle, contents)) return failed;
+error sharing::check_handle(const ferry_ipc_handle &handle, bool is_wanted(std::int32_t), handle_contents &contents,
+                            int &device) const noexcept {
+    if (error failed = decode(handle, contents)) return failed;
     if (!is_wanted(contents.kind)) return bad_handle(FERRY_ERROR_KIND);
     if (!is_same_machine(contents.exporter, own_)) return bad_handle(FERRY_ERROR_MACHINE);
     if (is_gone(contents.exporter, own_)) return bad_handle(FERRY_ERROR_HANDLE);
@@ -94,19 +94,19 @@ void sharing::begin_handle(std::int32_t kind, int device, handle_contents &conte
 }
 
 // Makes a context of `device` current. -1: any context will do.
-failure sharing::enter(int device, context_scope &scope, CUcontext &context) noexcept {
+error sharing::enter(int device, context_scope &scope, CUcontext &context) noexcept {
     context_choice choice;
-    if (CUresult result = cu_.cuCtxGetCurrent(&choice.current)) return to_failure(result);
+    if (CUresult result = cu_.cuCtxGetCurrent(&choice.current)) return to_error(result);
     choice.wanted = choice.current;
     if (device >= 0 || !choice.wanted)
-        if (failure failed = contexts_.get(device < 0 ? 0 : device, choice.wanted)) return failed;
+        if (error failed = contexts_.get(device < 0 ? 0 : device, choice.wanted)) return failed;
     context = choice.wanted;
     return scope.enter(choice.wanted, choice.current);
 }
 
-failure sharing::describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) const noexcept {
+error sharing::describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) const noexcept {
     handle_contents contents;
-    if (failure failed = decode(handle, contents)) return failed;
+    if (error failed = decode(handle, contents)) return failed;
     info.kind = contents.kind;
     info.device = find_device(contents);
     info.handle_types = contents.handle_type;
@@ -119,15 +119,15 @@ failure sharing::describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) 
 
 // ---- Memory
 
-failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept {
+error sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept {
     if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
-    if (failure failed = check_process(cu_)) return failed;
+    if (error failed = check_process(cu_)) return failed;
     address_facts facts;
     std::uint64_t buffer_id = 0;
-    if (failure failed = look_up_address(cu_, address, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu_, address, ask::everything, facts)) return failed;
     if (facts.kind == memory_kind::pageable)
         return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
-    if (failure failed = look_up_buffer(cu_, address, buffer_id)) return failed;
+    if (error failed = look_up_buffer(cu_, address, buffer_id)) return failed;
     if ((facts.kind != memory_kind::device && !facts.pool) || facts.kind == memory_kind::managed ||
         is_imported(address))
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
@@ -147,9 +147,9 @@ failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_
     contents.original = facts.range_start;
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter(facts.device, scope, context)) return failed;
+    if (error failed = enter(facts.device, scope, context)) return failed;
     if (facts.pool) {
-        if (failure failed = export_pool_memory(contents, facts.pool)) return failed;
+        if (error failed = export_pool_memory(contents, facts.pool)) return failed;
     } else {
         CUipcMemHandle payload;
         static_assert(sizeof payload == sizeof contents.payload);
@@ -161,7 +161,7 @@ failure sharing::export_memory(std::uint64_t address, std::uint64_t size, ferry_
     return {};
 }
 
-failure sharing::export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept {
+error sharing::export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept {
     const lock_guard lock(memory_mutex_);
     for (const exported_pool &exported : exported_pools_) {
         if (exported.pool != pool) continue;
@@ -177,15 +177,15 @@ failure sharing::export_pool_memory(handle_contents &contents, CUmemoryPool pool
     return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
 }
 
-failure sharing::import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept {
+error sharing::import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept {
     handle_contents contents;
     int device = -1;
-    if (failure failed = check_handle(handle, is_memory, contents, device)) return failed;
+    if (error failed = check_handle(handle, is_memory, contents, device)) return failed;
     const bool is_own = is_same(contents.exporter, own_);
     if (!is_own) has_imported_ = true;
-    if (failure failed = is_own                              ? import_own(contents, address)
-                         : contents.kind == FERRY_IPC_MEMORY ? open_memory(contents, device, address)
-                                                             : import_from_pool(contents, device, address))
+    if (error failed = is_own                              ? import_own(contents, address)
+                       : contents.kind == FERRY_IPC_MEMORY ? open_memory(contents, device, address)
+                                                           : import_from_pool(contents, device, address))
         return failed;
     address += contents.offset;
     return {};
@@ -202,12 +202,12 @@ sharing::imported_memory *sharing::find_import(const handle_contents &contents, 
     return nullptr;
 }
 
-failure sharing::import_own(const handle_contents &contents, std::uint64_t &address) noexcept {
+error sharing::import_own(const handle_contents &contents, std::uint64_t &address) noexcept {
     address_facts facts;
     std::uint64_t buffer_id = 0;
-    if (failure failed = look_up_address(cu_, contents.original, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu_, contents.original, ask::everything, facts)) return failed;
     if (facts.kind == memory_kind::pageable) return bad_handle(FERRY_ERROR_HANDLE);
-    if (failure failed = look_up_buffer(cu_, contents.original, buffer_id)) return failed;
+    if (error failed = look_up_buffer(cu_, contents.original, buffer_id)) return failed;
     if (buffer_id != contents.buffer_id || facts.range_start != contents.original ||
         facts.range_size != contents.allocation_size)
         return bad_handle(FERRY_ERROR_HANDLE);
@@ -222,18 +222,18 @@ failure sharing::import_own(const handle_contents &contents, std::uint64_t &addr
 }
 
 // The handle is not trusted: the allocation that it states must fit into the memory that the driver has mapped.
-failure sharing::check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept {
+error sharing::check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(cu_, opened, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu_, opened, ask::everything, facts)) return failed;
     const bool is_less = facts.range_size && facts.range_size < contents.allocation_size;
-    return is_less ? bad_handle(FERRY_ERROR_HANDLE) : failure{};
+    return is_less ? bad_handle(FERRY_ERROR_HANDLE) : ok;
 }
 
-failure sharing::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
+error sharing::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
     if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // anyone can forge such a handle
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter(device, scope, context)) return failed;
+    if (error failed = enter(device, scope, context)) return failed;
     const lock_guard lock(memory_mutex_);
     if (imported_memory *known = find_import(contents, context, nullptr)) {
         ++known->count;
@@ -248,7 +248,7 @@ failure sharing::open_memory(const handle_contents &contents, int device, std::u
             call_relaxed(cu_, cu_.cuIpcOpenMemHandle, &opened, payload,
                          unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, and required
         return import_failure(status);
-    if (failure failed = check_opened(opened, contents)) {
+    if (error failed = check_opened(opened, contents)) {
         call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
         return failed;
     }
@@ -259,10 +259,10 @@ failure sharing::open_memory(const handle_contents &contents, int device, std::u
 }
 
 // The driver returns the same address for every import of an allocation, and the first free ends the mapping.
-failure sharing::import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
+error sharing::import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter(device, scope, context)) return failed;
+    if (error failed = enter(device, scope, context)) return failed;
     key name;
     std::memcpy(name.bytes, contents.key, sizeof name.bytes);
     const lock_guard lock(memory_mutex_);
@@ -315,8 +315,8 @@ sharing::imported_memory *sharing::find_address(std::uint64_t address) noexcept 
     return nearest;
 }
 
-failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
-    if (failure failed = check_process(cu_)) return failed;
+error sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
+    if (error failed = check_process(cu_)) return failed;
     CUcontext opened_in = nullptr;
     CUdeviceptr opened = 0;
     {
@@ -330,9 +330,9 @@ failure sharing::close_memory(std::uint64_t address, CUstream stream) noexcept {
         if (known->pool) {
             context_choice choice;
             context_scope scope(cu_);
-            if (failure failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
-            if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-            if (failure failed = refuse_captured(cu_, stream)) return failed; // every launch would close it again
+            if (error failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
+            if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+            if (error failed = refuse_captured(cu_, stream)) return failed; // every launch would close it again
             if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
                 return {.status = status};
         }
@@ -372,23 +372,23 @@ bool sharing::is_imported(std::uint64_t address) noexcept {
 // ---- Pools
 
 // Finds where a pool lies. Refuses a pool of another process.
-failure sharing::locate_shareable(CUmemoryPool pool, pool_location &where) noexcept {
+error sharing::locate_shareable(CUmemoryPool pool, pool_location &where) noexcept {
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter(-1, scope, context)) return failed;
+    if (error failed = enter(-1, scope, context)) return failed;
     if (is_imported(pool, where)) return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
     const relaxed_capture_mode relaxed(cu_);
     return relaxed.entered() ? pools_.locate(pool, where) : relaxed.why();
 }
 
-failure sharing::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
-                             std::int64_t &os_handle) noexcept {
+error sharing::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
+                           std::int64_t &os_handle) noexcept {
     if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (handle_type != FERRY_HANDLE_POSIX_FD && handle_type != FERRY_HANDLE_WIN32 &&
         handle_type != FERRY_HANDLE_WIN32_KMT && handle_type != FERRY_HANDLE_FABRIC)
         return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE_TYPES, 0, handle_type);
     pool_location where;
-    if (failure failed = locate_shareable(pool, where)) return failed;
+    if (error failed = locate_shareable(pool, where)) return failed;
     handle_contents contents = {};
     const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
     begin_handle(FERRY_IPC_POOL, device, contents);
@@ -397,7 +397,7 @@ failure sharing::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry
     contents.index = device < 0 ? where.index : 0;
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter(device, scope, context)) return failed;
+    if (error failed = enter(device, scope, context)) return failed;
 
     const lock_guard lock(memory_mutex_);
     exported_pool exported = {pool, {}};
@@ -432,17 +432,17 @@ failure sharing::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry
     return {};
 }
 
-failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
+error sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
     handle_contents contents;
     int device = -1;
-    if (failure failed = check_handle(handle, is_pool, contents, device)) return failed;
+    if (error failed = check_handle(handle, is_pool, contents, device)) return failed;
     // The location is used as an index later, so it must be an existing device or a node number.
     const bool lies_somewhere = device >= 0 ? contents.location == FERRY_LOCATION_DEVICE
                                             : contents.location == FERRY_LOCATION_HOST_NUMA && contents.index >= 0;
     if (!lies_somewhere) return bad_handle(FERRY_ERROR_HANDLE);
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter(device, scope, context)) return failed;
+    if (error failed = enter(device, scope, context)) return failed;
     imported_pool imported = {nullptr, {},    device, {contents.location, device < 0 ? contents.index : device},
                               1,       false, false};
     std::memcpy(imported.name.bytes, contents.key, sizeof contents.key);
@@ -462,7 +462,7 @@ failure sharing::import_pool(const ferry_ipc_handle &handle, std::int64_t os_han
         }
     if (!imported.is_own) {
         has_imported_ = true;
-        if (failure failed = open_pool(contents, os_handle, imported.pool)) return failed;
+        if (error failed = open_pool(contents, os_handle, imported.pool)) return failed;
     }
     if (imported_pool *const known = find_pool(imported.pool)) { // two instances of its process exported it
         ++known->count;
@@ -480,7 +480,7 @@ sharing::imported_pool *sharing::find_pool(CUmemoryPool pool) noexcept {
     return nullptr;
 }
 
-failure sharing::open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
+error sharing::open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
     CUmemFabricHandle fabric;
     static_assert(sizeof fabric == sizeof contents.payload);
     std::memcpy(&fabric, contents.payload, sizeof fabric);
@@ -489,14 +489,14 @@ failure sharing::open_pool(const handle_contents &contents, std::int64_t os_hand
     const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportFromShareableHandle, &pool, driver_handle,
                                              static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
     if (!status) return {};
-    failure failed = import_failure(status);
+    error failed = import_failure(status);
     if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // no descriptor of a pool
     if (failed.status == FERRY_ERROR_HANDLE && !is_inside) failed.field = FERRY_FIELD_OS_HANDLE;
     return failed;
 }
 
-failure sharing::close_pool(CUmemoryPool pool) noexcept {
-    if (failure failed = check_process(cu_)) return failed;
+error sharing::close_pool(CUmemoryPool pool) noexcept {
+    if (error failed = check_process(cu_)) return failed;
     const auto for_each_name = [&](auto &&then) noexcept {
         for (std::size_t i = imported_pools_.size(); i-- > 0;)
             if (imported_pools_[i].pool == pool) then(i);
@@ -550,7 +550,7 @@ bool sharing::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
 // Removes the name first: once the driver has destroyed the pool, another pool may get its handle. Calls the driver
 // without the lock, because the driver may wait for work that waits for another thread's call. If the driver fails, the
 // next export creates another name.
-failure sharing::destroy_pool(CUmemoryPool pool) noexcept {
+error sharing::destroy_pool(CUmemoryPool pool) noexcept {
     forget_pool(pool);
     return pools_.destroy(pool);
 }
@@ -566,17 +566,17 @@ void sharing::forget_pool(CUmemoryPool pool) noexcept {
 
 // ---- Events
 
-failure sharing::note_event(CUevent event, int device) noexcept {
+error sharing::note_event(CUevent event, int device) noexcept {
     CUcontext context = nullptr;
-    if (failure failed = contexts_.get(device, context)) return failed;
+    if (error failed = contexts_.get(device, context)) return failed;
     const lock_guard lock(event_mutex_);
-    return events_.append({event, context, device, {}}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
+    return events_.append({event, context, device, {}}) ? ok : error{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
 
-failure sharing::create_event(int device, std::uint32_t flags, CUevent &event) noexcept {
+error sharing::create_event(int device, std::uint32_t flags, CUevent &event) noexcept {
     if (const std::int32_t status = call_optional(cu_.cuEventCreate, &event, flags)) return {.status = status};
     if (!(flags & FERRY_EVENT_INTERPROCESS)) return {};
-    const failure failed = note_event(event, device);
+    const error failed = note_event(event, device);
     if (failed) {
         call_optional(cu_.cuEventDestroy, event);
         event = nullptr;
@@ -584,8 +584,8 @@ failure sharing::create_event(int device, std::uint32_t flags, CUevent &event) n
     return failed;
 }
 
-failure sharing::destroy_event(CUevent event) noexcept {
-    if (failure failed = check_process(cu_)) return failed;
+error sharing::destroy_event(CUevent event) noexcept {
+    if (error failed = check_process(cu_)) return failed;
     const lock_guard lock(event_mutex_);
     for (const imported_event &imported : imported_events_)
         if (imported.event == event && imported.context)
@@ -599,9 +599,9 @@ failure sharing::destroy_event(CUevent event) noexcept {
     return {};
 }
 
-failure sharing::export_event(CUevent event, ferry_ipc_handle &handle) noexcept {
+error sharing::export_event(CUevent event, ferry_ipc_handle &handle) noexcept {
     if (!is_known(own_)) return {.status = FERRY_ERROR_UNSUPPORTED};
-    if (failure failed = check_process(cu_)) return failed;
+    if (error failed = check_process(cu_)) return failed;
     const lock_guard lock(event_mutex_);
     known_event *known = nullptr;
     for (known_event &each : events_)
@@ -609,7 +609,7 @@ failure sharing::export_event(CUevent event, ferry_ipc_handle &handle) noexcept 
     const int device = known ? known->device : -1;
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter(device, scope, context)) return failed;
+    if (error failed = enter(device, scope, context)) return failed;
     CUipcEventHandle payload;
     if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcGetEventHandle, &payload, event))
         return export_failure(status, FERRY_FIELD_EVENT);
@@ -628,10 +628,10 @@ failure sharing::export_event(CUevent event, ferry_ipc_handle &handle) noexcept 
     return {};
 }
 
-failure sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) noexcept {
+error sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) noexcept {
     handle_contents contents;
     int device = -1;
-    if (failure failed = check_handle(handle, is_event, contents, device)) return failed;
+    if (error failed = check_handle(handle, is_event, contents, device)) return failed;
     imported_event imported = {nullptr, nullptr, 1};
     if (is_same(contents.exporter, own_)) {
         key name;
@@ -649,7 +649,7 @@ failure sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) no
         if (imported.count && !imported_events_.append(imported)) return no_memory;
     } else {
         context_scope scope(cu_);
-        if (failure failed = enter(device, scope, imported.context)) return failed;
+        if (error failed = enter(device, scope, imported.context)) return failed;
         CUipcEventHandle payload;
         std::memcpy(&payload, contents.payload, sizeof payload);
         if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcOpenEventHandle, &imported.event, payload))
@@ -664,8 +664,8 @@ failure sharing::import_event(const ferry_ipc_handle &handle, CUevent &event) no
     return {};
 }
 
-failure sharing::close_event(CUevent event) noexcept {
-    if (failure failed = check_process(cu_)) return failed;
+error sharing::close_event(CUevent event) noexcept {
+    if (error failed = check_process(cu_)) return failed;
     const lock_guard lock(event_mutex_);
     for (std::size_t i = 0; i < imported_events_.size(); ++i) {
         imported_event &known = imported_events_[i];

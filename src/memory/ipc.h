@@ -19,20 +19,20 @@ public:
         : cu_(cu), devices_(devices), contexts_(contexts), pools_(pools), exported_pools_(memory),
           imported_pools_(memory), imported_memory_(memory), events_(memory), imported_events_(memory) {}
 
-    failure export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept;
-    failure export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
-                        std::int64_t &os_handle) noexcept;
-    failure export_event(CUevent event, ferry_ipc_handle &handle) noexcept;
+    error export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept;
+    error export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
+                      std::int64_t &os_handle) noexcept;
+    error export_event(CUevent event, ferry_ipc_handle &handle) noexcept;
 
-    failure import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept;
-    failure import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept;
-    failure import_event(const ferry_ipc_handle &handle, CUevent &event) noexcept;
+    error import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept;
+    error import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept;
+    error import_event(const ferry_ipc_handle &handle, CUevent &event) noexcept;
 
-    failure close_memory(std::uint64_t address, CUstream stream) noexcept;
-    failure close_pool(CUmemoryPool pool) noexcept;
-    failure close_event(CUevent event) noexcept;
+    error close_memory(std::uint64_t address, CUstream stream) noexcept;
+    error close_pool(CUmemoryPool pool) noexcept;
+    error close_event(CUevent event) noexcept;
 
-    failure describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) const noexcept;
+    error describe(const ferry_ipc_handle &handle, ferry_ipc_info &info) const noexcept;
 
     // Returns whether an address lies in memory of another process.
     bool is_imported(std::uint64_t address) noexcept;
@@ -41,11 +41,11 @@ public:
 
     // Creates an event in the context of `device`, which must be current. Records the device of an interprocess event,
     // which cannot be queried later.
-    failure create_event(int device, std::uint32_t flags, CUevent &event) noexcept;
+    error create_event(int device, std::uint32_t flags, CUevent &event) noexcept;
     // Destroys an event, shared or not. Refuses an event of another process.
-    failure destroy_event(CUevent event) noexcept;
+    error destroy_event(CUevent event) noexcept;
     // Destroys a pool of this process. The current context and the capture mode must be as memory_pools requires.
-    failure destroy_pool(CUmemoryPool pool) noexcept;
+    error destroy_pool(CUmemoryPool pool) noexcept;
     // Forgets an exported pool. A new pool may get the handle of an exported pool that the program destroyed directly
     // through the driver.
     void forget_pool(CUmemoryPool pool) noexcept;
@@ -94,20 +94,20 @@ private:
         std::uint32_t count; // 1 for events of other processes, because each opening is another event
     };
 
-    failure check_handle(const ferry_ipc_handle &handle, bool is_wanted(std::int32_t), handle_contents &contents,
-                         int &device) const noexcept;
+    error check_handle(const ferry_ipc_handle &handle, bool is_wanted(std::int32_t), handle_contents &contents,
+                       int &device) const noexcept;
     int find_device(const handle_contents &contents) const noexcept;
     void begin_handle(std::int32_t kind, int device, handle_contents &contents) const noexcept;
-    failure enter(int device, context_scope &scope, CUcontext &context) noexcept;
+    error enter(int device, context_scope &scope, CUcontext &context) noexcept;
 
-    failure note_event(CUevent event, int device) noexcept;
-    failure locate_shareable(CUmemoryPool pool, pool_location &where) noexcept;
-    failure export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept;
-    failure import_own(const handle_contents &contents, std::uint64_t &address) noexcept;
-    failure check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept;
-    failure open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
-    failure import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
-    failure open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept;
+    error note_event(CUevent event, int device) noexcept;
+    error locate_shareable(CUmemoryPool pool, pool_location &where) noexcept;
+    error export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept;
+    error import_own(const handle_contents &contents, std::uint64_t &address) noexcept;
+    error check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept;
+    error open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
+    error import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept;
+    error open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept;
 
     imported_memory *find_import(const handle_contents &contents, CUcontext context, CUmemoryPool pool) noexcept;
     imported_memory *find_address(std::uint64_t address) noexcept;

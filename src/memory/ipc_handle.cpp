@@ -41,7 +41,7 @@ void encode(handle_contents contents, ferry_ipc_handle &handle) noexcept {
     std::memcpy(handle.bytes, &contents, sizeof contents);
 }
 
-failure decode(const ferry_ipc_handle &handle, handle_contents &contents) noexcept {
+error decode(const ferry_ipc_handle &handle, handle_contents &contents) noexcept {
     std::memcpy(&contents, handle.bytes, sizeof contents);
     if (std::memcmp(contents.magic, magic, sizeof magic) != 0) return bad_handle(FERRY_ERROR_HANDLE);
     if (contents.version != handle_version)

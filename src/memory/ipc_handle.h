@@ -36,8 +36,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the bytes of a handle 
 void encode(handle_contents contents, ferry_ipc_handle &handle) noexcept;
 
 // Reads a handle. Refuses bytes that are not a handle, are damaged or have another version.
-failure decode(const ferry_ipc_handle &handle, handle_contents &contents) noexcept;
+error decode(const ferry_ipc_handle &handle, handle_contents &contents) noexcept;
 
-inline failure bad_handle(std::int32_t status) noexcept { return refuse(status, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE); }
+inline error bad_handle(std::int32_t status) noexcept { return refuse(status, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE); }
 
 } // namespace ferry

@@ -12,7 +12,7 @@ void known_arrays::begin(const driver_table &cu) noexcept {
     last_ = 0;
 }
 
-[[gnu::noinline]] failure known_arrays::search(const ferry_place &place) noexcept {
+[[gnu::noinline]] error known_arrays::search(const ferry_place &place) noexcept {
     const place_of *const at =
         std::lower_bound(sorted_.begin(), sorted_.end(), place.array, [](const place_of &one, CUarray array) {
             return std::less<const void *>{}(one.array, array);
@@ -22,7 +22,7 @@ void known_arrays::begin(const driver_table &cu) noexcept {
         return {};
     }
     known_array added = {.array = place.array, .facts = {}};
-    if (failure failed = look_up_array(*cu_, place, added.facts)) return failed;
+    if (error failed = look_up_array(*cu_, place, added.facts)) return failed;
     const auto position = static_cast<std::size_t>(at - sorted_.begin());
     const std::uint32_t index = size();
     if (!arrays_.append(added) || !sorted_.insert(position, {place.array, index})) return no_memory;

@@ -23,15 +23,15 @@ public:
     std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(arrays_.size()); }
 
     // Finds the array of a place. Fails as look_up_array does, or with FERRY_ERROR_OUT_OF_MEMORY.
-    failure find(const ferry_place &place, std::uint32_t &index) noexcept {
+    error find(const ferry_place &place, std::uint32_t &index) noexcept {
         if (last_ >= arrays_.size() || arrays_[last_].array != place.array)
-            if (failure failed = search(place)) return failed;
+            if (error failed = search(place)) return failed;
         index = last_;
         return {};
     }
 
 private:
-    failure search(const ferry_place &place) noexcept;
+    error search(const ferry_place &place) noexcept;
 
     struct place_of {
         CUarray array;

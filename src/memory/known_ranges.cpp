@@ -8,17 +8,17 @@
 
 namespace ferry {
 
-failure known_ranges::begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
-                            std::uint64_t bytes) noexcept {
+error known_ranges::begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
+                          std::uint64_t bytes) noexcept {
     cu_ = &cu;
     context_ = context;
     context_device_ = context_device;
     stream_ = stream;
     ranges_.clear();
     sorted_.clear();
-    least_stretch_bits_ = std::max(least_stretch_bits, static_cast<int>(std::bit_width(bytes / most_stretches)));
-    set_stretch(most_stretch_bits);
-    return ranges_.append({}) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
+    min_stretch_bits_ = std::max(min_stretch_bits, static_cast<int>(std::bit_width(bytes / max_stretches)));
+    set_stretch(max_stretch_bits);
+    return ranges_.append({}) ? ok : error{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
 
 namespace {
@@ -39,7 +39,7 @@ void known_ranges::set_stretch(int bits) noexcept {
 
 // Fills the slots of the first stretches_of_range stretches. A larger range gets further slots when they are searched.
 void known_ranges::remember_all(const known_range &range, std::uint32_t index) noexcept {
-    const int bits = std::max(least_stretch_bits_, static_cast<int>(std::bit_width(range.size / stretches_of_range)));
+    const int bits = std::max(min_stretch_bits_, static_cast<int>(std::bit_width(range.size / stretches_of_range)));
     if (bits < stretch_bits_) set_stretch(bits);
     const std::uint64_t stretches = std::min(range.size >> stretch_bits_, stretches_of_range);
     for (std::uint64_t i = 0; i <= stretches; ++i)
@@ -66,9 +66,9 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
     return index;
 }
 
-failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
+error known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
     address_facts facts;
-    if (failure failed = look_up_address(*cu_, address, ask::everything_and_access, facts)) return failed;
+    if (error failed = look_up_address(*cu_, address, ask::everything_and_access, facts)) return failed;
     range.kind = kind_to_context(facts);
     range.device = facts.device;
     range.first = facts.range_size ? facts.range_start : address;
@@ -89,11 +89,10 @@ failure known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated
     return {};
 }
 
-failure known_ranges::find(std::uint64_t address, std::uint64_t bytes, int stated_device,
-                           std::uint32_t &index) noexcept {
+error known_ranges::find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept {
     if (!search(address, index)) {
         known_range range;
-        if (failure failed = ask(address, bytes, stated_device, range)) return failed;
+        if (error failed = ask(address, bytes, stated_device, range)) return failed;
         index = unknown;
         if (range.size == 0) return {};
         index = static_cast<std::uint32_t>(ranges_.size());

@@ -36,8 +36,8 @@ public:
 
     // Clears the cache for a call that copies about `bytes` in `context`, which is current from now on. May fail with
     // FERRY_ERROR_OUT_OF_MEMORY.
-    failure begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
-                  std::uint64_t bytes) noexcept;
+    error begin(const driver_table &cu, CUcontext context, int context_device, CUstream stream,
+                std::uint64_t bytes) noexcept;
 
     const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
     std::size_t size() const noexcept { return ranges_.size(); }
@@ -51,7 +51,7 @@ public:
     // Finds the range that holds `address`, and asks the driver if need be. If the driver does not report the extent,
     // the range covers `bytes`. If the driver does not know the memory because a capture allocated it, a
     // `stated_device` that is not negative is believed.
-    failure find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept;
+    error find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept;
 
 private:
     // Returns the slot of the stretch (an aligned power of two of bytes) in which an address lies. Two stretches that
@@ -68,27 +68,27 @@ private:
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }
     void remember_all(const known_range &range, std::uint32_t index) noexcept;
-    failure ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
+    error ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
 
     struct place {
         std::uint64_t first;
         std::uint32_t index;
     };
     static constexpr int slot_bits = 12;
-    static constexpr int least_stretch_bits = 12; // distinguishes allocations of one page
-    static constexpr int most_stretch_bits = 63;
-    // The smallest range fills at most this many stretches, and at least half as many if least_stretch_bits_ permits.
+    static constexpr int min_stretch_bits = 12; // distinguishes allocations of one page
+    static constexpr int max_stretch_bits = 63;
+    // The smallest range fills at most this many stretches, and at least half as many if min_stretch_bits_ permits.
     static constexpr std::uint64_t stretches_of_range = 32;
-    static constexpr std::uint64_t most_stretches = 256; // filled by all bytes that a call copies
+    static constexpr std::uint64_t max_stretches = 256; // filled by all bytes that a call copies
 
     const driver_table *cu_ = nullptr;
     CUcontext context_ = nullptr;
     int context_device_ = -1;
     CUstream stream_ = nullptr;
     growing<known_range> ranges_;
-    growing<place> sorted_;                       // all ranges but the unknown one, by address
-    int least_stretch_bits_ = least_stretch_bits; // for the number of bytes that this call copies
-    int stretch_bits_ = most_stretch_bits;
+    growing<place> sorted_;                   // all ranges but the unknown one, by address
+    int min_stretch_bits_ = min_stretch_bits; // for the number of bytes that this call copies
+    int stretch_bits_ = max_stretch_bits;
     std::uint16_t memo_[1 << slot_bits] = {}; // slots refer to the first 65536 ranges
 };
 

@@ -134,7 +134,7 @@ void touch_pages(void *pages, std::uint64_t size, unsigned threads) noexcept {
     if (!threads)
         threads = static_cast<unsigned>(std::min<std::uint64_t>(std::min(threads_that_help, processors_of_caller()),
                                                                 size / std::max(worth_a_thread, unit)));
-    threads = std::clamp(threads, 1U, most_threads);
+    threads = std::clamp(threads, 1U, max_threads);
     const std::uint64_t share = round_up(divide_up(size, threads), unit);
     auto touch = [=](unsigned index) noexcept {
         const std::uint64_t end = std::min(size, (index + 1) * share);

@@ -35,8 +35,8 @@ void pinned_memory::set_up(const device_facts *devices, int device_count, std::u
     });
 }
 
-failure pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node,
-                                 int &node) const noexcept {
+error pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node,
+                               int &node) const noexcept {
     node = any_node;
     switch (numa) {
     case FERRY_NUMA_ANY:
@@ -60,10 +60,10 @@ failure pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::in
 
 // ---- Allocation
 
-failure pinned_memory::allocate(const host_request &request, host_block &block) noexcept {
+error pinned_memory::allocate(const host_request &request, host_block &block) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
-    if (failure failed = find_memory(request, block)) return failed;
+    if (error failed = find_memory(request, block)) return failed;
     // The driver knows its own allocations, but not which of them belong to a pool.
     if (block.origin == FERRY_HOST_FROM_DRIVER && block.owner == host_owner::caller) {
         ranges_.forget(block.address, block.size);
@@ -75,43 +75,42 @@ failure pinned_memory::allocate(const host_request &request, host_block &block) 
 }
 
 // If every attempt fails, returns the driver's error for the full size. A status of a dead context is returned at once.
-failure pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
-    const failure refused = allocate_pinned(request, request.size, block);
+error pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
+    const error refused = allocate_pinned(request, request.size, block);
     if (!refused || tells_of_death(refused.status)) return refused;
     if (request.flags & FERRY_HOST_ALLOW_SMALLER) {
         const std::uint64_t page = page_size(), least = std::max(request.least_size, page);
         for (std::uint64_t size = request.size; size > least;) {
             size = std::max(size / 2 / page * page, least);
-            const failure failed = allocate_pinned(request, size, block);
+            const error failed = allocate_pinned(request, size, block);
             if (!failed || tells_of_death(failed.status)) return failed;
         }
     }
     const bool is_pageable_enough = request.flags & FERRY_HOST_ALLOW_PAGEABLE && map_pageable(request, block);
-    return is_pageable_enough ? failure{} : refused;
+    return is_pageable_enough ? ok : refused;
 }
 
-failure pinned_memory::allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept {
+error pinned_memory::allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept {
     if (!(request.flags & (FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER)) && registers_in_place_ &&
         size <= register_chunk_) {
-        const failure failed = map_and_register(request, size, block);
+        const error failed = map_and_register(request, size, block);
         if (!failed || tells_of_death(failed.status)) return failed;
     }
     void *address = nullptr;
-    if (CUresult result = cu_.cuMemHostAlloc(&address, size, allocation_flags(request.flags)))
-        return to_failure(result);
+    if (CUresult result = cu_.cuMemHostAlloc(&address, size, allocation_flags(request.flags))) return to_error(result);
     block = {address_of(address), size, FERRY_HOST_FROM_DRIVER, request.owner};
     return {};
 }
 
-failure pinned_memory::map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept {
-    constexpr failure not_enough = to_failure(CUDA_ERROR_OUT_OF_MEMORY);
+error pinned_memory::map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept {
+    constexpr error not_enough = to_error(CUDA_ERROR_OUT_OF_MEMORY);
     if (!is_memory_left(size)) return not_enough;
     void *const pages = map_pages(size, request.node);
     if (!pages) return not_enough;
     touch_pages(pages, size, request.threads);
     if (CUresult result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
         unmap_pages(pages, size);
-        return to_failure(result);
+        return to_error(result);
     }
     block = {address_of(pages), size, FERRY_HOST_FROM_MAPPING, request.owner};
     return {};
@@ -127,20 +126,20 @@ bool pinned_memory::map_pageable(const host_request &request, host_block &block)
 
 // ---- Release
 
-failure pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
+error pinned_memory::free(std::uint64_t address, host_owner owner) noexcept {
     const relaxed_capture_mode relaxed(cu_); // frees even if this fails: memory that is not freed now is lost
     host_registration registration;          // possibly of a pageable block: devices may be using it
     if (ranges_.find_registration(address, registration)) return {.status = FERRY_ERROR_ADDRESS};
     host_block block;
-    if (ranges_.begin_freeing(address, owner, block)) return to_failure(release(block));
+    if (ranges_.begin_freeing(address, owner, block)) return to_error(release(block));
     if (ranges_.find_block(address, block) && block.owner != owner) return {.status = FERRY_ERROR_ADDRESS};
-    return to_failure(cu_.cuMemFreeHost(pointer(address)));
+    return to_error(cu_.cuMemFreeHost(pointer(address)));
 }
 
-failure pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexcept {
+error pinned_memory::free_lost(std::uint64_t address, host_owner owner) noexcept {
     host_block block;
     if (!ranges_.begin_freeing(address, owner, block)) return {};
-    if (block.origin != FERRY_HOST_FROM_DRIVER) return to_failure(release(block));
+    if (block.origin != FERRY_HOST_FROM_DRIVER) return to_error(release(block));
     ranges_.end_freeing(address, true);
     return {};
 }
@@ -167,7 +166,7 @@ CUresult pinned_memory::release(const host_block &block) noexcept {
 
 // ---- Registration
 
-failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept {
+error pinned_memory::register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept {
     const std::uint64_t page = page_size();
     const host_registration wanted = {address, size, std::max(register_chunk_ / page * page, page)};
     std::uint64_t end = 0;
@@ -181,7 +180,7 @@ failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size,
         const std::uint64_t next = wanted.end_of_piece(at);
         if (CUresult result = cu_.cuMemHostRegister(pointer(at), next - at, how)) {
             unregister_pieces(wanted, at);
-            return to_failure(result);
+            return to_error(result);
         }
         at = next;
     }
@@ -190,15 +189,15 @@ failure pinned_memory::register_range(std::uint64_t address, std::uint64_t size,
     return no_memory;
 }
 
-failure pinned_memory::unregister_range(std::uint64_t address) noexcept {
+error pinned_memory::unregister_range(std::uint64_t address) noexcept {
     const relaxed_capture_mode relaxed(cu_); // unregisters even if this fails: the driver decides
     host_registration registration;
     if (ranges_.remove_registration(address, registration))
-        return to_failure(unregister_pieces(registration, address + registration.size));
+        return to_error(unregister_pieces(registration, address + registration.size));
     host_block block;
     if (ranges_.find_block(address, block) && block.origin == FERRY_HOST_FROM_MAPPING)
         return {.status = FERRY_ERROR_ADDRESS};
-    return to_failure(cu_.cuMemHostUnregister(pointer(address)));
+    return to_error(cu_.cuMemHostUnregister(pointer(address)));
 }
 
 // Unregisters the pieces up to `end`. Returns the first error.

@@ -9,7 +9,7 @@
 
 namespace ferry {
 
-inline constexpr std::uint32_t most_touching_threads = 64; // the limit stated in ferry.h
+inline constexpr std::uint32_t max_touching_threads = 64; // the limit stated in ferry.h
 
 // Flags that every way of allocating accepts.
 inline constexpr std::uint32_t common_host_flags =
@@ -32,26 +32,26 @@ public:
     void set_up(const device_facts *devices, int device_count, std::uint64_t register_chunk) noexcept;
 
     // All functions but find_node work in the current context and do not disturb a capture elsewhere.
-    failure allocate(const host_request &request, host_block &block) noexcept;
+    error allocate(const host_request &request, host_block &block) noexcept;
     // Frees a block. An address without a record goes to cuMemFreeHost.
-    failure free(std::uint64_t address, host_owner owner) noexcept;
+    error free(std::uint64_t address, host_owner owner) noexcept;
     // Frees what remains of a block whose context has ended. Memory from the driver ended with the context, and its
     // address may belong to another allocation.
-    failure free_lost(std::uint64_t address, host_owner owner) noexcept;
+    error free_lost(std::uint64_t address, host_owner owner) noexcept;
 
     // Registers all pieces or none.
-    failure register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept;
-    failure unregister_range(std::uint64_t address) noexcept;
+    error register_range(std::uint64_t address, std::uint64_t size, std::uint32_t flags) noexcept;
+    error unregister_range(std::uint64_t address) noexcept;
 
     // Finds the node that FERRY_NUMA_* selects. Refuses a device or node that does not exist, and names the field.
-    failure find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node, int &node) const noexcept;
+    error find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node, int &node) const noexcept;
 
     const host_ranges &ranges() const noexcept { return ranges_; }
 
 private:
-    failure find_memory(const host_request &request, host_block &block) noexcept;
-    failure allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept;
-    failure map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept;
+    error find_memory(const host_request &request, host_block &block) noexcept;
+    error allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept;
+    error map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept;
     bool map_pageable(const host_request &request, host_block &block) noexcept;
     CUresult release(const host_block &block) noexcept;
     CUresult unregister_pieces(const host_registration &registration, std::uint64_t end) noexcept;

@@ -14,16 +14,16 @@ namespace {
 constexpr std::uint64_t unit = 4096; // granularity of slabs, on every system
 // A class grows by as much as it holds, within these limits. Allocating less than 64 KiB costs as much as 64 KiB, and
 // 2 MiB is a huge page.
-constexpr std::uint64_t least_slab = 64 << 10, largest_shared_slab = 2 << 20;
+constexpr std::uint64_t min_slab = 64 << 10, largest_shared_slab = 2 << 20;
 // An allocation queries at most this many streams before the pool grows. Growing costs as much as a thousand queries.
-constexpr unsigned most_turns = 8;
+constexpr unsigned max_turns = 8;
 // While a device has other work, the query of a completed event takes a microsecond, that of an incomplete one a tenth
 // (H200, CUDA 13.0). So one query should serve many blocks. It considers at most this many.
-constexpr std::size_t most_looked_at = 64;
+constexpr std::size_t max_looked_at = 64;
 
-constexpr failure out_of_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
-constexpr failure not_a_block = {.status = FERRY_ERROR_ADDRESS};
-constexpr failure at_limit = {.status = FERRY_ERROR_LIMIT};
+constexpr error out_of_memory = {.status = FERRY_ERROR_OUT_OF_MEMORY};
+constexpr error not_a_block = {.status = FERRY_ERROR_ADDRESS};
+constexpr error at_limit = {.status = FERRY_ERROR_LIMIT};
 constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
 constexpr std::uint64_t to_units(std::uint64_t size) noexcept { return round_up(size, unit); }
@@ -52,32 +52,32 @@ pinned_pool::pinned_pool(const driver_table &cu, device_contexts &contexts, pinn
 
 // ---- Memory
 
-failure pinned_pool::enter_own_context(context_scope &scope, CUcontext &context) noexcept {
-    if (failure failed = contexts_.get(device_, context)) return failed;
+error pinned_pool::enter_own_context(context_scope &scope, CUcontext &context) noexcept {
+    if (error failed = contexts_.get(device_, context)) return failed;
     return scope.enter(context);
 }
 
-failure pinned_pool::take_memory(std::uint64_t size, slab &made) noexcept {
+error pinned_pool::take_memory(std::uint64_t size, slab &made) noexcept {
     context_scope scope(cu_);
-    if (failure failed = enter_own_context(scope, made.made_in.handle)) return failed;
+    if (error failed = enter_own_context(scope, made.made_in.handle)) return failed;
     made.made_in = name_context(cu_, made.made_in.handle);
     host_request request = request_;
     request.size = size;
     host_block taken = {};
-    if (failure failed = pinned_.allocate(request, taken)) return failed;
+    if (error failed = pinned_.allocate(request, taken)) return failed;
     made.base = reinterpret_cast<std::byte *>(taken.address);
     return {};
 }
 
-failure pinned_pool::give_memory(const slab &gone) noexcept {
+error pinned_pool::give_memory(const slab &gone) noexcept {
     context_scope scope(cu_);
     CUcontext context = nullptr;
-    if (failure failed = enter_own_context(scope, context)) return failed;
+    if (error failed = enter_own_context(scope, context)) return failed;
     const auto address = reinterpret_cast<std::uintptr_t>(gone.base);
     if (!may_live(cu_, gone.made_in)) return pinned_.free_lost(address, host_owner::pool);
-    const failure failed = pinned_.free(address, host_owner::pool);
+    const error failed = pinned_.free(address, host_owner::pool);
     // The driver refuses an address whose memory ended with its context.
-    return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? failure{} : failed;
+    return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? ok : failed;
 }
 
 // ---- Slabs
@@ -106,7 +106,7 @@ void pinned_pool::insert(slab &made) noexcept {
     of.held += made.size;
 }
 
-failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
+error pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     class_state &of = classes_[block_class];
     const std::uint64_t block_size = block_class_size(block_class);
     if (to_units(block_size) > room()) {
@@ -115,11 +115,11 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
         const std::uint64_t needed = to_units(block_size), left = room(); // other threads may have changed it
         if (needed > left) {
             if (needed - left > ready_bytes()) return at_limit;
-            if (failure failed = give_back(needed - left, held)) return failed;
+            if (error failed = release(needed - left, held)) return failed;
             if (needed > room()) return at_limit; // other threads were faster
         }
     }
-    const std::uint64_t wanted = std::max(std::clamp(of.held, least_slab, largest_shared_slab), block_size);
+    const std::uint64_t wanted = std::max(std::clamp(of.held, min_slab, largest_shared_slab), block_size);
     const std::uint64_t count = std::min(wanted, room()) / block_size, size = to_units(count * block_size);
     const std::uint64_t record_size = sizeof(slab) + count * sizeof(block);
     if (!slabs_.reserve(slabs_.size() + unlisted_slabs_ + 1)) return out_of_memory;
@@ -138,7 +138,7 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     growing_ += size;
     ++unlisted_slabs_;
     held.unlock();
-    const failure failed = take_memory(size, *made);
+    const error failed = take_memory(size, *made);
     held.lock();
     growing_ -= size;
     if (failed) {
@@ -153,7 +153,7 @@ failure pinned_pool::grow(int block_class, lock &held, block *&found) noexcept {
     return {};
 }
 
-failure pinned_pool::give_back(std::uint64_t bytes, lock &held) noexcept {
+error pinned_pool::release(std::uint64_t bytes, lock &held) noexcept {
     chain<slab> gone;
     std::uint64_t taken_out = 0;
     for (std::size_t i = slabs_.size(); i-- > 0 && taken_out < bytes;) {
@@ -166,10 +166,10 @@ failure pinned_pool::give_back(std::uint64_t bytes, lock &held) noexcept {
         gone.push_back(one);
         taken_out += one.size;
     }
-    failure first_failed;
+    error first_failed;
     while (slab *const one = gone.pop()) {
         held.unlock();
-        const failure failed = give_memory(*one);
+        const error failed = give_memory(*one);
         held.lock();
         if (failed) {
             if (!first_failed) first_failed = failed;
@@ -241,13 +241,13 @@ void *pinned_pool::hand_out(block &one) noexcept {
 
 // ---- Streams and waiting blocks
 
-failure pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept {
+error pinned_pool::enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept {
     context_choice choice;
-    if (failure failed = choose_context(cu_, contexts_, stream, -1, choice)) return failed;
+    if (error failed = choose_context(cu_, contexts_, stream, -1, choice)) return failed;
     use = {stream, {{choice.wanted, 0}, name_of(stream), 0}};
     if (belongs_to_current_context(stream))
-        if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (failure failed = refuse_capture(cu_, stream)) return failed;
+        if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = refuse_capture(cu_, stream)) return failed;
     if (!cu_.cuStreamGetId) return {};
     const relaxed_capture_mode relaxed(cu_); // the queries below break a capture of this thread (CUDA 13.0)
     if (!relaxed.entered()) return relaxed.why();
@@ -265,7 +265,7 @@ pinned_pool::wait *pinned_pool::first_unasked(const stream_queue &queue) noexcep
 
 std::size_t pinned_pool::count_unasked(const stream_queue &queue) noexcept {
     std::size_t count = 0;
-    for (const wait *one = queue.waits.first(); one && count < most_looked_at; one = one->next)
+    for (const wait *one = queue.waits.first(); one && count < max_looked_at; one = one->next)
         count += !one->is_asked;
     return count;
 }
@@ -324,22 +324,22 @@ void pinned_pool::forget_events(const context_name &dead) noexcept {
         drop(*spare);
 }
 
-failure pinned_pool::make_event(CUcontext context, CUevent &event) noexcept {
+error pinned_pool::make_event(CUcontext context, CUevent &event) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     context_scope scope(cu_);
-    if (failure failed = scope.enter(context)) return failed;
+    if (error failed = scope.enter(context)) return failed;
     return {.status = call_optional(cu_.cuEventCreate, &event, static_cast<unsigned>(CU_EVENT_DISABLE_TIMING))};
 }
 
-failure pinned_pool::take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept {
+error pinned_pool::take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept {
     context_events *const events = find_events(context);
     if (events && (taken = events->spare.pop())) return {};
     if (!events && !events_.append({context, {}})) return out_of_memory;
     is_new = true;
     auto *const made = static_cast<wait *>(memory_.allocate(sizeof(wait), alignof(wait)));
     auto *const queue = static_cast<stream_queue *>(memory_.allocate(sizeof(stream_queue), alignof(stream_queue)));
-    failure failed = made && queue ? failure{} : out_of_memory;
+    error failed = made && queue ? ok : out_of_memory;
     CUevent event = nullptr;
     if (!failed) {
         held.unlock();
@@ -361,13 +361,13 @@ failure pinned_pool::take_wait(const context_name &context, lock &held, wait *&t
 }
 
 // A block from take_behind still has an event. If that event belongs to the stream's context, it is recorded again.
-failure pinned_pool::record(block &leaving, const stream_use &use, lock &held) noexcept {
+error pinned_pool::record(block &leaving, const stream_use &use, lock &held) noexcept {
     for (;;) {
         const bool is_own = leaving.behind && leaving.behind->on.context == use.key.context;
         bool is_new = false;
         wait *behind = leaving.behind;
         if (!is_own)
-            if (failure failed = take_wait(use.key.context, held, behind, is_new)) return failed;
+            if (error failed = take_wait(use.key.context, held, behind, is_new)) return failed;
         const std::uint64_t began = next_number_++;
         held.unlock();
         const std::int32_t status = call_optional(cu_.cuEventRecord, behind->event, use.stream);
@@ -465,9 +465,9 @@ void pinned_pool::collect(lock &held) noexcept {
             if (block *const done = ask(of, turns, held)) make_ready(*done);
 }
 
-failure pinned_pool::ask_or_grow(int block_class, lock &held, block *&found) noexcept {
+error pinned_pool::ask_or_grow(int block_class, lock &held, block *&found) noexcept {
     class_state &of = classes_[block_class];
-    for (unsigned turns = std::min(count_queues(of), most_turns); turns > 0;) {
+    for (unsigned turns = std::min(count_queues(of), max_turns); turns > 0;) {
         if (!(found = ask(of, turns, held))) continue;
         if (!is_outdated(*found->home)) return {};
         make_ready(*found);
@@ -485,7 +485,7 @@ pinned_pool::wait *pinned_pool::oldest(const class_state &of) noexcept {
     return found;
 }
 
-failure pinned_pool::take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept {
+error pinned_pool::take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept {
     const std::int32_t status = ask_driver(
         chosen, held, [&](CUevent event) noexcept { return call_optional(cu_.cuStreamWaitEvent, stream, event, 0u); });
     if (status) return {.status = status};
@@ -494,8 +494,8 @@ failure pinned_pool::take_behind(wait &chosen, CUstream stream, lock &held, bloc
     return {};
 }
 
-failure pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept {
-    if (size > largest_block) return to_failure(CUDA_ERROR_OUT_OF_MEMORY);
+error pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept {
+    if (size > largest_block) return to_error(CUDA_ERROR_OUT_OF_MEMORY);
     const int block_class = block_class_of(size);
     const class_state &of = classes_[block_class];
     {
@@ -503,29 +503,29 @@ failure pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, voi
         block *found = take_ready(block_class);
         if (const stream_queue *const same = use && !found ? find_queue(of, use->key) : nullptr)
             if (wait *const chosen = first_unasked(*same)) take_behind(*chosen, use->stream, held, found);
-        if (found) return address = hand_out(*found), failure{};
+        if (found) return address = hand_out(*found), ok;
     }
     const relaxed_capture_mode relaxed(cu_); // queries and growth would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     lock held(mutex_);
     block *found = nullptr;
-    if (failure failed = ask_or_grow(block_class, held, found)) {
+    if (error failed = ask_or_grow(block_class, held, found)) {
         wait *const chosen = use ? oldest(of) : nullptr;
         if (!chosen) return failed;
-        if (failure not_ordered = take_behind(*chosen, use->stream, held, found)) return not_ordered;
+        if (error not_ordered = take_behind(*chosen, use->stream, held, found)) return not_ordered;
     }
     address = hand_out(*found);
     return {};
 }
 
-failure pinned_pool::allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept {
+error pinned_pool::allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept {
     context_scope scope(cu_);
     stream_use use = {};
-    if (failure failed = enter_stream(stream, scope, use)) return failed;
+    if (error failed = enter_stream(stream, scope, use)) return failed;
     return allocate_for(&use, size, address);
 }
 
-failure pinned_pool::free(void *address) noexcept {
+error pinned_pool::free(void *address) noexcept {
     const std::lock_guard held(mutex_);
     block *const freed = find_allocated(address);
     if (!freed) return not_a_block;
@@ -539,15 +539,15 @@ failure pinned_pool::free(void *address) noexcept {
     return {};
 }
 
-failure pinned_pool::free_on(CUstream stream, void *address) noexcept {
+error pinned_pool::free_on(CUstream stream, void *address) noexcept {
     context_scope scope(cu_);
     stream_use use = {};
-    if (failure failed = enter_stream(stream, scope, use)) return failed;
+    if (error failed = enter_stream(stream, scope, use)) return failed;
     lock held(mutex_);
     block *const freed = find_allocated(address);
     if (!freed) return not_a_block;
     freed->state = block_state::leaving;
-    if (failure failed = record(*freed, use, held)) {
+    if (error failed = record(*freed, use, held)) {
         freed->state = block_state::allocated;
         return failed;
     }
@@ -557,15 +557,15 @@ failure pinned_pool::free_on(CUstream stream, void *address) noexcept {
 
 // ---- The pool as a whole
 
-failure pinned_pool::trim(std::uint64_t keep) noexcept {
+error pinned_pool::trim(std::uint64_t keep) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     lock held(mutex_);
     collect(held);
-    return reserved_ > keep ? give_back(reserved_ - keep, held) : failure{};
+    return reserved_ > keep ? release(reserved_ - keep, held) : ok;
 }
 
-failure pinned_pool::get_stats(ferry_pool_stats &stats) noexcept {
+error pinned_pool::get_stats(ferry_pool_stats &stats) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     lock held(mutex_);
@@ -577,7 +577,7 @@ failure pinned_pool::get_stats(ferry_pool_stats &stats) noexcept {
     return {};
 }
 
-failure pinned_pool::reset_stats() noexcept {
+error pinned_pool::reset_stats() noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     lock held(mutex_);
@@ -587,10 +587,10 @@ failure pinned_pool::reset_stats() noexcept {
     return {};
 }
 
-failure pinned_pool::close() noexcept {
+error pinned_pool::close() noexcept {
     if (allocated_count_ && use_ == use::of_program) return {.status = FERRY_ERROR_IN_USE};
     const relaxed_capture_mode relaxed(cu_); // fails only if the driver is gone
-    failure first_failed;
+    error first_failed;
     for (class_state &of : classes_)
         while (const stream_queue *const queue = of.queues.first()) {
             wait &passed = *queue->waits.first();
@@ -614,7 +614,7 @@ failure pinned_pool::close() noexcept {
     while (stream_queue *const queue = spare_queues_.pop())
         memory_.deallocate(queue, sizeof(stream_queue));
     lock held(mutex_);
-    const failure not_given = give_back(UINT64_MAX, held);
+    const error not_given = release(UINT64_MAX, held);
     for (const slab_place &place : slabs_) { // slabs that could not be released
         // Tries again in whatever context is current, because afterwards there is no record of the slab.
         static_cast<void>(pinned_.free(place.base, host_owner::pool));

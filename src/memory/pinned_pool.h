@@ -29,18 +29,18 @@ public:
     pinned_pool(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned, const allocator &memory,
                 const host_request &request, int device, std::uint64_t limit, use by = use::of_program) noexcept;
 
-    failure allocate(std::uint64_t size, void *&address) noexcept { return allocate_for(nullptr, size, address); }
-    failure allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept;
-    failure free(void *address) noexcept;
-    failure free_on(CUstream stream, void *address) noexcept;
+    error allocate(std::uint64_t size, void *&address) noexcept { return allocate_for(nullptr, size, address); }
+    error allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept;
+    error free(void *address) noexcept;
+    error free_on(CUstream stream, void *address) noexcept;
 
-    failure trim(std::uint64_t keep) noexcept;
-    failure get_stats(ferry_pool_stats &stats) noexcept;
-    failure reset_stats() noexcept;
+    error trim(std::uint64_t keep) noexcept;
+    error get_stats(ferry_pool_stats &stats) noexcept;
+    error reset_stats() noexcept;
 
     // Must be called before the destructor. Returns FERRY_ERROR_IN_USE while the program holds blocks; after any other
     // failure the pool is closed all the same. Blocks that the instance has not freed end with the pool.
-    failure close() noexcept;
+    error close() noexcept;
 
 private:
     struct slab;
@@ -113,22 +113,22 @@ private:
     using lock = std::unique_lock<std::mutex>;
 
     // Allocate and release the memory of slabs.
-    failure take_memory(std::uint64_t size, slab &made) noexcept;
-    failure give_memory(const slab &gone) noexcept;
-    failure enter_own_context(context_scope &scope, CUcontext &context) noexcept;
+    error take_memory(std::uint64_t size, slab &made) noexcept;
+    error give_memory(const slab &gone) noexcept;
+    error enter_own_context(context_scope &scope, CUcontext &context) noexcept;
 
     struct stream_use {
         CUstream stream;
         stream_key key;
     };
     // Makes the right context current for a default stream. Refuses a stream that is being captured.
-    failure enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept;
+    error enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept;
 
-    failure allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept; // null: for the host
+    error allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept; // null: for the host
 
     block *find_allocated(const void *address) noexcept;
     static wait *first_unasked(const stream_queue &queue) noexcept;
-    static std::size_t count_unasked(const stream_queue &queue) noexcept; // at most most_looked_at
+    static std::size_t count_unasked(const stream_queue &queue) noexcept; // at most max_looked_at
     static wait *unasked_at(const stream_queue &queue, std::size_t index) noexcept;
     static stream_queue *find_queue(const class_state &of, const stream_key &on) noexcept;
     context_events *find_events(const context_name &context) noexcept;
@@ -151,12 +151,12 @@ private:
     // (CUDA 13.0): for such an event the call is skipped and the status is that of an invalid handle.
     template <class Question> std::int32_t ask_driver(wait &about, lock &held, const Question &question) noexcept;
     // Takes a spare wait with an event of `context`, else makes a new one.
-    failure take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept;
-    failure make_event(CUcontext context, CUevent &event) noexcept;
-    failure record(block &leaving, const stream_use &use, lock &held) noexcept;
+    error take_wait(const context_name &context, lock &held, wait *&taken, bool &is_new) noexcept;
+    error make_event(CUcontext context, CUevent &event) noexcept;
+    error record(block &leaving, const stream_use &use, lock &held) noexcept;
 
     // Queries events of one stream, the streams taking turns, and returns a block whose work is complete. Begins with
-    // the latest of up to most_looked_at events, because a completed event proves the earlier ones. After each miss it
+    // the latest of up to max_looked_at events, because a completed event proves the earlier ones. After each miss it
     // halves the distance to the oldest event. Other blocks found complete become ready. Returns null if no block is
     // complete. Then one turn is used up, or all turns if there is no event to query.
     block *ask(class_state &of, unsigned &turns, lock &held) noexcept;
@@ -165,17 +165,17 @@ private:
     // Makes all completed blocks ready.
     void collect(lock &held) noexcept;
     // Finds a block that needs no wait: a completed one, else one of a new slab.
-    failure ask_or_grow(int block_class, lock &held, block *&found) noexcept;
+    error ask_or_grow(int block_class, lock &held, block *&found) noexcept;
     // Makes `stream` wait for `chosen` and takes the block of `chosen`.
-    failure take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept;
+    error take_behind(wait &chosen, CUstream stream, lock &held, block *&found) noexcept;
     static wait *oldest(const class_state &of) noexcept;
 
-    failure grow(int block_class, lock &held, block *&found) noexcept;
+    error grow(int block_class, lock &held, block *&found) noexcept;
     void insert(slab &made) noexcept;
     std::uint64_t room() const noexcept;
     std::uint64_t ready_bytes() const noexcept;
     // Releases slabs in which every block is ready, until `bytes` are released or no such slab is left.
-    failure give_back(std::uint64_t bytes, lock &held) noexcept;
+    error release(std::uint64_t bytes, lock &held) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;

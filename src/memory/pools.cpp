@@ -33,7 +33,7 @@ CUmemLocation lower(const pool_location &where, const device_facts *devices) noe
 }
 
 // Translates the driver's status for a location without pools and for a node that does not exist.
-failure location_failure(std::int32_t status, const pool_location &where) noexcept {
+error location_failure(std::int32_t status, const pool_location &where) noexcept {
     if (status == to_status(CUDA_ERROR_NOT_SUPPORTED))
         return {FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_LOCATION};
     if (status == to_status(CUDA_ERROR_INVALID_VALUE) && where.location == FERRY_LOCATION_HOST_NUMA)
@@ -57,7 +57,7 @@ bool memory_pools::find(CUmemoryPool pool, pool_record &found) noexcept {
     return record != nullptr;
 }
 
-failure memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept {
+error memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept {
     const pool_location where = {desc.location, desc.index};
     CUmemPoolProps props = {};
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -91,51 +91,51 @@ bool memory_pools::is_any_default(CUmemoryPool pool) const noexcept {
 }
 
 // A stream that has yet to pass a free may belong to any device, or to the current context.
-failure memory_pools::synchronise_all() noexcept {
-    if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
-    const auto synchronise = [&](CUcontext context) noexcept -> failure {
+error memory_pools::synchronise_all() noexcept {
+    if (CUresult result = cu_.cuCtxSynchronize()) return to_error(result);
+    const auto synchronise = [&](CUcontext context) noexcept -> error {
         context_scope scope(cu_);
-        if (failure failed = scope.enter(context)) return failed;
-        return to_failure(cu_.cuCtxSynchronize());
+        if (error failed = scope.enter(context)) return failed;
+        return to_error(cu_.cuCtxSynchronize());
     };
     for (int device = 0; device < contexts_.count(); ++device) {
         const CUdevice handle = devices_[device].handle;
         CUcontext in_use = nullptr, primary = nullptr;
         if (contexts_.is_in_use(device, in_use))
-            if (failure failed = synchronise(in_use)) return failed;
+            if (error failed = synchronise(in_use)) return failed;
         // The program may use the primary context without ferry. An inactive primary context is not created for this.
         unsigned flags = 0;
         int is_active = 0;
         if (call_optional(cu_.cuDevicePrimaryCtxGetState, handle, &flags, &is_active) || !is_active) continue;
-        if (CUresult result = cu_.cuDevicePrimaryCtxRetain(&primary, handle)) return to_failure(result);
-        const failure failed = primary == in_use ? failure{} : synchronise(primary);
+        if (CUresult result = cu_.cuDevicePrimaryCtxRetain(&primary, handle)) return to_error(result);
+        const error failed = primary == in_use ? ok : synchronise(primary);
         cu_.cuDevicePrimaryCtxRelease(handle);
         if (failed) return failed;
     }
     return {};
 }
 
-failure memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
+error memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
     // used_current says little: it still counts memory that cuMemFree has freed (CUDA 13.0). Trimming a pool without
     // live memory releases everything but memory shared with other processes.
     ferry_pool_stats stats = {};
-    const auto trim = [&]() noexcept -> failure {
+    const auto trim = [&]() noexcept -> error {
         if (const std::int32_t status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
             return {.status = status};
         return get_pool_stats(cu_, pool, stats);
     };
-    if (failure failed = trim()) return failed;
+    if (error failed = trim()) return failed;
     if (!stats.reserved_current) return {};
     const bool may_be_in_use = stats.used_current != 0;
-    if (failure failed = synchronise_all()) return failed; // streams may have yet to pass a free
+    if (error failed = synchronise_all()) return failed; // streams may have yet to pass a free
     if (!may_be_in_use) return {};
-    if (failure failed = trim()) return failed;
-    return stats.used_current && stats.reserved_current ? failure{.status = FERRY_ERROR_IN_USE} : failure{};
+    if (error failed = trim()) return failed;
+    return stats.used_current && stats.reserved_current ? error{.status = FERRY_ERROR_IN_USE} : ok;
 }
 
 // Removes the record first: once the driver has destroyed the pool, another pool may get its handle.
-failure memory_pools::destroy(CUmemoryPool pool) noexcept {
+error memory_pools::destroy(CUmemoryPool pool) noexcept {
     pool_record known;
     {
         const lock_guard lock(mutex_);
@@ -163,7 +163,7 @@ bool memory_pools::is_of(CUmemoryPool pool, const pool_location &where) const no
     return (!get_current(where, one) && one == pool) || (!get_default(where, one) && one == pool);
 }
 
-failure memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
+error memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
     pool_record record;
     if (find(pool, record) && record.is_made) {
         where = record.where;
@@ -186,34 +186,34 @@ failure memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
 
 // Allocates a byte, because the driver reports where memory lies, but not where a pool lies. The driver does not
 // distinguish the nodes of the host.
-failure memory_pools::ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept {
+error memory_pools::ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept {
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync || !cu_.cuMemFreeAsync)
         return {.status = FERRY_ERROR_UNSUPPORTED};
     CUstream stream = nullptr;
-    if (CUresult result = cu_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0)) return to_failure(result);
+    if (CUresult result = cu_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0)) return to_error(result);
     CUdeviceptr byte = 0;
-    failure failed = to_failure(cu_.cuMemAllocFromPoolAsync(&byte, 1, pool, stream));
+    error failed = to_error(cu_.cuMemAllocFromPoolAsync(&byte, 1, pool, stream));
     if (!failed) {
         address_facts facts;
         failed = look_up_address(cu_, byte, ask::kind_only, facts);
         where = facts.kind == memory_kind::device ? pool_location{FERRY_LOCATION_DEVICE, facts.device}
                                                   : pool_location{FERRY_LOCATION_HOST, 0};
-        const failure freed = to_failure(cu_.cuMemFreeAsync(byte, stream));
+        const error freed = to_error(cu_.cuMemFreeAsync(byte, stream));
         if (!failed) failed = freed;
     }
     cu_.cuStreamDestroy(stream);
     return failed;
 }
 
-failure memory_pools::is_default(CUmemoryPool pool, const pool_location &where, bool &is) const noexcept {
+error memory_pools::is_default(CUmemoryPool pool, const pool_location &where, bool &is) const noexcept {
     CUmemoryPool standard = nullptr;
-    const failure failed = get_default(where, standard);
+    const error failed = get_default(where, standard);
     is = !failed && standard == pool;
     // A driver without a query for the default pool of a host location has no such pools.
-    return failed.status == FERRY_ERROR_UNSUPPORTED ? failure{} : failed;
+    return failed.status == FERRY_ERROR_UNSUPPORTED ? ok : failed;
 }
 
-failure memory_pools::get_default(const pool_location &of, CUmemoryPool &pool) const noexcept {
+error memory_pools::get_default(const pool_location &of, CUmemoryPool &pool) const noexcept {
     CUmemLocation at = lower(of, devices_);
     const std::int32_t status =
         of.location == FERRY_LOCATION_DEVICE
@@ -223,7 +223,7 @@ failure memory_pools::get_default(const pool_location &of, CUmemoryPool &pool) c
     return location_failure(status, of);
 }
 
-failure memory_pools::get_current(const pool_location &of, CUmemoryPool &pool) const noexcept {
+error memory_pools::get_current(const pool_location &of, CUmemoryPool &pool) const noexcept {
     CUmemLocation at = lower(of, devices_);
     const std::int32_t status = of.location == FERRY_LOCATION_DEVICE
                                     ? call_optional(cu_.cuDeviceGetMemPool, &pool, CUdevice{at.id})
@@ -232,7 +232,7 @@ failure memory_pools::get_current(const pool_location &of, CUmemoryPool &pool) c
     return location_failure(status, of);
 }
 
-failure memory_pools::set_current(const pool_location &of, CUmemoryPool pool) const noexcept {
+error memory_pools::set_current(const pool_location &of, CUmemoryPool pool) const noexcept {
     CUmemLocation at = lower(of, devices_);
     const std::int32_t status = of.location == FERRY_LOCATION_DEVICE
                                     ? call_optional(cu_.cuDeviceSetMemPool, CUdevice{at.id}, pool)
@@ -241,7 +241,7 @@ failure memory_pools::set_current(const pool_location &of, CUmemoryPool pool) co
     return location_failure(status, of);
 }
 
-failure memory_pools::get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept {
+error memory_pools::get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept {
     CUmemLocation at = {CU_MEM_LOCATION_TYPE_DEVICE, devices_[device].handle};
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     const std::int32_t status = call_optional(cu_.cuMemPoolGetAccess, &flags, pool, &at);
@@ -249,13 +249,13 @@ failure memory_pools::get_access(CUmemoryPool pool, int device, std::int32_t &ac
     return {.status = status};
 }
 
-failure memory_pools::set_access(CUmemoryPool pool, int device, std::int32_t access) const noexcept {
+error memory_pools::set_access(CUmemoryPool pool, int device, std::int32_t access) const noexcept {
     const CUmemAccessDesc wanted = {{CU_MEM_LOCATION_TYPE_DEVICE, devices_[device].handle},
                                     static_cast<CUmemAccess_flags>(access)};
     return {.status = call_optional(cu_.cuMemPoolSetAccess, pool, &wanted, std::size_t{1})};
 }
 
-failure memory_pools::note_proven_access(CUmemoryPool pool, int device) noexcept {
+error memory_pools::note_proven_access(CUmemoryPool pool, int device) noexcept {
     const lock_guard lock(mutex_);
     if (pool_record *const record = find(pool)) {
         record->proven_access |= bit(device);
@@ -264,7 +264,7 @@ failure memory_pools::note_proven_access(CUmemoryPool pool, int device) noexcept
     pool_record foreign;
     foreign.pool = pool;
     foreign.proven_access = bit(device);
-    return records_.append(foreign) ? failure{} : failure{.status = FERRY_ERROR_OUT_OF_MEMORY};
+    return records_.append(foreign) ? ok : error{.status = FERRY_ERROR_OUT_OF_MEMORY};
 }
 
 bool memory_pools::access_is_proven(CUmemoryPool pool, int device) noexcept {
@@ -300,7 +300,7 @@ constexpr pool_field stats_fields[] = {
 };
 
 template <std::size_t count, class Struct>
-failure get_fields(const driver_table &cu, CUmemoryPool pool, const pool_field (&fields)[count], Struct &out) noexcept {
+error get_fields(const driver_table &cu, CUmemoryPool pool, const pool_field (&fields)[count], Struct &out) noexcept {
     for (const pool_field &field : fields) {
         void *const value = reinterpret_cast<std::byte *>(&out) + field.offset;
         if (const std::int32_t status = call_optional(cu.cuMemPoolGetAttribute, pool, field.attribute, value))
@@ -311,12 +311,12 @@ failure get_fields(const driver_table &cu, CUmemoryPool pool, const pool_field (
 
 } // namespace
 
-failure get_pool_attributes(const driver_table &cu, CUmemoryPool pool, ferry_pool_attributes &attributes) noexcept {
+error get_pool_attributes(const driver_table &cu, CUmemoryPool pool, ferry_pool_attributes &attributes) noexcept {
     return get_fields(cu, pool, attribute_fields, attributes);
 }
 
-failure set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry_pool_attributes &attributes,
-                            std::size_t known) noexcept {
+error set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry_pool_attributes &attributes,
+                          std::size_t known) noexcept {
     for (const std::int32_t flag : {attributes.reuse_follow_event_dependencies, attributes.reuse_opportunistic,
                                     attributes.reuse_internal_dependencies})
         if (flag != 0 && flag != 1) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
@@ -331,11 +331,11 @@ failure set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const fer
     return {};
 }
 
-failure get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_stats &stats) noexcept {
+error get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_stats &stats) noexcept {
     return get_fields(cu, pool, stats_fields, stats);
 }
 
-failure reset_pool_stats(const driver_table &cu, CUmemoryPool pool) noexcept {
+error reset_pool_stats(const driver_table &cu, CUmemoryPool pool) noexcept {
     for (const CUmemPool_attribute mark : {CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, CU_MEMPOOL_ATTR_USED_MEM_HIGH}) {
         std::uint64_t to_current = 0; // the only value that the driver accepts
         if (const std::int32_t status =

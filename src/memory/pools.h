@@ -34,36 +34,36 @@ public:
         : cu_(cu), devices_(devices), contexts_(contexts), records_(memory) {}
 
     // Creates a pool. The description must be valid.
-    failure create(const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept;
+    error create(const ferry_pool_desc &desc, CUmemoryPool &pool) noexcept;
     // Checks that a pool may be destroyed. CUDA 13.0 crashes the process some time after a pool was destroyed while its
     // memory was still allocated or a stream had yet to pass a free (H200). Waits for such frees, and trims the pool.
-    failure wait_until_unused(CUmemoryPool pool) noexcept;
+    error wait_until_unused(CUmemoryPool pool) noexcept;
     // Destroys an unused pool. Refuses a default pool.
-    failure destroy(CUmemoryPool pool) noexcept;
+    error destroy(CUmemoryPool pool) noexcept;
 
     // Finds the record of a pool; false if there is none.
     bool find(CUmemoryPool pool, pool_record &found) noexcept;
     // Finds where any pool of this process lies: from its record, else by trying indirect queries.
-    failure locate(CUmemoryPool pool, pool_location &where) noexcept;
-    failure is_default(CUmemoryPool pool, const pool_location &where, bool &is) const noexcept;
+    error locate(CUmemoryPool pool, pool_location &where) noexcept;
+    error is_default(CUmemoryPool pool, const pool_location &where, bool &is) const noexcept;
 
     // The default and current pools of a location, which must exist.
-    failure get_default(const pool_location &of, CUmemoryPool &pool) const noexcept;
-    failure get_current(const pool_location &of, CUmemoryPool &pool) const noexcept;
-    failure set_current(const pool_location &of, CUmemoryPool pool) const noexcept;
+    error get_default(const pool_location &of, CUmemoryPool &pool) const noexcept;
+    error get_current(const pool_location &of, CUmemoryPool &pool) const noexcept;
+    error set_current(const pool_location &of, CUmemoryPool pool) const noexcept;
 
-    failure get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept;
-    failure set_access(CUmemoryPool pool, int device, std::int32_t access) const noexcept;
+    error get_access(CUmemoryPool pool, int device, std::int32_t &access) const noexcept;
+    error set_access(CUmemoryPool pool, int device, std::int32_t access) const noexcept;
     // Records that data went through between the pool and the device.
-    failure note_proven_access(CUmemoryPool pool, int device) noexcept;
+    error note_proven_access(CUmemoryPool pool, int device) noexcept;
     bool access_is_proven(CUmemoryPool pool, int device) noexcept;
 
 private:
     pool_record *find(CUmemoryPool pool) noexcept; // called with mutex_ held
     bool is_of(CUmemoryPool pool, const pool_location &where) const noexcept;
     bool is_any_default(CUmemoryPool pool) const noexcept;
-    failure synchronise_all() noexcept;
-    failure ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept;
+    error synchronise_all() noexcept;
+    error ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept;
 
     const driver_table &cu_;
     const device_facts *devices_;
@@ -73,11 +73,11 @@ private:
 };
 
 // For pools of this process. The driver refuses imported pools.
-failure get_pool_attributes(const driver_table &cu, CUmemoryPool pool, ferry_pool_attributes &attributes) noexcept;
+error get_pool_attributes(const driver_table &cu, CUmemoryPool pool, ferry_pool_attributes &attributes) noexcept;
 // Sets the attributes that lie within the first `known` bytes.
-failure set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry_pool_attributes &attributes,
-                            std::size_t known) noexcept;
-failure get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_stats &stats) noexcept;
-failure reset_pool_stats(const driver_table &cu, CUmemoryPool pool) noexcept;
+error set_pool_attributes(const driver_table &cu, CUmemoryPool pool, const ferry_pool_attributes &attributes,
+                          std::size_t known) noexcept;
+error get_pool_stats(const driver_table &cu, CUmemoryPool pool, ferry_pool_stats &stats) noexcept;
+error reset_pool_stats(const driver_table &cu, CUmemoryPool pool) noexcept;
 
 } // namespace ferry

@@ -10,14 +10,14 @@ namespace ferry {
 
 namespace {
 
-constexpr failure wrong_kind = {FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND};
-constexpr failure wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS};
+constexpr error wrong_kind = {FERRY_ERROR_KIND, FERRY_SIDE_NONE, FERRY_FIELD_KIND};
+constexpr error wrong_address = {FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS};
 
 // Checks that a copy may touch the whole span. The span may cross several registrations with pageable memory between
 // them; the instance knows its registrations. The driver knows nothing about pageable memory, but reports where its own
 // memory begins. The system reports what the process may read, which catches freed or mistyped addresses.
-failure check_host_span(const driver_table &cu, const address_span &span, const host_ranges &ranges,
-                        bool may_be_pageable) noexcept {
+error check_host_span(const driver_table &cu, const address_span &span, const host_ranges &ranges,
+                      bool may_be_pageable) noexcept {
     const auto refuse_end = [&](std::uint64_t limit) noexcept {
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, limit, span.last + 1);
     };
@@ -31,9 +31,9 @@ failure check_host_span(const driver_table &cu, const address_span &span, const 
             if (!may_be_pageable) return refuse_end(first);
             address_facts facts;
             if (first != span.first)
-                if (failure failed = look_up_address(cu, first, ask::kind_only, facts)) return failed;
+                if (error failed = look_up_address(cu, first, ask::kind_only, facts)) return failed;
             if (facts.kind != memory_kind::pageable) return refuse_end(first);
-            if (failure failed = look_up_address(cu, last, ask::everything, facts)) return failed;
+            if (error failed = look_up_address(cu, last, ask::everything, facts)) return failed;
             if (facts.kind != memory_kind::pageable) return refuse_end(facts.range_start);
         }
         if (!host_range_is_readable(first, last)) return wrong_address;
@@ -44,7 +44,7 @@ failure check_host_span(const driver_table &cu, const address_span &span, const 
 
 } // namespace
 
-failure check_statement(const ferry_place &place, memory_kind kind, int device) noexcept {
+error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept {
     const bool is_device_side = kind == memory_kind::device || kind == memory_kind::managed;
     if (place.kind == FERRY_KIND_HOST && kind == memory_kind::device) return wrong_kind;
     if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::pageable) return wrong_address;
@@ -56,15 +56,15 @@ failure check_statement(const ferry_place &place, memory_kind kind, int device) 
     return {};
 }
 
-failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
-                   const resolve_options &options, resolved_place &resolved) noexcept {
+error ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
+                 const resolve_options &options, resolved_place &resolved) noexcept {
     address_facts &facts = resolved.facts.emplace();
     const bool all = options.full_checks;
     resolved.asked = options.ask_everything ? ask::everything_and_access
                      : all                  ? ask::everything
                      : options.need_reach   ? ask::kind_and_reach
                                             : ask::kind_only;
-    if (failure failed = look_up_address(cu, span.first, resolved.asked, facts)) return failed;
+    if (error failed = look_up_address(cu, span.first, resolved.asked, facts)) return failed;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
     resolved.kind = options.need_reach ? kind_to_context(facts) : facts.kind;
     resolved.device = facts.device;
@@ -74,7 +74,7 @@ failure ask_driver(const driver_table &cu, const ferry_place &place, const addre
         if (all) facts.kind = memory_kind::device; // it has no range to check
     }
     const memory_kind told = resolved.kind == memory_kind::device ? memory_kind::device : facts.kind;
-    if (failure failed = check_statement(place, told, resolved.device)) return failed;
+    if (error failed = check_statement(place, told, resolved.device)) return failed;
     resolved.range_start = facts.range_start;
     resolved.range_size = all ? facts.range_size : 0;
     if (!all) return {};
@@ -85,12 +85,12 @@ failure ask_driver(const driver_table &cu, const ferry_place &place, const addre
     return check_host_span(cu, span, *options.ranges, !options.needs_registered);
 }
 
-failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept {
+error look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR desc = {};
     const CUresult result = cu.cuArray3DGetDescriptor(&desc, place.array);
     if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE)
         return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ARRAY);
-    if (result) return to_failure(result);
+    if (result) return to_error(result);
     const array_elements elements = elements_of(desc);
     facts = {elements.size,
              elements.across * elements.size,

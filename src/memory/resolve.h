@@ -47,16 +47,16 @@ struct address_span {
 };
 
 // Checks the caller's statement about a linear place against the driver's report.
-failure check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
+error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
 
 // The part of resolve_place that asks the driver.
-[[gnu::noinline]] failure ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
-                                     const resolve_options &options, resolved_place &resolved) noexcept;
+[[gnu::noinline]] error ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
+                                   const resolve_options &options, resolved_place &resolved) noexcept;
 
-// Resolves a place. Its kind must be valid and its device in range, which lay_out of copy/shape.h checks. `span` is
+// Resolves a place. Its kind must be valid and its device in range, which validate_fields of copy/shape.h checks. `span` is
 // read for linear places only.
-inline failure resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
-                             const resolve_options &options, resolved_place &resolved) noexcept {
+inline error resolve_place(const driver_table &cu, const ferry_place &place, const address_span &span,
+                           const resolve_options &options, resolved_place &resolved) noexcept {
     resolved.range_size = 0;
     resolved.array.element_size = 0;
     const bool is_array = place.kind == FERRY_KIND_ARRAY, is_host = place.kind == FERRY_KIND_HOST;
@@ -69,6 +69,6 @@ inline failure resolve_place(const driver_table &cu, const ferry_place &place, c
 }
 
 // Looks up the format and extent of an array. Unlike addresses, arrays can be queried only while a context is current.
-[[gnu::noinline]] failure look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept;
+[[gnu::noinline]] error look_up_array(const driver_table &cu, const ferry_place &place, array_facts &facts) noexcept;
 
 } // namespace ferry

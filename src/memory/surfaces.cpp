@@ -133,7 +133,7 @@ bool array_surfaces::find(CUarray array, CUcontext context, array_surface &found
 template <class Is> array_surfaces::parts array_surfaces::take(const Is &is) noexcept {
     parts taken;
     const lock_guard lock(mutex_);
-    for (std::size_t at = 0; at < records_.size() && taken.count < most_parts;) {
+    for (std::size_t at = 0; at < records_.size() && taken.count < max_parts;) {
         if (!is(records_[at])) {
             ++at;
             continue;
@@ -144,8 +144,8 @@ template <class Is> array_surfaces::parts array_surfaces::take(const Is &is) noe
     return taken;
 }
 
-template <class Destroy> failure array_surfaces::destroy_with(parts gone, const Destroy &destroy) noexcept {
-    const failure failed = destroy();
+template <class Destroy> error array_surfaces::destroy_with(parts gone, const Destroy &destroy) noexcept {
+    const error failed = destroy();
     for (std::size_t at = 0; at < gone.count; ++at)
         if (failed)
             add(gone.records[at]);
@@ -155,14 +155,14 @@ template <class Destroy> failure array_surfaces::destroy_with(parts gone, const 
 }
 
 // The mutex is not held during the driver call, which waits for the device.
-failure array_surfaces::destroy(CUarray array) noexcept {
+error array_surfaces::destroy(CUarray array) noexcept {
     return destroy_with(take([&](const record &one) noexcept { return one.array == array; }),
-                        [&]() noexcept { return to_failure(cu_.cuArrayDestroy(array)); });
+                        [&]() noexcept { return to_error(cu_.cuArrayDestroy(array)); });
 }
 
-failure array_surfaces::destroy(CUmipmappedArray mipmapped) noexcept {
+error array_surfaces::destroy(CUmipmappedArray mipmapped) noexcept {
     return destroy_with(take([&](const record &one) noexcept { return one.whole == mipmapped; }), [&]() noexcept {
-        return failure{.status = call_optional(cu_.cuMipmappedArrayDestroy, mipmapped)};
+        return error{.status = call_optional(cu_.cuMipmappedArrayDestroy, mipmapped)};
     });
 }
 

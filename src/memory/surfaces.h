@@ -47,8 +47,8 @@ public:
     bool find(CUarray array, CUcontext context, array_surface &found) noexcept;
 
     // Destroy any array, recorded or not. The surface is destroyed after the array, when no running work reads it.
-    failure destroy(CUarray array) noexcept;
-    failure destroy(CUmipmappedArray mipmapped) noexcept;
+    error destroy(CUarray array) noexcept;
+    error destroy(CUmipmappedArray mipmapped) noexcept;
     // Forgets what was made in a context, because it ends with the context.
     void forget(CUcontext context) noexcept;
 
@@ -63,9 +63,9 @@ private:
         const void *key() const noexcept { return array ? static_cast<const void *>(array) : whole; }
     };
     // A mipmapped array and its levels: the largest side that CUDA can state has 32 bits.
-    static constexpr std::size_t most_parts = 1 + 32;
+    static constexpr std::size_t max_parts = 1 + 32;
     struct parts {
-        record records[most_parts];
+        record records[max_parts];
         std::size_t count = 0;
     };
 
@@ -73,7 +73,7 @@ private:
     std::size_t lower_bound(const void *key) const noexcept;
     record *look_up(const void *key) noexcept;
     template <class Is> parts take(const Is &is) noexcept;
-    template <class Destroy> failure destroy_with(parts gone, const Destroy &destroy) noexcept;
+    template <class Destroy> error destroy_with(parts gone, const Destroy &destroy) noexcept;
     void end(const record &gone) noexcept;                              // only if its context is known to live
     [[nodiscard]] bool end_in_its_context(const record &gone) noexcept; // false if the context cannot be entered
 

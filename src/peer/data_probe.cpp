@@ -23,8 +23,8 @@ template <class Call> Call describe(const probe_end &from, const probe_end &to) 
 
 // `host` is room for twice probe_size. Bytes that depend on their place, over their opposites: neither old nor shifted
 // ones pass for them.
-failure comes_through(const driver_table &cu, probe_move move, const probe_end &from, const probe_end &to,
-                      CUstream stream, unsigned seed, std::byte *host, bool &passed) noexcept {
+error comes_through(const driver_table &cu, probe_move move, const probe_end &from, const probe_end &to,
+                    CUstream stream, unsigned seed, std::byte *host, bool &passed) noexcept {
     std::byte *const sent = host, *const received = host + probe_size;
     for (std::size_t i = 0; i < probe_size; ++i)
         sent[i] = static_cast<std::byte>(i * 167 + (i >> 8) * 59 + seed * 83);
@@ -36,8 +36,8 @@ failure comes_through(const driver_table &cu, probe_move move, const probe_end &
         probe_end from, to;
     } steps[] = {{received_at, to}, {sent_from, from}, {from, to}, {to, received_at}};
     for (const auto &step : steps)
-        if (CUresult result = move(cu, step.from, step.to, stream)) return to_failure(result);
-    if (CUresult result = cu.cuStreamSynchronize(stream)) return to_failure(result);
+        if (CUresult result = move(cu, step.from, step.to, stream)) return to_error(result);
+    if (CUresult result = cu.cuStreamSynchronize(stream)) return to_error(result);
     passed = std::memcmp(sent, received, probe_size) == 0;
     return {};
 }
@@ -58,11 +58,11 @@ CUresult move_in_current_context(const driver_table &cu, const probe_end &from, 
     return cu.cuMemcpy3DAsync(&call, stream);
 }
 
-failure probe_both_ways(const driver_table &cu, probe_move move, const probe_end &near, const probe_end &far,
-                        CUstream stream, const allocator &memory, bool &passed) noexcept {
+error probe_both_ways(const driver_table &cu, probe_move move, const probe_end &near, const probe_end &far,
+                      CUstream stream, const allocator &memory, bool &passed) noexcept {
     auto *const host = static_cast<std::byte *>(memory.allocate(2 * probe_size, alignof(std::max_align_t)));
     if (!host) return no_memory;
-    failure failed = comes_through(cu, move, far, near, stream, 1, host, passed);
+    error failed = comes_through(cu, move, far, near, stream, 1, host, passed);
     if (!failed && passed) failed = comes_through(cu, move, near, far, stream, 2, host, passed);
     // A copy that was enqueued before the failure may still be reading or writing here.
     if (failed) cu.cuStreamSynchronize(stream);

@@ -26,7 +26,7 @@ CUresult move_in_current_context(const driver_table &cu, const probe_end &from, 
                                  CUstream stream) noexcept;
 
 // From `far` to `near`, then the other way. Waits for the stream.
-failure probe_both_ways(const driver_table &cu, probe_move move, const probe_end &near, const probe_end &far,
-                        CUstream stream, const allocator &memory, bool &passed) noexcept;
+error probe_both_ways(const driver_table &cu, probe_move move, const probe_end &near, const probe_end &far,
+                      CUstream stream, const allocator &memory, bool &passed) noexcept;
 
 } // namespace ferry

@@ -21,21 +21,21 @@ public:
     probe_run &operator=(const probe_run &) = delete;
 
     // The near context is current.
-    failure run(const allocator &memory, bool &passed) noexcept {
-        if (failure failed = prepare()) return failed;
+    error run(const allocator &memory, bool &passed) noexcept {
+        if (error failed = prepare()) return failed;
         const probe_end near = {CU_MEMORYTYPE_DEVICE, near_memory_, near_};
         const probe_end far = {CU_MEMORYTYPE_DEVICE, far_memory_, far_};
         return probe_both_ways(cu_, move_between_contexts, near, far, stream_, memory, passed);
     }
 
 private:
-    failure prepare() noexcept {
+    error prepare() noexcept {
         if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
-            return to_failure(result);
-        if (CUresult result = cu_.cuMemAlloc(&near_memory_, probe_size)) return to_failure(result);
+            return to_error(result);
+        if (CUresult result = cu_.cuMemAlloc(&near_memory_, probe_size)) return to_error(result);
         context_scope scope(cu_);
-        if (failure failed = scope.enter(far_)) return failed;
-        return to_failure(cu_.cuMemAlloc(&far_memory_, probe_size));
+        if (error failed = scope.enter(far_)) return failed;
+        return to_error(cu_.cuMemAlloc(&far_memory_, probe_size));
     }
 
     const driver_table &cu_;
@@ -54,7 +54,7 @@ public:
     context_of_probe(const context_of_probe &) = delete;
     context_of_probe &operator=(const context_of_probe &) = delete;
 
-    failure make(CUdevice device) noexcept { return create_context(cu_, device, 0, made_); }
+    error make(CUdevice device) noexcept { return create_context(cu_, device, 0, made_); }
     CUcontext get() const noexcept { return made_; }
 
 private:
@@ -62,21 +62,21 @@ private:
     CUcontext made_ = nullptr;
 };
 
-failure enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) noexcept {
+error enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) noexcept {
     const CUresult result = cu.cuCtxEnablePeerAccess(far, 0);
     was_enabled = result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED) return no_access;
-    return was_enabled ? failure{} : to_failure(result);
+    return was_enabled ? ok : to_error(result);
 }
 
 } // namespace
 
-failure peer_access::ask(int device, int peer) const noexcept {
+error peer_access::ask(int device, int peer) const noexcept {
     int can = 0;
     const std::int32_t status =
         call_optional(cu_.cuDeviceCanAccessPeer, &can, devices_[device].handle, devices_[peer].handle);
     if (status) return {.status = status};
-    return can ? failure{} : no_access;
+    return can ? ok : no_access;
 }
 
 bool peer_access::reported(int device, int peer) const noexcept { return !ask(device, peer); }
@@ -100,18 +100,18 @@ void peer_access::describe(int device, int peer, ferry_peer_info &found) const n
     found.array_access = attribute(CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer, 0);
 }
 
-failure peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {
+error peer_access::enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept {
     if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess) return {.status = FERRY_ERROR_UNSUPPORTED};
-    if (failure failed = contexts_.get(device, near)) return failed;
-    if (failure failed = contexts_.get(peer, far)) return failed;
+    if (error failed = contexts_.get(device, near)) return failed;
+    if (error failed = contexts_.get(peer, far)) return failed;
     return scope.enter(near); // also how the child of a fork learns that it has no driver, before any lock
 }
 
-failure peer_access::probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
-                                   const log_sink &log) noexcept {
+error peer_access::probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
+                                 const log_sink &log) noexcept {
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
     bool passed = false;
-    if (failure failed = probe_run(cu_, near, far).run(memory, passed)) return failed;
+    if (error failed = probe_run(cu_, near, far).run(memory, passed)) return failed;
     found_[device][peer] = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
     if (passed) return {};
     ++failed_count_;
@@ -120,55 +120,55 @@ failure peer_access::probe_between(int device, int peer, CUcontext near, CUconte
     return no_access;
 }
 
-failure peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+error peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
     if (is_known(device, peer)) return known(device, peer);
-    if (failure failed = ask(device, peer)) return failed;
+    if (error failed = ask(device, peer)) return failed;
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
-    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    if (error failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
     if (is_known(device, peer)) return known(device, peer);
     const relaxed_capture_mode relaxed(cu_); // it allocates, which a capture on another thread forbids
     if (!relaxed.entered()) return relaxed.why();
     context_of_probe own(cu_);
-    if (failure failed = own.make(devices_[device].handle)) return failed;
+    if (error failed = own.make(devices_[device].handle)) return failed;
     context_scope inner(cu_);
-    if (failure failed = inner.enter(own.get())) return failed;
+    if (error failed = inner.enter(own.get())) return failed;
     bool was_enabled = false;
-    if (failure failed = enable_access(cu_, far, was_enabled)) return failed;
+    if (error failed = enable_access(cu_, far, was_enabled)) return failed;
     return probe_between(device, peer, own.get(), far, memory, log);
 }
 
-failure peer_access::enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
+error peer_access::enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
     if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access;
-    if (failure failed = ask(device, peer)) return failed;
+    if (error failed = ask(device, peer)) return failed;
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
-    if (failure failed = enter(device, peer, scope, near, far)) return failed;
+    if (error failed = enter(device, peer, scope, near, far)) return failed;
     const std::lock_guard lock(mutex_);
     bool was_enabled = false;
-    if (failure failed = enable_access(cu_, far, was_enabled)) return failed;
+    if (error failed = enable_access(cu_, far, was_enabled)) return failed;
     if (is_known(device, peer)) return known(device, peer);
     const relaxed_capture_mode relaxed(cu_);
-    const failure failed = relaxed.entered() ? probe_between(device, peer, near, far, memory, log) : relaxed.why();
+    const error failed = relaxed.entered() ? probe_between(device, peer, near, far, memory, log) : relaxed.why();
     if (failed && !was_enabled) cu_.cuCtxDisablePeerAccess(far);
     return failed;
 }
 
 // The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
-failure peer_access::disable(int device, int peer) noexcept {
+error peer_access::disable(int device, int peer) noexcept {
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
-    if (failure failed = enter(device, peer, scope, near, far)) return failed;
-    if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+    if (error failed = enter(device, peer, scope, near, far)) return failed;
+    if (CUresult result = cu_.cuCtxSynchronize()) return to_error(result);
     {
         context_scope at_the_peer(cu_);
-        if (failure failed = at_the_peer.enter(far)) return failed;
-        if (CUresult result = cu_.cuCtxSynchronize()) return to_failure(result);
+        if (error failed = at_the_peer.enter(far)) return failed;
+        if (CUresult result = cu_.cuCtxSynchronize()) return to_error(result);
     }
     const std::lock_guard lock(mutex_);
     const CUresult result = cu_.cuCtxDisablePeerAccess(far);
-    return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? failure{} : to_failure(result);
+    return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? ok : to_error(result);
 }
 
 } // namespace ferry

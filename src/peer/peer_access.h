@@ -10,7 +10,7 @@
 
 namespace ferry {
 
-inline constexpr failure no_access = {.status = FERRY_ERROR_PEER_ACCESS};
+inline constexpr error no_access = {.status = FERRY_ERROR_PEER_ACCESS};
 
 class peer_access {
 public:
@@ -18,7 +18,7 @@ public:
         : cu_(cu), devices_(devices), contexts_(contexts) {}
 
     // What the driver says; both devices exist and differ.
-    failure ask(int device, int peer) const noexcept;
+    error ask(int device, int peer) const noexcept;
     // Errors of the driver count as no.
     bool reported(int device, int peer) const noexcept;
     std::int32_t probe_result(int device, int peer) const noexcept { // FERRY_PROBE_*
@@ -28,29 +28,29 @@ public:
     std::uint32_t failed_count() const noexcept { return failed_count_.load(std::memory_order_relaxed); }
 
     // Success if the pair has access and data comes through; probes it unless that was done before.
-    failure probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
+    error probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
     // Probes too. In the contexts in use for the two. Access that is enabled, or disabled, already is a success.
-    failure enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
-    failure disable(int device, int peer) noexcept;
+    error enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
+    error disable(int device, int peer) noexcept;
 
 private:
     // A P2P attribute of the pair; `unknown` where the driver does not tell.
     std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
-    failure enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
+    error enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
     bool is_known(int device, int peer) const noexcept { return probe_result(device, peer) != FERRY_PROBE_NOT_RUN; }
-    failure known(int device, int peer) const noexcept {
-        return probe_result(device, peer) == FERRY_PROBE_PASSED ? failure{} : no_access;
+    error known(int device, int peer) const noexcept {
+        return probe_result(device, peer) == FERRY_PROBE_PASSED ? ok : no_access;
     }
     // Between the contexts, of which `near` is current and has access; mutex_ is held.
-    failure probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
-                          const log_sink &log) noexcept;
+    error probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
+                        const log_sink &log) noexcept;
 
     const driver_table &cu_;
     const device_facts *devices_;
     device_contexts &contexts_;
     std::mutex mutex_; // one probe at a time
     std::atomic<std::uint32_t> failed_count_ = 0;
-    std::atomic<std::uint8_t> found_[device_contexts::most_devices][device_contexts::most_devices] = {};
+    std::atomic<std::uint8_t> found_[device_contexts::max_devices][device_contexts::max_devices] = {};
 };
 
 } // namespace ferry

@@ -20,14 +20,14 @@ public:
     access_proof &operator=(const access_proof &) = delete;
 
     // Plain copies, for they are checked against the current context, and so take the access.
-    failure run(CUmemoryPool pool, const allocator &memory, bool &passed) noexcept {
+    error run(CUmemoryPool pool, const allocator &memory, bool &passed) noexcept {
         if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync ||
             !cu_.cuMemFreeAsync)
             return {.status = FERRY_ERROR_UNSUPPORTED};
         if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
-            return to_failure(result);
-        if (CUresult result = cu_.cuMemAlloc(&near_, probe_size)) return to_failure(result);
-        if (CUresult result = cu_.cuMemAllocFromPoolAsync(&far_, probe_size, pool, stream_)) return to_failure(result);
+            return to_error(result);
+        if (CUresult result = cu_.cuMemAlloc(&near_, probe_size)) return to_error(result);
+        if (CUresult result = cu_.cuMemAllocFromPoolAsync(&far_, probe_size, pool, stream_)) return to_error(result);
         const probe_end near = {CU_MEMORYTYPE_DEVICE, near_, nullptr};
         const probe_end far = {CU_MEMORYTYPE_UNIFIED, far_, nullptr}; // it may lie on the host
         return probe_both_ways(cu_, move_in_current_context, near, far, stream_, memory, passed);
@@ -41,19 +41,19 @@ private:
 
 } // namespace
 
-failure give_access(const driver_table &cu, memory_pools &pools, const peer_access &peers, CUmemoryPool pool,
-                    const pool_location &where, bool is_imported, int device, const allocator &memory,
-                    const log_sink &log) noexcept {
+error give_access(const driver_table &cu, memory_pools &pools, const peer_access &peers, CUmemoryPool pool,
+                  const pool_location &where, bool is_imported, int device, const allocator &memory,
+                  const log_sink &log) noexcept {
     // Asked first: set before anything was allocated, access has been taken for a device that is no peer, and then the
     // next allocation failed.
     if (where.location == FERRY_LOCATION_DEVICE) {
         if (peers.probe_result(device, where.index) == FERRY_PROBE_FAILED) return no_access;
-        if (failure failed = peers.ask(device, where.index)) return failed;
+        if (error failed = peers.ask(device, where.index)) return failed;
     }
     std::int32_t before = FERRY_ACCESS_NONE, after = FERRY_ACCESS_NONE;
-    if (failure failed = pools.get_access(pool, device, before)) return failed;
-    if (failure failed = pools.set_access(pool, device, FERRY_ACCESS_READ_WRITE)) return failed;
-    failure failed = pools.get_access(pool, device, after);
+    if (error failed = pools.get_access(pool, device, before)) return failed;
+    if (error failed = pools.set_access(pool, device, FERRY_ACCESS_READ_WRITE)) return failed;
+    error failed = pools.get_access(pool, device, after);
     if (!failed && after != FERRY_ACCESS_READ_WRITE) failed = no_access;
     if (!failed && !is_imported && !pools.access_is_proven(pool, device)) {
         bool passed = false;

@@ -10,8 +10,8 @@ namespace ferry {
 
 // Gives `device` access to a pool that lies elsewhere than on it. Its context must be current. What fails leaves access
 // as it was. A pool that is imported gives nothing to prove it by.
-failure give_access(const driver_table &cu, memory_pools &pools, const peer_access &peers, CUmemoryPool pool,
-                    const pool_location &where, bool is_imported, int device, const allocator &memory,
-                    const log_sink &log) noexcept;
+error give_access(const driver_table &cu, memory_pools &pools, const peer_access &peers, CUmemoryPool pool,
+                  const pool_location &where, bool is_imported, int device, const allocator &memory,
+                  const log_sink &log) noexcept;
 
 } // namespace ferry

@@ -21,7 +21,7 @@ constexpr copy_direction direction_of(int group) noexcept {
 }
 
 bool may_be_for_kernels(const batch_box &box) noexcept {
-    return box.way != box_way::own && box.group != piece_group::apart && box.group != piece_group::managed;
+    return box.way != box_route::own && box.group != piece_group::apart && box.group != piece_group::managed;
 }
 
 // The numbers that the size of a kernel's words must divide, OR-ed together.
@@ -91,7 +91,7 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
         batch_plan &plan = plans[group];
         plan = {};
         if (of.count == 0) continue;
-        const bool demands_kernel = site.wishes.forced == route_kind::kernel;
+        const bool demands_kernel = site.preferences.forced == route_kind::kernel;
         if (group == static_cast<int>(piece_group::apart)) {
             if (demands_kernel) plan.refused = obstacle::not_asked; // the caller knows the ranges, and so the reason
             continue;
@@ -105,9 +105,9 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
                            .access = static_cast<unsigned>(bits & -bits),
                            .kernels = is_managed && !demands_kernel ? obstacle::managed : site.kernels,
                            .batch_call = site.line_calls,
-                           .wishes = site.wishes,
+                           .preferences = site.preferences,
                            .profile = site.profile});
-        takes_kernels |= plan.way == batch_way::kernel;
+        takes_kernels |= plan.way == batch_route::kernel;
     }
     return takes_kernels;
 }
@@ -117,16 +117,16 @@ bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
     plan_facts facts = {.context_device = site.context_device, .form = copy_form::asynchronous};
     facts.kernels = site.kernels;
     facts.source_reach = facts.destination_reach = obstacle::none;
-    facts.wishes = site.wishes;
+    facts.preferences = site.preferences;
     facts.profile = site.profile;
     box_sum taken[box_sources][piece_groups], left[box_sources][piece_groups];
     boxes_alone alone(facts);
     for (batch_box &box : boxes) {
-        if (box.way == box_way::own) continue;
-        box.way = box_way::call;
+        if (box.way == box_route::own) continue;
+        box.way = box_route::call;
         if (!may_be_for_kernels(box)) continue;
         const bool takes_kernel = alone.take_kernel(box);
-        if (takes_kernel) box.way = box_way::kernel;
+        if (takes_kernel) box.way = box_route::kernel;
         (takes_kernel ? taken : left)[box.source()][static_cast<int>(box.group)].add(box);
     }
     const auto facts_of = [&](const box_sum &sum, int source, int group) noexcept -> batch_facts {
@@ -139,7 +139,7 @@ bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
                 .access = access_of(sum.words),
                 .kernels = site.kernels,
                 .batch_call = site.box_calls,
-                .wishes = site.wishes,
+                .preferences = site.preferences,
                 .profile = site.profile};
     };
     bool takes_kernels = false;
@@ -147,15 +147,16 @@ bool plan_boxes(const batch_site &site, growing<batch_box> &boxes,
         for (int group = 0; group < piece_groups; ++group) {
             box_sum &all = taken[source][group];
             const box_sum &rest = left[source][group];
-            if (rest.count && plan_batch(facts_of(rest, source, group)).way == batch_way::kernel) {
+            if (rest.count && plan_batch(facts_of(rest, source, group)).way == batch_route::kernel) {
                 all.add(rest);
                 for (batch_box &box : boxes)
-                    if (box.way == box_way::call && box.is_of(source, group)) box.way = box_way::kernel;
+                    if (box.way == box_route::call && box.is_of(source, group)) box.way = box_route::kernel;
             }
             launches[source][group] = {all.count, all.bytes, 0};
             takes_kernels |= all.count != 0;
             if (all.count)
-                launches[source][group].blocks = predict_batch(facts_of(all, source, group))[batch_way::kernel].blocks;
+                launches[source][group].blocks =
+                    predict_batch(facts_of(all, source, group))[batch_route::kernel].blocks;
         }
     return takes_kernels;
 }

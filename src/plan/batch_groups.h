@@ -8,7 +8,7 @@
 namespace ferry {
 
 // The way that a box takes.
-enum class box_way : std::uint8_t {
+enum class box_route : std::uint8_t {
     call,       // a driver call of its own
     batch_call, // the driver's batch call; the job's operations are these boxes, in order
     kernel,     // one launch for all boxes of a group and source
@@ -25,8 +25,8 @@ struct batch_box {
     std::uint64_t element;  // bytes, the unit of batch calls; 0: batch calls do not take it
     std::uint32_t to, from; // indices of known ranges or known arrays; for `own`: `to` is that of its views
     piece_group group;      // apart: kernels do not take it
-    box_way way;
-    copy_wishes wishes;
+    box_route way;
+    copy_preferences preferences;
     copy_plan plan; // for `own`
 
     box_source source() const noexcept { return shape.source.array ? from_array : from_memory; }
@@ -48,7 +48,7 @@ struct batch_site {
     int context_device = -1;
     obstacle kernels = obstacle::not_loaded;
     obstacle line_calls = obstacle::no_entry_point, box_calls = obstacle::no_entry_point;
-    copy_wishes wishes = {};
+    copy_preferences preferences = {};
     const device_profile *profile = nullptr;
 };
 

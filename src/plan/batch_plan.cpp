@@ -10,7 +10,7 @@ namespace ferry {
 namespace {
 
 obstacle kernel_obstacle(const batch_facts &facts) noexcept {
-    if (facts.wishes.no_multiprocessors) return obstacle::forbidden;
+    if (facts.preferences.no_kernels) return obstacle::forbidden;
     if (facts.kernels == obstacle::none && facts.are_pageable) return obstacle::pageable;
     return facts.kernels;
 }
@@ -35,8 +35,8 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     const double driver_ns = bytes * 1000 / by_driver;
 
     // One large piece among small ones reaches its usual rate; the small ones reach the rate of their average size.
-    const unsigned blocks =
-        blocks_for(of_direction, facts.direction, bytes, facts.access, facts.wishes.most_blocks, facts.are_of_arrays);
+    const unsigned blocks = blocks_for(of_direction, facts.direction, bytes, facts.access, facts.preferences.max_blocks,
+                                       facts.are_of_arrays);
     const std::uint64_t largest = std::min(facts.largest, facts.bytes);
     const std::uint64_t others = facts.count > 1 ? (facts.bytes - largest) / (facts.count - 1) : 0;
     const unsigned access = std::bit_floor(std::clamp(facts.access, 1u, 16u));
@@ -55,13 +55,13 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     const bool is_array_call = facts.are_of_arrays && facts.direction == copy_direction::within_device;
 
     batch_prediction predicted = {};
-    predicted.ns[static_cast<int>(batch_way::calls)] =
+    predicted.ns[static_cast<int>(batch_route::calls)] =
         of_direction.driver_fixed_ns + (count - 1) * (is_array_call ? profile.array_call_ns : of_direction.call_ns) +
         driver_ns;
-    predicted.ns[static_cast<int>(batch_way::batch_call)] =
+    predicted.ns[static_cast<int>(batch_route::batch_call)] =
         profile.batch_fixed_ns + count * (facts.are_boxes ? of_direction.batch_box_ns : of_direction.batch_piece_ns) +
         driver_ns;
-    predicted.ns[static_cast<int>(batch_way::kernel)] =
+    predicted.ns[static_cast<int>(batch_route::kernel)] =
         of_direction.kernel_fixed_ns +
         count * (facts.are_of_arrays ? profile.array_kernel_box_ns : of_direction.kernel_piece_ns) + by_kernel_ns;
     predicted.blocks = static_cast<std::uint16_t>(blocks);
@@ -71,28 +71,28 @@ batch_prediction predict(const batch_facts &facts) noexcept {
 } // namespace
 
 batch_plan plan_batch(const batch_facts &facts) noexcept {
-    const copy_wishes &wishes = facts.wishes;
-    const bool is_kernel_forced = wishes.forced == route_kind::kernel;
+    const copy_preferences &preferences = facts.preferences;
+    const bool is_kernel_forced = preferences.forced == route_kind::kernel;
     const obstacle no_kernel = kernel_obstacle(facts);
     if (is_kernel_forced && no_kernel != obstacle::none) return {.refused = no_kernel};
-    if (wishes.forced != route_kind::none && wishes.forced != route_kind::driver && !is_kernel_forced)
+    if (preferences.forced != route_kind::none && preferences.forced != route_kind::driver && !is_kernel_forced)
         return {.refused = obstacle::no_route};
-    const bool kernel_serves = no_kernel == obstacle::none && wishes.forced != route_kind::driver;
+    const bool kernel_serves = no_kernel == obstacle::none && preferences.forced != route_kind::driver;
     const bool batch_call_serves = batch_call_obstacle(facts) == obstacle::none;
-    const bool is_kernel_wanted = is_kernel_forced || (wishes.is_urgent && kernel_serves);
+    const bool is_kernel_wanted = is_kernel_forced || (preferences.is_urgent && kernel_serves);
     if (!facts.profile) {
         constexpr std::uint16_t few = 8;
-        const std::uint16_t blocks = wishes.most_blocks ? std::min(wishes.most_blocks, few) : few;
-        if (is_kernel_wanted) return {.way = batch_way::kernel, .blocks = blocks};
-        return {.way = batch_call_serves && facts.count > 1 ? batch_way::batch_call : batch_way::calls};
+        const std::uint16_t blocks = preferences.max_blocks ? std::min(preferences.max_blocks, few) : few;
+        if (is_kernel_wanted) return {.way = batch_route::kernel, .blocks = blocks};
+        return {.way = batch_call_serves && facts.count > 1 ? batch_route::batch_call : batch_route::calls};
     }
     const batch_prediction predicted = predict(facts);
-    const auto ns = [&](batch_way way) noexcept { return predicted.ns[static_cast<int>(way)]; };
-    const batch_way by_driver = batch_call_serves && ns(batch_way::batch_call) < ns(batch_way::calls)
-                                    ? batch_way::batch_call
-                                    : batch_way::calls;
-    const bool kernel_wins = kernel_serves && ns(batch_way::kernel) * kernel_margin < ns(by_driver);
-    if (is_kernel_wanted || kernel_wins) return {.way = batch_way::kernel, .blocks = predicted.blocks};
+    const auto ns = [&](batch_route way) noexcept { return predicted.ns[static_cast<int>(way)]; };
+    const batch_route by_driver = batch_call_serves && ns(batch_route::batch_call) < ns(batch_route::calls)
+                                      ? batch_route::batch_call
+                                      : batch_route::calls;
+    const bool kernel_wins = kernel_serves && ns(batch_route::kernel) * kernel_margin < ns(by_driver);
+    if (is_kernel_wanted || kernel_wins) return {.way = batch_route::kernel, .blocks = predicted.blocks};
     return {.way = by_driver};
 }
 
@@ -105,7 +105,7 @@ batch_forecasts predict_batch(const batch_facts &facts) noexcept {
         if (why_not[way] == obstacle::none)
             forecasts.ways[way].predicted_ns = static_cast<std::uint64_t>(predicted.ns[way]);
     }
-    batch_forecast &kernel = forecasts.ways[static_cast<int>(batch_way::kernel)];
+    batch_forecast &kernel = forecasts.ways[static_cast<int>(batch_route::kernel)];
     if (kernel.why_not == obstacle::none) kernel.blocks = predicted.blocks;
     return forecasts;
 }

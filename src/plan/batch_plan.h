@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-enum class batch_way : std::uint8_t {
+enum class batch_route : std::uint8_t {
     calls,      // one call for each piece
     batch_call, // cuMemcpyBatchAsync, or cuMemcpy3DBatchAsync for boxes
     kernel,
@@ -25,12 +25,12 @@ struct batch_facts {
     unsigned access = 16;      // bytes: the widest access that both ends of every piece share; a power of two
     obstacle kernels = obstacle::not_loaded; // why kernels cannot serve this group: pageable, array …
     obstacle batch_call = obstacle::no_entry_point;
-    copy_wishes wishes = {};
+    copy_preferences preferences = {};
     const device_profile *profile = nullptr;
 };
 
 struct batch_plan {
-    batch_way way = batch_way::calls;
+    batch_route way = batch_route::calls;
     obstacle refused = obstacle::none; // as in copy_plan
     std::uint16_t blocks = 0;          // of the kernel
 };
@@ -41,10 +41,10 @@ struct batch_forecast {
     std::uint16_t blocks = 0;
     std::uint64_t predicted_ns = 0; // from the call until the copy is complete; 0: not known
 };
-// One for each batch_way.
+// One for each batch_route.
 struct batch_forecasts {
     batch_forecast ways[batch_ways];
-    const batch_forecast &operator[](batch_way way) const noexcept { return ways[static_cast<int>(way)]; }
+    const batch_forecast &operator[](batch_route way) const noexcept { return ways[static_cast<int>(way)]; }
 };
 batch_forecasts predict_batch(const batch_facts &facts) noexcept;
 

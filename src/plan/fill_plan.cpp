@@ -12,9 +12,9 @@ namespace {
 // 16 and 100 bytes at 6, 25 and 156 GB/s: 0.64 ns a row, however narrow it is. A kernel fills them at 1016, 948 and 546
 // GB/s. Both fill rows of 4 KiB equally fast. Units: nanoseconds and bytes per nanosecond.
 constexpr double driver_fill_row_ns = 0.64;
-constexpr double most_kernel_rate = 546; // the lowest measured rate
+constexpr double max_kernel_rate = 546; // the lowest measured rate
 // A smaller gain is not worth occupying SMs. A choice, not a measurement.
-constexpr double least_gain_ns = 2000;
+constexpr double min_gain_ns = 2000;
 
 // Where the memory lies, as seen from the context's device.
 copy_direction direction_of(const fill_shape &shape, const fill_facts &facts) noexcept {
@@ -30,7 +30,7 @@ double bytes_of(const fill_shape &shape) noexcept {
 unsigned blocks_of_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
     constexpr unsigned access = 16; // within a row, whatever the pattern is
     const copy_direction direction = direction_of(shape, facts);
-    return blocks_for((*facts.profile)[direction], direction, bytes_of(shape), access, facts.wishes.most_blocks);
+    return blocks_for((*facts.profile)[direction], direction, bytes_of(shape), access, facts.preferences.max_blocks);
 }
 
 // A fill writes rows at least as fast as a copy that scatters them.
@@ -44,7 +44,7 @@ double kernel_fill_rate(const fill_shape &shape, const fill_facts &facts) noexce
                               .access = static_cast<unsigned>(common & -common)};
     const copy_direction direction = copy_direction::within_device;
     const double row_ns = kernel_row_ns((*facts.profile)[direction], direction, rows, blocks_of_kernel(shape, facts));
-    return std::min(static_cast<double>(shape.width) / row_ns, most_kernel_rate);
+    return std::min(static_cast<double>(shape.width) / row_ns, max_kernel_rate);
 }
 
 bool is_much_faster_by_kernel(const fill_shape &shape, const fill_facts &facts) noexcept {
@@ -53,11 +53,11 @@ bool is_much_faster_by_kernel(const fill_shape &shape, const fill_facts &facts) 
                          facts.reach != obstacle::managed;
     if (!is_near || shape.height == 1 || shape.depth > 1) return false;
     const auto rows = static_cast<double>(shape.height), width = static_cast<double>(shape.width);
-    return rows * (driver_fill_row_ns - width / kernel_fill_rate(shape, facts)) > least_gain_ns;
+    return rows * (driver_fill_row_ns - width / kernel_fill_rate(shape, facts)) > min_gain_ns;
 }
 
 obstacle kernel_obstacle(const fill_facts &facts) noexcept {
-    if (facts.wishes.no_multiprocessors || facts.wishes.forced == route_kind::driver) return obstacle::forbidden;
+    if (facts.preferences.no_kernels || facts.preferences.forced == route_kind::driver) return obstacle::forbidden;
     if (facts.kernels != obstacle::none) return facts.kernels;
     return facts.reach == obstacle::managed ? obstacle::none : facts.reach;
 }
@@ -66,10 +66,10 @@ obstacle kernel_obstacle(const fill_facts &facts) noexcept {
 
 fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept {
     const bool driver_serves = driver_has_call_for(shape);
-    const bool is_forced = facts.wishes.forced == route_kind::kernel;
+    const bool is_forced = facts.preferences.forced == route_kind::kernel;
     const obstacle why_not = kernel_obstacle(facts);
     if (why_not == obstacle::none) {
-        const bool is_wanted = is_forced || facts.wishes.is_urgent || is_much_faster_by_kernel(shape, facts);
+        const bool is_wanted = is_forced || facts.preferences.is_urgent || is_much_faster_by_kernel(shape, facts);
         if (!is_wanted && driver_serves) return {};
         return {.route = route_kind::kernel, .blocks = static_cast<std::uint16_t>(blocks_of_kernel(shape, facts))};
     }
@@ -77,14 +77,14 @@ fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept {
     return {.route = route_kind::none, .refused = why_not};
 }
 
-failure refuse_device(const shape_end &end, int context_device) noexcept {
+error refuse_device(const shape_end &end, int context_device) noexcept {
     return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE,
                   static_cast<std::uint64_t>(context_device), static_cast<std::uint64_t>(end.device));
 }
 
-failure refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept {
+error refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept {
     const shape_end &end = shape.destination;
-    if (facts.wishes.forced == route_kind::kernel) return refuse_route(plan.refused);
+    if (facts.preferences.forced == route_kind::kernel) return refuse_route(plan.refused);
     if (plan.refused == obstacle::pageable && is_host(end.kind))
         return refuse(FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
     if (plan.refused == obstacle::no_peer_access && is_elsewhere(end, facts.context_device))

@@ -7,8 +7,8 @@
 namespace ferry {
 
 // Whether a fill with these wishes goes by the driver, whatever else is known.
-inline bool needs_no_choice(const fill_shape &shape, const copy_wishes &wishes) noexcept {
-    return shape.is_line() && driver_has_call_for(shape) && !wishes.any();
+inline bool needs_no_choice(const fill_shape &shape, const copy_preferences &preferences) noexcept {
+    return shape.is_line() && driver_has_call_for(shape) && !preferences.any();
 }
 
 struct fill_facts {
@@ -16,7 +16,7 @@ struct fill_facts {
     obstacle kernels = obstacle::not_loaded;
     // Why kernels in that context do not reach the memory. `managed`: they do reach it, and it is managed.
     obstacle reach = obstacle::not_asked;
-    copy_wishes wishes = {};
+    copy_preferences preferences = {};
     const device_profile *profile = nullptr; // of the context's device; must not be null
 };
 
@@ -29,9 +29,9 @@ struct fill_plan {
 fill_plan plan_fill(const fill_shape &shape, const fill_facts &facts) noexcept;
 
 // The error for memory on a device other than the stream's, to which the stream's device has no access.
-failure refuse_device(const shape_end &end, int context_device) noexcept;
+error refuse_device(const shape_end &end, int context_device) noexcept;
 
 // The error that the caller gets for a plan that is refused.
-failure refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept;
+error refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept;
 
 } // namespace ferry

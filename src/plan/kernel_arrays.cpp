@@ -44,7 +44,7 @@ kernels::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool
     return rows ? array_form::two_d : array_form::one_d;
 }
 
-array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) noexcept {
+array_launch validate_array(const kernel_array_box &box, std::uint32_t blocks) noexcept {
     const unsigned word_shift = word_shift_of(box);
     const std::uint64_t words = box.width >> word_shift;
     const unsigned tile_words = tile_of((words + 1) / 2, box.height).words, tile_rows = threads_shift - tile_words;
@@ -87,7 +87,7 @@ pack_result array_packer::add(const kernel_array_box &box) noexcept {
     const std::uint64_t tiles_per_row = shift_up(words, tile.words), tile_rows = shift_up(box.height, tile.rows);
     std::uint64_t windows = 0;
     if (__builtin_mul_overflow(tiles_per_row * tile_rows << (tile.words + tile.rows), box.depth, &windows) ||
-        windows > most_windows_of_a_box)
+        windows > max_windows_of_a_box)
         return pack_result::too_large;
     if (count() == room_) return pack_result::no_room;
     kernels::array_box &record = table_[count()];

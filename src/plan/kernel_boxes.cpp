@@ -149,7 +149,7 @@ pack_result box_packer::add(const kernel_box &box) noexcept {
     std::uint64_t windows = 0;
     if (box.width > UINT32_MAX || box.height > UINT32_MAX || box.depth > UINT32_MAX ||
         __builtin_mul_overflow(rows.windows, box.height, &windows) ||
-        __builtin_mul_overflow(windows, box.depth, &windows) || windows > most_windows_of_a_box)
+        __builtin_mul_overflow(windows, box.depth, &windows) || windows > max_windows_of_a_box)
         return pack_result::too_large;
     if (count() == room_) return pack_result::no_room;
     kernels::box &record = table_[count()];

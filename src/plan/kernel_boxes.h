@@ -72,9 +72,9 @@ team_cut cut_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;
 enum class pack_result { added, no_room, too_large };
 
 // The kernel counts the windows of a box in 32 bits, and counts a little beyond the last one.
-constexpr std::uint64_t most_windows_of_a_box = std::uint64_t{1} << 31;
+constexpr std::uint64_t max_windows_of_a_box = std::uint64_t{1} << 31;
 
-// Writes a table of kernels::box, 88 bytes each, for one launch. A box with more than most_windows_of_a_box windows is
+// Writes a table of kernels::box, 88 bytes each, for one launch. A box with more than max_windows_of_a_box windows is
 // worth a launch of its own.
 class box_packer : public job_counter {
 public:

@@ -27,7 +27,7 @@ bool piece_packer::add_in_parts(std::uint64_t destination, std::uint64_t source,
 
 void index_pieces(const kernels::piece *table, std::uint32_t count, kernels::piece_table_parameters &given) noexcept {
     given.index_shift = 0;
-    while ((count - 1) >> given.index_shift >= kernels::most_indexed_pieces)
+    while ((count - 1) >> given.index_shift >= kernels::max_indexed_pieces)
         ++given.index_shift;
     given.indexed = ((count - 1) >> given.index_shift) + 1;
     for (std::uint32_t i = 0; i < given.indexed; ++i)

@@ -23,7 +23,7 @@ copy_direction direction_of(const shape &shape, int context_device) noexcept {
 // Why kernels cannot run this copy at all.
 obstacle kernel_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     const auto of_reach = [](obstacle why) noexcept { return why == obstacle::managed ? obstacle::none : why; };
-    if (facts.wishes.no_multiprocessors) return obstacle::forbidden;
+    if (facts.preferences.no_kernels) return obstacle::forbidden;
     if (is_found(facts.kernels)) return facts.kernels;
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (is_pageable(shape)) return obstacle::pageable;
@@ -43,7 +43,7 @@ bool scatters_rows(const shape &shape) noexcept {
 obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
-    if (facts.wishes.no_multiprocessors) return obstacle::forbidden;
+    if (facts.preferences.no_kernels) return obstacle::forbidden;
     if (is_found(facts.kernels)) return facts.kernels;
     if (is_found(facts.staging)) return facts.staging;
     const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
@@ -77,7 +77,7 @@ double predict_staged(const shape &shape, const plan_facts &facts, const directi
     const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
     const bool has_gaps = shape.height > 1 && host.row_pitch != shape.width;
     const double threads =
-        std::clamp(bytes / static_cast<double>(least_chunk), 1.0, static_cast<double>(threads_at(facts)));
+        std::clamp(bytes / static_cast<double>(min_chunk), 1.0, static_cast<double>(threads_at(facts)));
     const double rows_ns = has_gaps ? static_cast<double>(rows.count) * profile.staged_row_ns : 0;
     const double by_threads = (bytes * 1000 / profile.staged_thread_rate + rows_ns) / threads;
     return profile.staged_fixed_ns + std::max(bytes * 1000 / profile.staged_rate, by_threads);
@@ -92,7 +92,7 @@ prediction predict(const shape &shape, const plan_facts &facts) noexcept {
     // Partial words keep as little in flight on the link as single bytes do.
     const unsigned access = rows.has_parts && direction == copy_direction::host_to_device ? 1 : rows.access;
     const unsigned blocks =
-        blocks_for(of_direction, direction, bytes, access, facts.wishes.most_blocks, shape.source.array != nullptr);
+        blocks_for(of_direction, direction, bytes, access, facts.preferences.max_blocks, shape.source.array != nullptr);
 
     const bool is_pageable = shape.source.kind == memory_kind::pageable ||
                              shape.destination.kind == memory_kind::pageable ||
@@ -122,7 +122,7 @@ copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcep
 
 std::uint16_t staged_blocks(const shape &shape, const plan_facts &facts) noexcept {
     const std::uint32_t blocks = blocks_for_threads(threads_at(facts), is_host(shape.source.kind)),
-                        most = facts.wishes.most_blocks;
+                        most = facts.preferences.max_blocks;
     return static_cast<std::uint16_t>(most ? std::min(most, blocks) : blocks);
 }
 
@@ -137,7 +137,7 @@ copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept
 // The blocks of a kernel whose time was not predicted.
 std::uint16_t cautious_blocks(const plan_facts &facts) noexcept {
     constexpr std::uint16_t few = 8;
-    return facts.wishes.most_blocks ? std::min(facts.wishes.most_blocks, few) : few;
+    return facts.preferences.max_blocks ? std::min(facts.preferences.max_blocks, few) : few;
 }
 
 } // namespace
@@ -175,7 +175,7 @@ private:
 
 // Whether to stage a copy of pageable memory that can be staged. On a stream the driver would make the caller wait.
 bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &predicted) noexcept {
-    if (facts.wishes.is_urgent) return true;
+    if (facts.preferences.is_urgent) return true;
     if (facts.form == copy_form::asynchronous) return !(facts.is_stream_idle && is_faster_on_an_idle_stream(shape));
     return facts.profile && (*predicted).staged_ns * kernel_margin < (*predicted).driver_ns;
 }
@@ -197,48 +197,49 @@ bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_s
 }
 
 // The caller asks for kernels, whatever is predicted.
-bool is_kernel_wanted(const copy_wishes &wishes) noexcept {
-    return wishes.forced == route_kind::kernel || wishes.is_urgent;
+bool is_kernel_wanted(const copy_preferences &preferences) noexcept {
+    return preferences.forced == route_kind::kernel || preferences.is_urgent;
 }
 
 } // namespace
 
 ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept {
-    const copy_wishes &wishes = facts.wishes;
+    const copy_preferences &preferences = facts.preferences;
     ranked_routes ranked;
-    if (wishes.forced > route_kind::staged) return ranked.add(refuse_plan(obstacle::no_route));
-    const bool is_driver_forced = wishes.forced == route_kind::driver,
-               is_staging_forced = wishes.forced == route_kind::staged;
+    if (preferences.forced > route_kind::staged) return ranked.add(refuse_plan(obstacle::no_route));
+    const bool is_driver_forced = preferences.forced == route_kind::driver,
+               is_staging_forced = preferences.forced == route_kind::staged;
     const obstacle why_not_staged = is_driver_forced ? obstacle::forbidden : staged_obstacle(shape, facts);
     const obstacle why_not_kernel =
         is_driver_forced || is_staging_forced ? obstacle::forbidden : kernel_obstacle(shape, facts);
     lazy_prediction predicted(shape, facts);
     if (is_staging_forced)
         return ranked.add(is_found(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
-    if (wishes.forced == route_kind::kernel && is_found(why_not_kernel)) return ranked.add(refuse_plan(why_not_kernel));
-    if (wishes.forced == route_kind::none && !is_found(why_not_staged)) {
+    if (preferences.forced == route_kind::kernel && is_found(why_not_kernel))
+        return ranked.add(refuse_plan(why_not_kernel));
+    if (preferences.forced == route_kind::none && !is_found(why_not_staged)) {
         const bool is_taken =
             is_pageable(shape)
                 ? is_staged(shape, facts, predicted)
-                : !wishes.is_urgent && are_rows_staged(shape, facts, !is_found(why_not_kernel), predicted);
+                : !preferences.is_urgent && are_rows_staged(shape, facts, !is_found(why_not_kernel), predicted);
         if (is_taken) ranked.add(plan_for_staging(shape, facts));
     }
     if (!is_found(why_not_kernel)) {
-        const bool is_wanted = is_kernel_wanted(wishes);
+        const bool is_wanted = is_kernel_wanted(preferences);
         const bool is_predicted = facts.profile && !needs_no_choice(shape, {}) &&
                                   !is_found(prediction_obstacle(shape, facts)) &&
                                   (*predicted).kernel_ns * kernel_margin < (*predicted).driver_ns;
         if (is_wanted || is_predicted)
             ranked.add(plan_for_kernel(facts, facts.profile ? (*predicted).blocks : cautious_blocks(facts)));
     }
-    return wishes.forced == route_kind::kernel ? ranked : ranked.add(plan_for_driver(shape, facts));
+    return preferences.forced == route_kind::kernel ? ranked : ranked.add(plan_for_driver(shape, facts));
 }
 
 obstacle veto(const shape &shape, const plan_facts &facts, route_kind route) noexcept {
     if (route == route_kind::staged) return staged_obstacle(shape, facts);
     if (route != route_kind::kernel) return obstacle::none;
     const obstacle why = kernel_obstacle(shape, facts);
-    return is_found(why) || is_kernel_wanted(facts.wishes) ? why : prediction_obstacle(shape, facts);
+    return is_found(why) || is_kernel_wanted(facts.preferences) ? why : prediction_obstacle(shape, facts);
 }
 
 copy_plan refuse_plan(obstacle why) noexcept {
@@ -260,8 +261,9 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     const bool is_host_alone = is_host(shape.source.kind) && is_host(shape.destination.kind);
     if (is_found(unknown) || is_host_alone) {
         if (!is_found(forecast.kernel.why_not)) {
-            forecast.kernel.why_not =
-                facts.wishes.forced == route_kind::kernel || facts.wishes.is_urgent ? obstacle::none : unknown;
+            forecast.kernel.why_not = facts.preferences.forced == route_kind::kernel || facts.preferences.is_urgent
+                                          ? obstacle::none
+                                          : unknown;
             forecast.kernel.blocks = plan_copy(shape, facts).blocks;
         }
         return forecast;

@@ -17,30 +17,30 @@ enum class route_kind : std::uint8_t {
 };
 
 // The error for a forced route that cannot serve.
-constexpr failure refuse_route(obstacle why) noexcept {
+constexpr error refuse_route(obstacle why) noexcept {
     return {FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, static_cast<std::uint64_t>(why)};
 }
 
 // The caller's wishes for the choice of the route.
-struct copy_wishes {
+struct copy_preferences {
     route_kind forced = route_kind::none;
-    bool no_multiprocessors = false; // no kernels
-    bool is_urgent = false;          // must not wait behind other copies in a copy engine's queue
-    std::uint16_t most_blocks = 0;   // maximum blocks, each on one SM at most; 0: as many as pay off
+    bool no_kernels = false;      // no kernels
+    bool is_urgent = false;       // must not wait behind other copies in a copy engine's queue
+    std::uint16_t max_blocks = 0; // maximum blocks, each on one SM at most; 0: as many as pay off
 
-    bool any() const noexcept { return forced != route_kind::none || no_multiprocessors || is_urgent || most_blocks; }
+    bool any() const noexcept { return forced != route_kind::none || no_kernels || is_urgent || max_blocks; }
 };
 
 // The wishes that FERRY_COPY_* flags express.
-constexpr copy_wishes wishes_of(std::uint32_t flags) noexcept {
-    copy_wishes wishes;
-    if (flags & FERRY_COPY_BY_DRIVER) wishes.forced = route_kind::driver;
-    if (flags & FERRY_COPY_BY_KERNEL) wishes.forced = route_kind::kernel;
-    if (flags & FERRY_COPY_BY_STAGING) wishes.forced = route_kind::staged;
-    wishes.no_multiprocessors = flags & FERRY_COPY_NO_KERNELS;
-    wishes.is_urgent = flags & FERRY_COPY_URGENT;
-    wishes.most_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT);
-    return wishes;
+constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
+    copy_preferences preferences;
+    if (flags & FERRY_COPY_BY_DRIVER) preferences.forced = route_kind::driver;
+    if (flags & FERRY_COPY_BY_KERNEL) preferences.forced = route_kind::kernel;
+    if (flags & FERRY_COPY_BY_STAGING) preferences.forced = route_kind::staged;
+    preferences.no_kernels = flags & FERRY_COPY_NO_KERNELS;
+    preferences.is_urgent = flags & FERRY_COPY_URGENT;
+    preferences.max_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT);
+    return preferences;
 }
 
 struct plan_facts {
@@ -57,7 +57,7 @@ struct plan_facts {
     obstacle staging = obstacle::no_staging;     // why the instance cannot stage
     obstacle staged_reach = obstacle::not_asked; // why staging kernels do not reach the device's end
     std::uint16_t staging_threads = 0;
-    copy_wishes wishes = {};
+    copy_preferences preferences = {};
     const device_profile *profile = nullptr; // of the context's device
 };
 
@@ -121,8 +121,8 @@ inline bool is_pageable(const shape &shape) noexcept {
 
 // Whether the copy is a line without wishes that the driver need not stage. Copy engines are fastest for such lines,
 // whatever their size.
-inline bool needs_no_choice(const shape &shape, const copy_wishes &wishes) noexcept {
-    return shape.is_line() && !wishes.any() && !is_pageable(shape);
+inline bool needs_no_choice(const shape &shape, const copy_preferences &preferences) noexcept {
+    return shape.is_line() && !preferences.any() && !is_pageable(shape);
 }
 
 // Whether the copy is a small line from pageable memory. On an idle stream nothing is faster for it than the driver's
@@ -148,7 +148,8 @@ copy_plan refuse_plan(obstacle why) noexcept;
 
 // Where all facts are known.
 inline copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {
-    return needs_no_choice(shape, facts.wishes) ? plan_for_driver(shape, facts) : rank_routes(shape, facts).plans[0];
+    return needs_no_choice(shape, facts.preferences) ? plan_for_driver(shape, facts)
+                                                     : rank_routes(shape, facts).plans[0];
 }
 
 // The forecast for each route, for callers that ask why one was chosen.

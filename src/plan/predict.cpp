@@ -105,7 +105,7 @@ std::uint32_t array_kernel_rate(const device_profile &profile, unsigned access) 
 }
 
 unsigned blocks_for(const direction_profile &facts, copy_direction direction, double bytes, unsigned access,
-                    unsigned most_blocks, bool of_array) noexcept {
+                    unsigned max_blocks, bool of_array) noexcept {
     // The bytes of a block of 512 threads with two accesses each. Beyond that the threads loop.
     const double share = 2.0 * 512 * access;
     const bool over_host_link = direction <= copy_direction::device_to_host;
@@ -117,7 +117,7 @@ unsigned blocks_for(const direction_profile &facts, copy_direction direction, do
                                 : facts.kernel_blocks * std::min(widest_access / access, over_host_link ? 8u : 2u);
     const double wanted = std::clamp(bytes / share + 1, 1.0, static_cast<double>(std::min(enough, 0xffffu)));
     const auto blocks = static_cast<unsigned>(wanted);
-    return most_blocks ? std::min(blocks, most_blocks) : blocks;
+    return max_blocks ? std::min(blocks, max_blocks) : blocks;
 }
 
 double kernel_row_ns(const direction_profile &facts, copy_direction direction, const row_profile &rows,

@@ -34,7 +34,7 @@ std::uint32_t array_kernel_rate(const device_profile &profile, unsigned access) 
 // that run together read bytes that lie together. This reads 512^3 texels of 4 bytes at 2010 GB/s, where 264 blocks
 // reach 1890 GB/s (H200).
 unsigned blocks_for(const direction_profile &facts, copy_direction direction, double bytes, unsigned access,
-                    unsigned most_blocks, bool of_array = false) noexcept;
+                    unsigned max_blocks, bool of_array = false) noexcept;
 
 // Payload bytes per microsecond for rows of this width.
 double rate_of(const std::uint32_t (&rates)[width_classes], std::uint64_t width, double line_rate) noexcept;

@@ -318,10 +318,10 @@ public:
         while (*word)
             put(*word++);
     }
-    void put(std::uint64_t number, unsigned base = 10, int least_digits = 1) noexcept {
+    void put(std::uint64_t number, unsigned base = 10, int min_digits = 1) noexcept {
         char digits[20];
         int count = 0;
-        for (; number || count < least_digits; number /= base)
+        for (; number || count < min_digits; number /= base)
             digits[count++] = "0123456789abcdef"[number % base];
         while (count)
             put(digits[--count]);
@@ -345,9 +345,9 @@ public:
         while (*word)
             put(*word++);
     }
-    void put(std::uint64_t number, unsigned base = 10, int least_digits = 1) noexcept {
+    void put(std::uint64_t number, unsigned base = 10, int min_digits = 1) noexcept {
         char digits[24] = "";
-        text_writer(digits, sizeof digits - 1).put(number, base, least_digits);
+        text_writer(digits, sizeof digits - 1).put(number, base, min_digits);
         put(static_cast<const char *>(digits));
     }
     bool same() const noexcept { return same_; }

@@ -37,7 +37,7 @@ private:
     };
 
     const allocator &memory_;
-    std::atomic<const device_profile *> in_use_[device_contexts::most_devices] = {};
+    std::atomic<const device_profile *> in_use_[device_contexts::max_devices] = {};
     std::atomic<kept_profile *> kept_ = nullptr;
 };
 

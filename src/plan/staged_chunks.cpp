@@ -21,7 +21,7 @@ kernels::box_end tidy(const kernels::box_end &end, const staged_box &box) noexce
 
 std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) noexcept {
     const std::uint64_t share = box.width * box.height * box.depth / overlapping_chunks;
-    return std::min(round_up(std::max(share, least_chunk), smallest_slot), slot_size);
+    return std::min(round_up(std::max(share, min_chunk), smallest_slot), slot_size);
 }
 
 } // namespace

@@ -36,8 +36,8 @@ struct staged_chunk {
 };
 
 // Shorter copies have smaller chunks, so that several threads fill slots while the device empties others. A chunk below
-// least_chunk would be over before the next one has been requested.
-constexpr std::uint64_t least_chunk = std::uint64_t{64} << 10; // bytes
+// min_chunk would be over before the next one has been requested.
+constexpr std::uint64_t min_chunk = std::uint64_t{64} << 10; // bytes
 constexpr std::uint64_t overlapping_chunks = 128;
 
 // The number of blocks of the staging kernel, which leaves most of the time to the threads. 8 blocks fill a host's

@@ -33,7 +33,7 @@ array_storage::array_storage(heap &from, std::size_t size) : from_(from), size_(
 
 array_storage::~array_storage() {
     try {
-        from_.give_back(start_, size_);
+        from_.release(start_, size_);
     } catch (...) { // no memory to record the range: it is lost
     }
 }

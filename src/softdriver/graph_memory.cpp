@@ -87,7 +87,7 @@ void collect_graph_memory(driver &cu) {
         const auto known = cu.allocations.find(memory->address);
         if (known != cu.allocations.end() && known->second.graph == memory.get()) cu.allocations.erase(known);
         cu.discard_pages(memory->address, memory->size);
-        memory_below(cu, memory->location).give_back(memory->address, memory->size);
+        memory_below(cu, memory->location).release(memory->address, memory->size);
         return true;
     });
 }

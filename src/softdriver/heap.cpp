@@ -32,7 +32,7 @@ std::size_t heap::largest_free() const {
     return largest;
 }
 
-void heap::give_back(std::uintptr_t address, std::size_t bytes) {
+void heap::release(std::uintptr_t address, std::size_t bytes) {
     round_up(bytes);
     const auto after = free_.lower_bound(address);
     const bool joins_after = after != free_.end() && address + bytes == after->first;

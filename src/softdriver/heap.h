@@ -17,7 +17,7 @@ public:
     heap(std::uintptr_t begin, std::size_t size) : size_(size), free_bytes_(size) { free_.emplace(begin, size); }
 
     std::optional<std::uintptr_t> take(std::size_t bytes);
-    void give_back(std::uintptr_t address, std::size_t bytes); // also adds new ranges
+    void release(std::uintptr_t address, std::size_t bytes); // also adds new ranges
 
     std::size_t size() const { return size_; }
     std::size_t free_bytes() const { return free_bytes_; }

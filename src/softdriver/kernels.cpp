@@ -243,11 +243,11 @@ void load_into(driver &cu, const context &in, CUkernel kernel) {
 
 void require_launchable(const unsigned (&grid)[3], const unsigned (&block)[3], unsigned shared_bytes) {
     constexpr unsigned largest_grid[] = {2147483647, 65535, 65535};
-    constexpr unsigned most_shared_bytes = 48 << 10;
+    constexpr unsigned max_shared_bytes = 48 << 10;
     for (int i = 0; i < 3; ++i)
         require(grid[i] != 0 && grid[i] <= largest_grid[i] && block[i] != 0);
     // The kernels are compiled for at most this many threads, and use one dimension and no shared memory.
-    require(block[0] <= kernels::threads_per_block && shared_bytes <= most_shared_bytes);
+    require(block[0] <= kernels::threads_per_block && shared_bytes <= max_shared_bytes);
     const bool is_flat = grid[1] == 1 && grid[2] == 1 && block[1] == 1 && block[2] == 1;
     require(is_flat, CUDA_ERROR_NOT_SUPPORTED);
 }

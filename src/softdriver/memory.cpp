@@ -42,7 +42,7 @@ std::uintptr_t allocate(driver &cu, context &current, std::size_t bytes) {
     try {
         record(cu, current, allocation_kind::device, *address, bytes, 0);
     } catch (...) {
-        memory.give_back(*address, bytes);
+        memory.release(*address, bytes);
         throw;
     }
     return *address;
@@ -130,15 +130,15 @@ void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone) {
         memory.graph->live = false;
         return collect_graph_memory(cu);
     }
-    give_back(cu, memory);
+    release(cu, memory);
 }
 
-void give_back(driver &cu, const allocation &memory) {
+void release(driver &cu, const allocation &memory) {
     if (memory.imported) return end_import(cu, memory);
     switch (memory.kind) {
     case allocation_kind::device:
         if (memory.size >= worth_discarding) cu.discard_pages(memory.address, memory.size);
-        cu.devices[memory.device].memory.give_back(memory.address, memory.size);
+        cu.devices[memory.device].memory.release(memory.address, memory.size);
         break;
     case allocation_kind::managed:
         cu.managed_bytes -= memory.size;

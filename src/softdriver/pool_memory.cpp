@@ -26,9 +26,9 @@ bool grow(driver &cu, pool &of, std::size_t bytes) {
         const auto address = below.take(*wanted);
         if (!address) continue;
         try {
-            of.memory.give_back(*address, *wanted);
+            of.memory.release(*address, *wanted);
         } catch (...) {
-            below.give_back(*address, *wanted);
+            below.release(*address, *wanted);
             throw;
         }
         of.reserved.add(*wanted);
@@ -48,7 +48,7 @@ void release_down_to(driver &cu, pool &of, std::size_t kept) {
         if (bytes == 0) return;
         const std::uintptr_t address = *of.memory.take(bytes);
         cu.discard_pages(address, bytes);
-        memory_below(cu, of.location).give_back(address, bytes);
+        memory_below(cu, of.location).release(address, bytes);
         of.reserved.now -= bytes;
     }
 }
@@ -56,7 +56,7 @@ void release_down_to(driver &cu, pool &of, std::size_t kept) {
 void collect_freed_blocks(driver &cu, pool &of) {
     std::erase_if(of.freed, [&](const freed_block &block) {
         if (!cu.engine.finished(block.freed)) return false;
-        of.memory.give_back(block.address, block.size);
+        of.memory.release(block.address, block.size);
         return true;
     });
 }
@@ -131,7 +131,7 @@ CUresult allocate(driver &cu, CUdeviceptr *address, std::size_t bytes, pool &fro
                                  .buffer_id = cu.next_id++,
                                  .pool = &from};
     } catch (...) {
-        from.memory.give_back(taken, rounded);
+        from.memory.release(taken, rounded);
         throw;
     }
     from.take_into_use(rounded);
@@ -190,14 +190,14 @@ void free_to_pool(driver &cu, const allocation &memory) {
     if (memory.imported)
         end_import(cu, memory);
     else
-        memory.pool->memory.give_back(memory.address, size);
+        memory.pool->memory.release(memory.address, size);
     --memory.pool->live; // but `used` keeps counting the memory (seen on CUDA 13.0, H200)
 }
 
 void collect_frees(driver &cu) {
     std::erase_if(cu.late_frees, [&](const late_free &one) {
         if (!cu.engine.finished(one.freed)) return false;
-        one.memory.pool ? free_to_pool(cu, one.memory) : give_back(cu, one.memory);
+        one.memory.pool ? free_to_pool(cu, one.memory) : release(cu, one.memory);
         return true;
     });
     collect_graph_memory(cu);

@@ -18,7 +18,7 @@ std::atomic<driver *> current_driver = nullptr;
 std::atomic<bool> forked = false;
 
 constexpr std::size_t placement = std::size_t{2} << 20; // device ranges begin on a large page, as on GPUs
-constexpr unsigned most_devices = 64;                   // operation::devices is a bit set
+constexpr unsigned max_devices = 64;                    // operation::devices is a bit set
 
 // A forked child has the memory but none of the threads. As with the real driver, the child has no driver at all.
 void after_fork_in_child() {
@@ -138,7 +138,7 @@ std::uintptr_t driver::map_import(int file, std::uint64_t offset, std::size_t by
     require(address.has_value(), CUDA_ERROR_OUT_OF_MEMORY);
     if (mmap(reach(*address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
              static_cast<off_t>(offset)) == MAP_FAILED) {
-        imports.give_back(*address, bytes);
+        imports.release(*address, bytes);
         throw refusal{CUDA_ERROR_MAP_FAILED};
     }
     madvise(reach(*address), bytes, MADV_DONTFORK);
@@ -148,7 +148,7 @@ std::uintptr_t driver::map_import(int file, std::uint64_t offset, std::size_t by
 void driver::unmap_import(std::uintptr_t address, std::size_t bytes) {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     // If mmap fails the addresses stay taken: another process's memory may still be mapped there.
-    if (mmap(reach(address), bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) imports.give_back(address, bytes);
+    if (mmap(reach(address), bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) imports.release(address, bytes);
 }
 
 void driver::discard_pages(std::uintptr_t address, std::size_t bytes) {
@@ -173,7 +173,7 @@ open_result open(const config &asked) noexcept {
     }
     std::uint64_t memory = 0;
     const config full = with_defaults(asked);
-    if (full.devices > most_devices || full.device_memory < asked.device_memory ||
+    if (full.devices > max_devices || full.device_memory < asked.device_memory ||
         __builtin_mul_overflow(full.devices, full.device_memory, &memory) || memory > std::uint64_t{1} << 46)
         return open_result::out_of_memory;
     if (pthread_key_create(&thread_end_key, thread_ends) != 0) return open_result::out_of_memory;

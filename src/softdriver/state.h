@@ -336,7 +336,7 @@ const allocation *find_allocation(const driver &cu, std::uintptr_t address);
 const allocation *find_told_of(const driver &cu, std::uintptr_t address); // memory that programs can query and free
 const allocation *find_overlapping(const driver &cu, std::uintptr_t address, std::size_t size);
 void release(driver &cu, std::map<std::uintptr_t, allocation>::iterator gone);
-void give_back(driver &cu, const allocation &memory); // not for memory of pools and graphs
+void release(driver &cu, const allocation &memory); // not for memory of pools and graphs
 
 // pools.cpp
 void create_default_pools(driver &cu);

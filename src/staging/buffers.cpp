@@ -4,8 +4,8 @@
 
 namespace ferry {
 
-failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
-                                int node) noexcept {
+error staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
+                              int node) noexcept {
     host_request request;
     request.size = size;
     request.least_size = least;
@@ -13,9 +13,9 @@ failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, s
     request.node = node;
     request.owner = host_owner::pool;
     host_block made = {};
-    if (failure failed = pinned.allocate(request, made)) return failed;
+    if (error failed = pinned.allocate(request, made)) return failed;
     address_facts facts;
-    failure failed = look_up_address(cu, made.address, ask::everything, facts);
+    error failed = look_up_address(cu, made.address, ask::everything, facts);
     if (!failed && !facts.device_address) failed = {.status = FERRY_ERROR_UNSUPPORTED};
     if (failed) {
         pinned.free(made.address, host_owner::pool);
@@ -26,9 +26,9 @@ failure staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, s
     return {};
 }
 
-failure staged_memory::free(pinned_memory &pinned) noexcept {
+error staged_memory::free(pinned_memory &pinned) noexcept {
     if (!*this) return {};
-    const failure failed = pinned.free(block.address, host_owner::pool);
+    const error failed = pinned.free(block.address, host_owner::pool);
     const bool ended_with_its_context = failed.status == to_status(CUDA_ERROR_INVALID_VALUE);
     if (failed && !ended_with_its_context) return failed;
     block = {};

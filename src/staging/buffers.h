@@ -20,10 +20,10 @@ struct staged_memory {
     std::byte *host() const noexcept { return reinterpret_cast<std::byte *>(block.address); }
 
     // In the current context: at least `least` bytes, or `size` if that can be had.
-    failure allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
-                     int node) noexcept;
+    error allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
+                   int node) noexcept;
     // Waits for what runs on the devices. Memory that the driver does not take back stays.
-    failure free(pinned_memory &pinned) noexcept;
+    error free(pinned_memory &pinned) noexcept;
 };
 
 struct staged_slot {
@@ -35,8 +35,8 @@ struct staged_slot {
 };
 
 // Of one device. What is not said to be guarded belongs to whoever sets the ring up.
-struct staged_ring {
-    static constexpr std::uint32_t most_slots = 1024;
+struct staging_buffers {
+    static constexpr std::uint32_t max_slots = 1024;
 
     staged_memory memory[2];      // of the lots
     std::uint64_t slot_size = 0;  // bytes

@@ -14,7 +14,7 @@ namespace ferry {
 
 // How far a copy is, for whoever asked for it. It stays until no launch is left, which is the last that is written, and
 // comes before the stream passes the copy unless its context dies.
-struct staged_watch {
+struct staged_progress {
     std::atomic<std::uint64_t> landed = 0; // bytes
     std::atomic<std::int32_t> status = FERRY_SUCCESS;
     std::atomic<std::uint32_t> launches_left = 0;
@@ -33,8 +33,8 @@ struct staged_parcel {
 
 // Between one block of a kernel, and the thread that has taken it. While that thread is at the program's memory, whose
 // pages may never come, others may enter the lane, but for the slot in the thread's hand.
-struct alignas(64) staged_lane {
-    static constexpr std::uint32_t most_slots = kernels::messages_at_once;
+struct alignas(64) staging_channel {
+    static constexpr std::uint32_t max_slots = kernels::messages_at_once;
     // Of `visit`: the thread is away, somebody has entered; the rest counts how often it has gone.
     static constexpr std::uint32_t away = 1, entered = 2, one_visit = 4;
 
@@ -43,7 +43,7 @@ struct alignas(64) staged_lane {
     std::uint32_t idle_count = 0;
     std::uint32_t in_hand = 0; // slots
     bool is_attended = false;  // by the block, for the run that is next to end
-    staged_slot *told_of[most_slots] = {}, *idle[most_slots] = {};
+    staged_slot *told_of[max_slots] = {}, *idle[max_slots] = {};
     staged_parcel *parcels = nullptr;
     std::atomic<std::uint32_t> visit = 0;
 
@@ -76,24 +76,24 @@ struct alignas(64) staged_lane {
     void leave() noexcept { visit.store(visit.load(std::memory_order_relaxed) & ~entered, std::memory_order_release); }
 };
 
-struct staged_job {
+struct staging_launch {
     // For good: its record, and what both sides have said there.
     kernels::ring_record *record = nullptr;
     std::uint64_t device_record = 0;
-    staged_lane lanes[kernels::most_ring_blocks];
+    staging_channel lanes[kernels::max_ring_blocks];
 
     // Of the launch.
     std::optional<staging> cut;
-    staged_ring *ring = nullptr;
-    staged_watch *watch = nullptr;
-    staged_job *next_launch = nullptr; // of the same copy
+    staging_buffers *ring = nullptr;
+    staged_progress *watch = nullptr;
+    staging_launch *next_launch = nullptr; // of the same copy
     const tracked_context *context = nullptr;
     std::uint64_t first_chunk = 0, end_chunk = 0;
     std::uint32_t blocks = 0;
-    std::uint32_t most_slots_each = 1; // of a lane
-    bool are_stores_streamed = false;  // by the threads
-    bool is_captured = false;          // may run again and again, and several times at once
-    bool caller_helps = false;         // until the copy is done
+    std::uint32_t max_slots_each = 1; // of a lane
+    bool are_stores_streamed = false; // by the threads
+    bool is_captured = false;         // may run again and again, and several times at once
+    bool caller_helps = false;        // until the copy is done
 
     // Of the run.
     enum class state : std::uint8_t { unused, taken, launched, expected, under_way, leaving, given_back, lost };
@@ -105,7 +105,7 @@ struct staged_job {
     std::uint64_t lost_ns = 0;
     std::uint32_t held = 0, next_block = 0; // slots, and whose lane is looked at first
     std::uint32_t stuck = 0;                // threads at its lanes, when last inspected
-    staged_job *previous = nullptr, *next = nullptr;
+    staging_launch *previous = nullptr, *next = nullptr;
     // For threads without the mutex.
     std::atomic<bool> is_lost = false;
     std::atomic<std::uint32_t> busy = 0; // lanes that are taken
@@ -119,39 +119,39 @@ struct staged_job {
 // ---- What both sides say in a record
 
 // A block of any is there for the run that ends next; all have left those that have ended.
-bool has_come(const staged_job &job) noexcept;
-bool has_left(const staged_job &job) noexcept;
+bool has_come(const staging_launch &launch) noexcept;
+bool has_left(const staging_launch &launch) noexcept;
 // Some have not said that they have done all they were told.
-bool is_at_work(const staged_job &job) noexcept;
+bool is_at_work(const staging_launch &launch) noexcept;
 // Ends the run for all blocks, for those too that have not come yet.
-void tell_end(staged_job &job) noexcept;
+void tell_end(staging_launch &launch) noexcept;
 // Makes all blocks trap, those too that have not come yet.
-void abort_blocks(staged_job &job) noexcept;
+void abort_blocks(staging_launch &launch) noexcept;
 
 // ---- At a lane that is taken, entered, or that nobody can take
 
 // Notes whether the block is there. Of copies to the device it takes back slots that the block has read.
-void look_at(staged_job &job, std::uint32_t block) noexcept;
+void look_at(staging_launch &launch, std::uint32_t block) noexcept;
 // Whatever the block is at.
-void take_back_all(staged_lane &lane) noexcept;
+void take_back_all(staging_channel &lane) noexcept;
 // Of copies to the host: there are bytes to write to the program's memory.
-bool has_arrived(const staged_job &job, std::uint32_t block) noexcept;
+bool has_arrived(const staging_launch &launch, std::uint32_t block) noexcept;
 // Moves the bytes of a slot that the block has filled into the parcel; false where there are none.
-bool move_to_parcel(staged_job &job, std::uint32_t block, staged_parcel &parcel) noexcept;
+bool move_to_parcel(staging_launch &launch, std::uint32_t block, staged_parcel &parcel) noexcept;
 void free_parcel(const allocator &memory, staged_parcel *parcel) noexcept;
 // There are chunks, and the block may be told of one more than it has.
-bool has_room(const staged_job &job, const staged_lane &lane) noexcept;
+bool has_room(const staging_launch &launch, const staging_channel &lane) noexcept;
 // The bytes that it has moved from or to the program's memory; 0: it is for the block to go on, or chunks or slots are
 // wanting.
-std::uint64_t advance(staged_job &job, std::uint32_t block) noexcept;
+std::uint64_t advance(staging_launch &launch, std::uint32_t block) noexcept;
 
 // Each lane gets as many.
-inline std::uint32_t slots_each(const staged_job &job) noexcept {
-    return std::clamp(job.ring->share.load(std::memory_order_relaxed) / job.blocks, 1U, job.most_slots_each);
+inline std::uint32_t slots_each(const staging_launch &launch) noexcept {
+    return std::clamp(launch.ring->share.load(std::memory_order_relaxed) / launch.blocks, 1U, launch.max_slots_each);
 }
 // Where copies outnumber slots, each has one for one chunk.
-inline bool is_over_share(const staged_job &job, const staged_lane &lane) noexcept {
-    return lane.slots() > slots_each(job) || job.ring->share.load(std::memory_order_relaxed) == 0;
+inline bool is_over_share(const staging_launch &launch, const staging_channel &lane) noexcept {
+    return lane.slots() > slots_each(launch) || launch.ring->share.load(std::memory_order_relaxed) == 0;
 }
 
 } // namespace ferry

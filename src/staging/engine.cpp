@@ -17,7 +17,7 @@ namespace {
 
 // What fills the bus of an H200 (51 of 55 GB/s both ways, with a ring of 16 MiB).
 constexpr std::uint32_t default_threads = 8;
-constexpr std::uint64_t most_jobs_of_a_page = 256, least_jobs_of_a_page = 16;
+constexpr std::uint64_t max_jobs_of_a_page = 256, min_jobs_of_a_page = 16;
 
 // A device reads slowly what lies, just written, in a processor's own cache: of 16 MiB, 28 of 36 GB/s. Of long copies the
 // first slots have left it before the device comes to them, and memory that all of them went through would be the slower
@@ -37,41 +37,41 @@ std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size 
 
 // ---- What copies need
 
-void staged_engine::set_up(const staged_options &options) noexcept {
+void staging_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
-    options_.threads = options.threads ? std::min(options.threads, std::uint32_t{most_threads})
+    options_.threads = options.threads ? std::min(options.threads, std::uint32_t{max_threads})
                                        : std::clamp(available_processors() / 2, 1U, default_threads);
     watchdog_traits_ = options.traits;
     watchdog_traits_.name = "ferry-watchdog";
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
-    options_.slots = std::clamp(options.slots, 1U, staged_ring::most_slots);
+    options_.slots = std::clamp(options.slots, 1U, staging_buffers::max_slots);
     // Where the program's threads do the work none of the engine's own adds the others.
     options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);
 }
 
 // Pinned memory ends with its context: not with one of the program's.
-failure staged_engine::enter_device(int device, context_scope &scope) noexcept {
+error staging_engine::enter_device(int device, context_scope &scope) noexcept {
     CUcontext context = nullptr;
-    if (failure failed = contexts_.get_primary(device, context)) return failed;
+    if (error failed = contexts_.get_primary(device, context)) return failed;
     return scope.enter(context);
 }
 
-failure staged_engine::provide(int device, bool needs_threads) noexcept {
+error staging_engine::provide(int device, bool needs_threads) noexcept {
     const std::lock_guard lock(mutex_);
     context_scope scope(cu_);
-    if (failure failed = enter_device(device, scope)) return failed;
-    if (failure failed = make_ring(device)) return failed;
+    if (error failed = enter_device(device, scope)) return failed;
+    if (error failed = make_ring(device)) return failed;
     device_ring &of = *rings_[device].load(std::memory_order_relaxed);
     if (pages_.size() == 0)
-        if (failure failed = add_jobs(device)) return failed;
+        if (error failed = add_jobs(device)) return failed;
     if (!of.ring.memory[0])
-        if (failure failed = add_lot(of, true)) return failed;
-    const failure refused = start_threads();
+        if (error failed = add_lot(of, true)) return failed;
+    const error refused = start_threads();
     if (!options_.submit) add_other_slots(of);
-    return needs_threads ? refused : failure{};
+    return needs_threads ? refused : ok;
 }
 
-failure staged_engine::start_threads() noexcept {
+error staging_engine::start_threads() noexcept {
     std::uint32_t count = thread_count_;
     if (count == 0 && !options_.submit) { // else what there was then is what there is
         while (count < wanted_threads() && threads_[count].start(work, this, options_.traits))
@@ -84,8 +84,8 @@ failure staged_engine::start_threads() noexcept {
     return {};
 }
 
-void staged_engine::start_spare() noexcept {
-    if (thread_count_ + spare_count_ >= most_threads) return;
+void staging_engine::start_spare() noexcept {
+    if (thread_count_ + spare_count_ >= max_threads) return;
     spare_thread *unused = nullptr;
     for (spare_thread &one : spares_) {
         if (!one.thread.is_started())
@@ -99,7 +99,7 @@ void staged_engine::start_spare() noexcept {
     spare_count_ += unused->thread.start(stand_in, unused, options_.traits);
 }
 
-void staged_engine::join_spares_that_left() noexcept {
+void staging_engine::join_spares_that_left() noexcept {
     for (spare_thread &one : spares_) {
         if (spare_count_ == 0) return;
         if (!one.thread.is_started() || !one.has_left.load(std::memory_order_acquire)) continue;
@@ -109,8 +109,8 @@ void staged_engine::join_spares_that_left() noexcept {
 }
 
 // What blocks have copied for threads that are stuck has to go where it is in nobody's way.
-void staged_engine::evacuate_slots() noexcept {
-    while (const staged_ring *const ring = board_.starved_ring()) {
+void staging_engine::evacuate_slots() noexcept {
+    while (const staging_buffers *const ring = board_.starved_ring()) {
         const std::uint64_t room = ring->slot_size + slot_margin;
         void *const place = memory_.allocate(sizeof(staged_parcel) + room, alignof(staged_parcel));
         if (!place) return;
@@ -121,7 +121,7 @@ void staged_engine::evacuate_slots() noexcept {
     }
 }
 
-failure staged_engine::make_ring(int device) noexcept {
+error staging_engine::make_ring(int device) noexcept {
     if (rings_[device].load(std::memory_order_relaxed)) return {};
     const std::uint32_t room = options_.slots;
     void *const place = memory_.allocate(sizeof(device_ring), alignof(device_ring));
@@ -144,16 +144,16 @@ failure staged_engine::make_ring(int device) noexcept {
 }
 
 // In the device's context. Where less memory can be pinned there are fewer slots, down to one, and that one smaller.
-failure staged_engine::add_lot(device_ring &of, bool first) noexcept {
-    staged_ring &ring = of.ring;
+error staging_engine::add_lot(device_ring &of, bool first) noexcept {
+    staging_buffers &ring = of.ring;
     const std::uint32_t begin = first ? 0 : ring.used[0], lot = first ? 0 : 1;
     const std::uint32_t wanted = first ? options_.first_slots : ring.room - begin;
     if (wanted == 0) return {};
     if (first) ring.slot_size = options_.slot_size;
     const std::uint64_t least = room_of_slot(first ? smallest_slot : ring.slot_size);
     staged_memory &memory = ring.memory[lot];
-    if (failure failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(ring.slot_size), least,
-                                         devices_[of.device].info.numa_node))
+    if (error failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(ring.slot_size), least,
+                                       devices_[of.device].info.numa_node))
         return failed;
     if (memory.block.size < room_of_slot(ring.slot_size))
         ring.slot_size = (memory.block.size - slot_margin) / smallest_slot * smallest_slot;
@@ -172,14 +172,14 @@ failure staged_engine::add_lot(device_ring &of, bool first) noexcept {
 }
 
 // Elsewhere, as it may wait for work that waits for slots. Without a thread the first ones have to do.
-void staged_engine::add_other_slots(device_ring &of) noexcept {
+void staging_engine::add_other_slots(device_ring &of) noexcept {
     if (of.is_adding.load(std::memory_order_acquire)) return;
     of.adding.join();
     of.wants_more = false;
     if (of.ring.memory[1] || of.ring.used[0] == of.ring.room || is_closing_) return;
     const auto add = [](void *given) {
         device_ring &ring = *static_cast<device_ring *>(given);
-        staged_engine &engine = *ring.engine;
+        staging_engine &engine = *ring.engine;
         {
             context_scope scope(engine.cu_);
             if (!engine.enter_device(ring.device, scope))
@@ -191,29 +191,30 @@ void staged_engine::add_other_slots(device_ring &of) noexcept {
     if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
 }
 
-failure staged_engine::add_jobs(int device) noexcept {
+error staging_engine::add_jobs(int device) noexcept {
     context_scope scope(cu_);
-    if (failure failed = enter_device(device, scope)) return failed;
+    if (error failed = enter_device(device, scope)) return failed;
     if (!pages_.reserve(pages_.size() + 1)) return no_memory;
     job_page page = {};
     constexpr std::uint64_t record = sizeof(kernels::ring_record);
-    if (failure failed =
-            page.records.allocate(cu_, pinned_, most_jobs_of_a_page * record, least_jobs_of_a_page * record, any_node))
+    if (error failed =
+            page.records.allocate(cu_, pinned_, max_jobs_of_a_page * record, min_jobs_of_a_page * record, any_node))
         return failed;
     std::memset(page.records.host(), 0, page.records.block.size);
     page.count = static_cast<std::uint32_t>(page.records.block.size / record);
-    page.jobs = static_cast<staged_job *>(memory_.allocate(page.count * sizeof(staged_job), alignof(staged_job)));
-    if (!page.jobs) {
+    page.launches =
+        static_cast<staging_launch *>(memory_.allocate(page.count * sizeof(staging_launch), alignof(staging_launch)));
+    if (!page.launches) {
         page.records.free(pinned_);
         return no_memory;
     }
-    std::uninitialized_default_construct_n(page.jobs, page.count);
+    std::uninitialized_default_construct_n(page.launches, page.count);
     for (std::uint32_t i = page.count; i-- != 0;) {
-        staged_job &job = page.jobs[i];
-        job.record = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
-        job.device_record = page.records.device_address + i * record;
-        job.owner = this;
-        board_.add(job);
+        staging_launch &launch = page.launches[i];
+        launch.record = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
+        launch.device_record = page.records.device_address + i * record;
+        launch.owner = this;
+        board_.add(launch);
     }
     pages_.append_reserved(page);
     return {};
@@ -222,11 +223,11 @@ failure staged_engine::add_jobs(int device) noexcept {
 // ---- Copies
 
 // Its slots stay, and of one size, until the board is told that it may go.
-failure staged_engine::hold_ring(const staged_copy &copy, device_ring *&of) noexcept {
+error staging_engine::hold_ring(const staged_copy &copy, device_ring *&of) noexcept {
     const bool needs_threads = !copy.caller_helps;
     of = rings_[copy.device].load(std::memory_order_acquire);
     while (!of || (needs_threads && !has_threads()) || !board_.hold(of->ring)) {
-        if (failure failed = provide(copy.device, needs_threads)) return failed;
+        if (error failed = provide(copy.device, needs_threads)) return failed;
         of = rings_[copy.device].load(std::memory_order_acquire);
     }
     if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
@@ -236,70 +237,70 @@ failure staged_engine::hold_ring(const staged_copy &copy, device_ring *&of) noex
     return {};
 }
 
-failure staged_engine::take_jobs(const staged_copy &copy, std::uint64_t count, staged_job *&taken) noexcept {
+error staging_engine::take_jobs(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept {
     while (!(taken = board_.take(count, copy.is_captured))) {
         const std::lock_guard lock(mutex_);
-        if (failure failed = add_jobs(copy.device)) return failed;
+        if (error failed = add_jobs(copy.device)) return failed;
     }
     return {};
 }
 
 // A job that is not launched has been given back. `is_announced_there`: the function was enqueued.
-failure staged_engine::launch(const staged_copy &copy, staged_job &job, CUstream stream,
-                              bool &is_announced_there) noexcept {
-    kernels::ring_parameters given = job.cut->parameters();
-    given.record = job.device_record;
+error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
+                                    bool &is_announced_there) noexcept {
+    kernels::ring_parameters given = launch.cut->parameters();
+    given.record = launch.device_record;
     given.is_shared = copy.is_captured;
     const bool by_function = is_announced(copy);
     if (by_function) {
         const CUhostFn expect = [](void *given) {
-            auto &expected = *static_cast<staged_job *>(given);
-            static_cast<staged_engine *>(expected.owner)->announce(expected);
+            auto &expected = *static_cast<staging_launch *>(given);
+            static_cast<staging_engine *>(expected.owner)->announce(expected);
         };
-        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &job)) {
-            board_.give_back(job, false);
-            return to_failure(result);
+        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &launch)) {
+            board_.release(launch, false);
+            return to_error(result);
         }
         is_announced_there = true;
     }
-    const failure failed = launch_ring(cu_, kernels_, job.cut->kernel(), given, job.blocks, stream);
-    if (failed) board_.give_back(job, by_function);
+    const error failed = launch_ring(cu_, kernels_, launch.cut->kernel(), given, launch.blocks, stream);
+    if (failed) board_.release(launch, by_function);
     return failed;
 }
 
-void staged_engine::share_out(const staged_copy &copy, const tracked_context &context, const staging &cut,
-                              device_ring &of, std::uint64_t per_launch, staged_watch *watch,
-                              staged_job *taken) const noexcept {
+void staging_engine::share_out(const staged_copy &copy, const tracked_context &context, const staging &cut,
+                               device_ring &of, std::uint64_t per_launch, staged_progress *watch,
+                               staging_launch *taken) const noexcept {
     const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
-    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::most_ring_blocks);
+    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::max_ring_blocks);
     const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
     std::uint64_t first = 0;
-    for (staged_job *job = taken; job; job = job->next_launch) {
+    for (staging_launch *launch = taken; launch; launch = launch->next_launch) {
         const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
-        job->cut.emplace(cut);
-        job->ring = &of.ring;
-        job->watch = watch;
-        job->context = &context;
-        job->caller_helps = copy.caller_helps;
-        job->first_chunk = first;
-        job->end_chunk = end;
-        job->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
-        const std::uint64_t each = divide_up(end - first, job->blocks); // none has many while others have none
-        job->most_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staged_lane::most_slots));
-        job->are_stores_streamed = is_short == cut.box().to_device;
+        launch->cut.emplace(cut);
+        launch->ring = &of.ring;
+        launch->watch = watch;
+        launch->context = &context;
+        launch->caller_helps = copy.caller_helps;
+        launch->first_chunk = first;
+        launch->end_chunk = end;
+        launch->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
+        const std::uint64_t each = divide_up(end - first, launch->blocks); // none has many while others have none
+        launch->max_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots));
+        launch->are_stores_streamed = is_short == cut.box().to_device;
         first = end;
     }
 }
 
 // Jobs are taken and expected before the first is launched: threads that run copies want the board's mutex all the time,
 // and a launch may wait for what waits for the one before it.
-failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept {
+error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_progress *watch) noexcept {
     const bool by_function = is_announced(copy);
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     const tracked_context *context = nullptr;
-    if (failure failed = tracked_.track(copy.context, context)) return failed;
+    if (error failed = tracked_.track(copy.context, context)) return failed;
     device_ring *of = nullptr;
-    if (failure failed = hold_ring(copy, of)) return failed;
+    if (error failed = hold_ring(copy, of)) return failed;
     const staging cut(copy.box, of->ring.slot_size);
     const std::uint64_t largest = devices_[copy.device].has_watchdog
                                       ? std::min(options_.largest_launch, largest_watched_launch)
@@ -307,8 +308,8 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
     const std::uint64_t per_launch = std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
     const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
     if (copy.is_captured) watch = nullptr; // it may run any number of times
-    staged_job *next = nullptr;
-    failure failed = take_jobs(copy, launches, next);
+    staging_launch *next = nullptr;
+    error failed = take_jobs(copy, launches, next);
     if (next) {
         share_out(copy, *context, cut, *of, per_launch, watch, next);
         if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
@@ -320,29 +321,29 @@ failure staged_engine::enqueue(const staged_copy &copy, CUstream stream, staged_
 }
 
 // Of a copy. Jobs behind one that fails are given back.
-failure staged_engine::launch_all(const staged_copy &copy, staged_job &first, CUstream stream) noexcept {
-    failure failed;
-    staged_job *next = &first, *last_in_graph = nullptr;
+error staging_engine::launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept {
+    error failed;
+    staging_launch *next = &first, *last_in_graph = nullptr;
     while (next && !failed) {
-        staged_job &job = *std::exchange(next, next->next_launch);
-        const std::uint64_t use = job.use; // it may be another's before it is kept
+        staging_launch &launch = *std::exchange(next, next->next_launch);
+        const std::uint64_t use = launch.use; // it may be another's before it is kept
         bool is_announced_there = false;
-        failed = launch(copy, job, stream, is_announced_there);
-        if (is_announced_there && !failed) board_.keep(job, use);
-        if (is_announced_there && copy.is_captured) last_in_graph = &job; // then it stays this copy's
+        failed = launch_kernel(copy, launch, stream, is_announced_there);
+        if (is_announced_there && !failed) board_.keep(launch, use);
+        if (is_announced_there && copy.is_captured) last_in_graph = &launch; // then it stays this copy's
     }
     if (last_in_graph && last_in_graph->next_launch) last_in_graph->next_launch = nullptr;
     while (next)
-        board_.give_back(*std::exchange(next, next->next_launch), false);
+        board_.release(*std::exchange(next, next->next_launch), false);
     if (last_in_graph) graphs_.tie(stream, first);
     return failed;
 }
 
-void staged_engine::announce(staged_job &job) noexcept {
+void staging_engine::announce(staging_launch &launch) noexcept {
     // Before it may be another's.
-    const std::uint64_t chunks = job.end_chunk - job.first_chunk;
-    const bool caller_helps = job.caller_helps;
-    board_.expect(job);
+    const std::uint64_t chunks = launch.end_chunk - launch.first_chunk;
+    const bool caller_helps = launch.caller_helps;
+    board_.expect(launch);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
     if (ask_for_visitors(asked) || caller_helps) return;
@@ -354,7 +355,7 @@ void staged_engine::announce(staged_job &job) noexcept {
 }
 
 // False where none will come.
-bool staged_engine::ask_for_visitors(std::uint32_t count) noexcept {
+bool staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
         ++visitors_;
         if (options_.submit(options_.submit_user, visit, this)) continue;
@@ -365,30 +366,30 @@ bool staged_engine::ask_for_visitors(std::uint32_t count) noexcept {
 }
 
 // A thread of the engine's own where the program has refused. It stays.
-bool staged_engine::start_substitute() noexcept {
+bool staging_engine::start_substitute() noexcept {
     const std::lock_guard lock(substitute_mutex_);
     if (thread_count_ == 0 && threads_[0].start(work, this, options_.traits)) thread_count_ = 1;
     return thread_count_ != 0;
 }
 
-void staged_engine::work(void *engine) noexcept {
-    auto &self = *static_cast<staged_engine *>(engine);
-    self.board_.serve_until(staged_board::worker::resident, nullptr,
+void staging_engine::work(void *engine) noexcept {
+    auto &self = *static_cast<staging_engine *>(engine);
+    self.board_.serve_until(staging_scheduler::worker::resident, nullptr,
                             [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
 }
 
-void staged_engine::stand_in(void *spare) noexcept {
+void staging_engine::stand_in(void *spare) noexcept {
     auto &mine = *static_cast<spare_thread *>(spare);
-    staged_engine &self = *mine.engine;
+    staging_engine &self = *mine.engine;
     mine.has_begun = true;
-    self.board_.serve_until(staged_board::worker::spare, nullptr,
+    self.board_.serve_until(staging_scheduler::worker::spare, nullptr,
                             [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
     mine.has_left.store(true, std::memory_order_release);
 }
 
 // Calls no driver and touches no memory of the program's, so that nothing holds it up.
-void staged_engine::watch(void *engine) noexcept {
-    auto &self = *static_cast<staged_engine *>(engine);
+void staging_engine::watch(void *engine) noexcept {
+    auto &self = *static_cast<staging_engine *>(engine);
     while (!self.is_closing_) {
         self.join_spares_that_left();
         // Where the program's threads do the work, it says how many.
@@ -399,46 +400,46 @@ void staged_engine::watch(void *engine) noexcept {
     }
 }
 
-void staged_engine::visit(void *engine) noexcept {
-    auto &self = *static_cast<staged_engine *>(engine);
-    self.board_.serve_until(staged_board::worker::visitor, nullptr, []() noexcept { return false; });
+void staging_engine::visit(void *engine) noexcept {
+    auto &self = *static_cast<staging_engine *>(engine);
+    self.board_.serve_until(staging_scheduler::worker::visitor, nullptr, []() noexcept { return false; });
     --self.visitors_;
 }
 
 // ---- The end
 
-void staged_engine::lose_dead() noexcept {
+void staging_engine::lose_dead() noexcept {
     for (const tracked_context *one = board_.context_after(nullptr); one; one = board_.context_after(one)) {
-        const failure dead = tracked_.ask(*one);
+        const error dead = tracked_.ask(*one);
         if (!dead) continue;
         tracked_.forget(*one);
         board_.lose(*one, dead.status);
     }
 }
 
-void staged_engine::forget(CUcontext context) noexcept {
+void staging_engine::forget(CUcontext context) noexcept {
     while (const tracked_context *const gone = tracked_.find(context)) {
         tracked_.forget(*gone);
         board_.lose(*gone, to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
     }
 }
 
-failure staged_engine::help(staged_watch &watch) noexcept {
+error staging_engine::help(staged_progress &watch) noexcept {
     while (!watch.is_done()) {
         const std::uint64_t landed = watch.landed, until = clock_ns() + patience_ns;
-        board_.serve_until(staged_board::worker::helper, &watch,
+        board_.serve_until(staging_scheduler::worker::helper, &watch,
                            [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
         if (!watch.is_done() && watch.landed == landed) lose_dead();
     }
     return {.status = watch.status.load(std::memory_order_relaxed)};
 }
 
-failure staged_engine::free_lot(device_ring &of, bool first) noexcept {
-    staged_ring &ring = of.ring;
+error staging_engine::free_lot(device_ring &of, bool first) noexcept {
+    staging_buffers &ring = of.ring;
     const int lot = first ? 0 : 1;
     const std::uint64_t size = ring.memory[lot].block.size;
     if (size == 0 || !board_.take_slots(ring, first)) return {};
-    if (failure failed = ring.memory[lot].free(pinned_)) {
+    if (error failed = ring.memory[lot].free(pinned_)) {
         board_.add_slots(ring, ring.slots + (first ? 0 : ring.used[0]), ring.used[lot]);
         return failed;
     }
@@ -447,10 +448,10 @@ failure staged_engine::free_lot(device_ring &of, bool first) noexcept {
     return {};
 }
 
-failure staged_engine::trim() noexcept {
+error staging_engine::trim() noexcept {
     const std::lock_guard lock(mutex_);
-    failure first_failed;
-    const auto note = [&](const failure &failed) noexcept {
+    error first_failed;
+    const auto note = [&](const error &failed) noexcept {
         if (!first_failed) first_failed = failed;
         return failed;
     };
@@ -465,16 +466,16 @@ failure staged_engine::trim() noexcept {
     return first_failed;
 }
 
-void staged_engine::close() noexcept {
+void staging_engine::close() noexcept {
     for (std::atomic<device_ring *> &one : rings_)
         if (device_ring *const of = one.load(std::memory_order_relaxed)) of->adding.join();
 
     is_draining_ = true;
     std::uint64_t changed = clock_ns();
-    for (staged_board::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
+    for (staging_scheduler::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
          before = now, now = board_.look_ahead()) {
         const std::uint64_t until = clock_ns() + 100'000;
-        board_.serve_until(staged_board::worker::helper, nullptr, [&]() noexcept { return clock_ns() >= until; });
+        board_.serve_until(staging_scheduler::worker::helper, nullptr, [&]() noexcept { return clock_ns() >= until; });
         if (now.pending == 0) rest_for(20'000); // blocks have to come that there was nothing left for
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;
@@ -509,11 +510,11 @@ void staged_engine::close() noexcept {
     tracked_.close();
 }
 
-staged_engine::~staged_engine() {
+staging_engine::~staging_engine() {
     // Threads that the child does not have may sleep there, and would be waited for.
-    if (thread_count_ == 0 && !watchdog_.is_started()) board_.~staged_board();
+    if (thread_count_ == 0 && !watchdog_.is_started()) board_.~staging_scheduler();
     for (const job_page &page : pages_)
-        memory_.deallocate(page.jobs, page.count * sizeof(staged_job));
+        memory_.deallocate(page.launches, page.count * sizeof(staging_launch));
     for (std::atomic<device_ring *> &one : rings_) {
         device_ring *const of = one.load(std::memory_order_relaxed);
         if (!of) continue;

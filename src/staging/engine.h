@@ -44,34 +44,34 @@ struct staged_copy {
     bool caller_helps = false;   // help() is called at once, so that no other thread is needed
 };
 
-class staged_engine {
+class staging_engine {
 public:
-    staged_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
-                  const device_facts *devices, const allocator &memory) noexcept
+    staging_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
+                   const device_facts *devices, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
           tracked_(cu, memory), board_(), graphs_(cu, board_), pages_(memory) {}
     // After close, but in the child of a fork, which has no driver and no threads: nothing is given back there.
-    ~staged_engine();
-    staged_engine(const staged_engine &) = delete;
-    staged_engine &operator=(const staged_engine &) = delete;
+    ~staging_engine();
+    staging_engine(const staging_engine &) = delete;
+    staging_engine &operator=(const staging_engine &) = delete;
 
     // Before anything else.
     void set_up(const staged_options &options) noexcept;
 
     // What a device needs for its first copy: threads, records, the first slots; others follow on their own. It may wait for
     // the driver; without this the first copy does.
-    failure prepare(int device) noexcept { return provide(device, true); }
+    error prepare(int device) noexcept { return provide(device, true); }
 
     // With the stream's context current, in which the kernels are loaded. The memory must stay until the stream has passed
     // the copy, and `watch` until no launch is left. Where a launch fails, those before it are on their way all the same.
-    failure enqueue(const staged_copy &copy, CUstream stream, staged_watch *watch) noexcept;
+    error enqueue(const staged_copy &copy, CUstream stream, staged_progress *watch) noexcept;
 
     // The calling thread helps until the copy is done, or its context dies. It waits for no lock of the driver's.
-    failure help(staged_watch &watch) noexcept;
+    error help(staged_progress &watch) noexcept;
 
     // Frees pinned memory that no copy uses; the first slots stay while a copy may come. The first failure; what the driver
     // does not take back stays in use.
-    failure trim() noexcept;
+    error trim() noexcept;
     // Some context may have died: asks each that anything is enqueued in, and gives up what is enqueued in dead ones.
     void lose_dead() noexcept;
     // The context was destroyed.
@@ -83,56 +83,57 @@ public:
 
     std::uint32_t wanted_threads() const noexcept { return options_.threads; } // once it is set up
     std::uint32_t thread_count() const noexcept { return thread_count_; }
-    staged_board::load on_the_way() noexcept { return board_.on_the_way(); }
+    staging_scheduler::load in_flight() noexcept { return board_.in_flight(); }
     std::uint64_t ring_bytes() const noexcept { return ring_bytes_.load(std::memory_order_relaxed); } // of all devices
 
 private:
     struct device_ring {
-        staged_ring ring;
+        staging_buffers ring;
         worker_thread adding; // the second lot
-        staged_engine *engine = nullptr;
+        staging_engine *engine = nullptr;
         int device = 0;
         std::atomic<bool> is_adding = false; // until then what is not guarded is the thread's
         std::atomic<bool> wants_more = false;
     };
     struct job_page {
         staged_memory records;
-        staged_job *jobs;
+        staging_launch *launches;
         std::uint32_t count;
     };
 
     // Runs copies besides the residents, or in their place.
     struct spare_thread {
         worker_thread thread;
-        staged_engine *engine = nullptr;
+        staging_engine *engine = nullptr;
         std::atomic<bool> has_begun = false, has_left = false;
     };
 
-    failure start_threads() noexcept;
+    error start_threads() noexcept;
     void start_spare() noexcept;
     void join_spares_that_left() noexcept;
     void evacuate_slots() noexcept;
-    failure make_ring(int device) noexcept;
-    failure add_lot(device_ring &of, bool first) noexcept;
+    error make_ring(int device) noexcept;
+    error add_lot(device_ring &of, bool first) noexcept;
     void add_other_slots(device_ring &of) noexcept;
-    failure add_jobs(int device) noexcept;
-    failure provide(int device, bool needs_threads) noexcept;
-    failure enter_device(int device, context_scope &scope) noexcept;
+    error add_jobs(int device) noexcept;
+    error provide(int device, bool needs_threads) noexcept;
+    error enter_device(int device, context_scope &scope) noexcept;
     bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
-    failure hold_ring(const staged_copy &copy, device_ring *&of) noexcept;
-    failure take_jobs(const staged_copy &copy, std::uint64_t count, staged_job *&taken) noexcept;
+    error hold_ring(const staged_copy &copy, device_ring *&of) noexcept;
+    error take_jobs(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
     // By a host function before it runs; otherwise by the caller, at once.
     bool is_announced(const staged_copy &copy) const noexcept {
         return options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
     }
     void share_out(const staged_copy &copy, const tracked_context &context, const staging &cut, device_ring &of,
-                   std::uint64_t per_launch, staged_watch *watch, staged_job *taken) const noexcept;
-    failure launch(const staged_copy &copy, staged_job &job, CUstream stream, bool &is_announced_there) noexcept;
-    failure launch_all(const staged_copy &copy, staged_job &first, CUstream stream) noexcept;
-    void announce(staged_job &job) noexcept;
+                   std::uint64_t per_launch, staged_progress *watch, staging_launch *taken) const noexcept;
+    error launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
+                        bool &is_announced_there) noexcept;
+    error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
+    void announce(staging_launch &launch) noexcept;
     bool ask_for_visitors(std::uint32_t count) noexcept;
     bool start_substitute() noexcept;
-    failure free_lot(device_ring &of, bool first) noexcept;
+    error free_lot(device_ring &of, bool first) noexcept;
     static void work(void *engine) noexcept;
     static void visit(void *engine) noexcept;
     static void stand_in(void *spare) noexcept;
@@ -147,19 +148,19 @@ private:
     staged_options options_;
     tracked_contexts tracked_;
     union {
-        staged_board board_; // not ended in the child of a fork
+        staging_scheduler board_; // not ended in the child of a fork
     };
-    graph_ties graphs_;
+    graph_launches graphs_;
 
     std::mutex mutex_; // of what is set up; never wanted by a thread that runs copies
-    std::atomic<device_ring *> rings_[device_contexts::most_devices] = {};
+    std::atomic<device_ring *> rings_[device_contexts::max_devices] = {};
     growing<job_page> pages_;
     std::mutex substitute_mutex_; // of threads_ where the program's threads do the work; no driver call is made with it
-    worker_thread threads_[most_threads];
+    worker_thread threads_[max_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
     thread_traits watchdog_traits_;
     worker_thread watchdog_; // starts and joins the spares
-    spare_thread spares_[most_threads];
+    spare_thread spares_[max_threads];
     std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> ring_bytes_ = 0;
     std::atomic<bool> is_draining_ = false; // the closing thread serves all that is left

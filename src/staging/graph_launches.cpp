@@ -9,14 +9,14 @@
 namespace ferry {
 
 // From malloc, as both may outlive the instance and its allocator.
-struct graph_ties::board_link {
+struct graph_launches::board_link {
     std::mutex mutex;
-    staged_board *board;                       // null once it has ended
+    staging_scheduler *board;                  // null once it has ended
     std::atomic<std::uint64_t> references = 1; // of the ties, and of the engine
 };
-struct graph_ties::graph_tie {
+struct graph_launches::graph_tie {
     board_link &to;
-    staged_job *first; // null: of nothing
+    staging_launch *first; // null: of nothing
 };
 
 namespace {
@@ -32,7 +32,7 @@ template <class Record> void unmake(Record &gone) noexcept {
 
 } // namespace
 
-graph_ties::board_link *graph_ties::link() noexcept {
+graph_launches::board_link *graph_launches::link() noexcept {
     board_link *made = link_.load(std::memory_order_acquire);
     if (made) return made;
     void *const place = std::malloc(sizeof(board_link));
@@ -44,11 +44,11 @@ graph_ties::board_link *graph_ties::link() noexcept {
     return made;
 }
 
-void graph_ties::let_go(board_link &of) noexcept {
+void graph_launches::let_go(board_link &of) noexcept {
     if (of.references.fetch_sub(1, std::memory_order_acq_rel) == 1) unmake(of);
 }
 
-void graph_ties::release(void *tie) noexcept {
+void graph_launches::release(void *tie) noexcept {
     auto &gone = *static_cast<graph_tie *>(tie);
     board_link &to = gone.to;
     {
@@ -59,7 +59,7 @@ void graph_ties::release(void *tie) noexcept {
     let_go(to);
 }
 
-void graph_ties::tie(CUstream stream, staged_job &first) noexcept {
+void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
     if (!cu_.cuStreamGetCaptureInfo || !cu_.cuUserObjectCreate || !cu_.cuUserObjectRelease ||
         !cu_.cuGraphRetainUserObject)
         return;
@@ -81,7 +81,7 @@ void graph_ties::tie(CUstream stream, staged_job &first) noexcept {
     static_cast<void>(cu_.cuUserObjectRelease(object, 1));
 }
 
-void graph_ties::close() noexcept {
+void graph_launches::close() noexcept {
     board_link *const to = link_.exchange(nullptr, std::memory_order_acq_rel);
     if (!to) return;
     {

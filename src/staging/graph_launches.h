@@ -9,15 +9,15 @@
 
 namespace ferry {
 
-class graph_ties {
+class graph_launches {
 public:
-    graph_ties(const driver_table &cu, staged_board &board) noexcept : cu_(cu), board_(board) {}
-    graph_ties(const graph_ties &) = delete;
-    graph_ties &operator=(const graph_ties &) = delete;
+    graph_launches(const driver_table &cu, staging_scheduler &board) noexcept : cu_(cu), board_(board) {}
+    graph_launches(const graph_launches &) = delete;
+    graph_launches &operator=(const graph_launches &) = delete;
 
     // The launches of a copy, which were captured on the stream. Where that cannot be done, or memory is short, they stay
     // taken until the engine is closed.
-    void tie(CUstream stream, staged_job &first) noexcept;
+    void tie(CUstream stream, staging_launch &first) noexcept;
     // The board is about to end. Graphs that are destroyed later find nobody.
     void close() noexcept;
 
@@ -30,7 +30,7 @@ private:
     static void CUDA_CB release(void *tie) noexcept;
 
     const driver_table &cu_;
-    staged_board &board_;
+    staging_scheduler &board_;
     std::atomic<board_link *> link_ = nullptr; // null until a copy is captured
 };
 

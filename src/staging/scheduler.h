@@ -35,36 +35,36 @@ private:
     static std::atomic<std::uint64_t> of_all_;
 };
 
-class staged_board {
+class staging_scheduler {
 public:
-    staged_board() noexcept = default;
-    staged_board(const staged_board &) = delete;
-    staged_board &operator=(const staged_board &) = delete;
+    staging_scheduler() noexcept = default;
+    staging_scheduler(const staging_scheduler &) = delete;
+    staging_scheduler &operator=(const staging_scheduler &) = delete;
 
     // Jobs for as many launches, or for those of a graph; null where fewer are left.
-    staged_job *take(std::uint64_t count, bool is_captured) noexcept;
-    void add(staged_job &made) noexcept; // a new one
+    staging_launch *take(std::uint64_t count, bool is_captured) noexcept;
+    void add(staging_launch &made) noexcept; // a new one
     // It is not launched. `will_be_expected`: a function that expects it is on its way all the same, or has been.
-    void give_back(staged_job &job, bool will_be_expected) noexcept;
+    void release(staging_launch &launch, bool will_be_expected) noexcept;
     // It was launched, and a function expects it when it is about to run.
-    void keep(staged_job &job, std::uint64_t use) noexcept;
+    void keep(staging_launch &launch, std::uint64_t use) noexcept;
     // Nothing will run what was captured any more: the launches of a copy.
-    void release(staged_job &first) noexcept;
+    void release(staging_launch &first) noexcept;
     // It is about to run, or will be launched.
-    void expect(staged_job &job) noexcept;
-    void expect_all(staged_job &first) noexcept; // of a copy
+    void expect(staging_launch &launch) noexcept;
+    void expect_all(staging_launch &first) noexcept; // of a copy
     // Of the contexts that have any launch, the next one in some order; null past the last.
     const tracked_context *context_after(const tracked_context *one) noexcept;
     // Gives the launches of a context up, which has died: each is over once no thread is at it. Should the context live
     // all the same, the kernels trap.
     void lose(const tracked_context &context, std::int32_t status) noexcept;
 
-    void add_slots(staged_ring &ring, staged_slot *first, std::uint32_t count) noexcept;
+    void add_slots(staging_buffers &ring, staged_slot *first, std::uint32_t count) noexcept;
     // Keeps the first lots, until it is let go, while any is held or any job may run; false where the ring has none.
-    [[nodiscard]] bool hold(const staged_ring &ring) noexcept;
+    [[nodiscard]] bool hold(const staging_buffers &ring) noexcept;
     void let_go() noexcept;
     // Takes the slots of a lot back; false where a copy is at one of them, or it is kept.
-    bool take_slots(staged_ring &ring, bool first_lot) noexcept;
+    bool take_slots(staging_buffers &ring, bool first_lot) noexcept;
 
     // What a thread does that finds nothing to do. While anything is expected, one resident, spare or visitor always
     // looks. These are the servers.
@@ -75,8 +75,8 @@ public:
         helper,   // looks again, until it is over
     };
     // Runs copies until `is_over`: any, or the launches of one.
-    void serve(worker as, const staged_watch *one, bool (*is_over)(void *user), void *user) noexcept;
-    template <class IsOver> void serve_until(worker as, const staged_watch *one, IsOver is_over) noexcept {
+    void serve(worker as, const staged_progress *one, bool (*is_over)(void *user), void *user) noexcept;
+    template <class IsOver> void serve_until(worker as, const staged_progress *one, IsOver is_over) noexcept {
         serve(
             as, one, [](void *user) { return (*static_cast<IsOver *>(user))(); }, &is_over);
     }
@@ -91,7 +91,7 @@ public:
     // Moves a filled slot of a copy with stuck threads into the parcel; false where nobody waits for a slot.
     bool evacuate(staged_parcel &parcel) noexcept;
     // Of the ring where somebody waits for a slot; null where nobody does.
-    const staged_ring *starved_ring() noexcept;
+    const staging_buffers *starved_ring() noexcept;
     // Until the next inspection is due, or it is over: while nothing is under way, that is for ever, but for a watchdog
     // with spares to see off.
     void wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept;
@@ -112,46 +112,46 @@ public:
         std::uint32_t busy = 0;  // threads that are at one, whosever they are
         std::uint64_t bytes = 0; // that have not arrived
     };
-    load on_the_way() noexcept;
+    load in_flight() noexcept;
 
 private:
     using lock = std::unique_lock<std::mutex>;
     struct task {
-        staged_job *job = nullptr;
+        staging_launch *launch = nullptr;
         std::uint32_t block = 0;
     };
     bool has_work() const noexcept;
     lock acquire() noexcept;
     static void lock_again(lock &held) noexcept;
-    void rest(staged_job &job) noexcept;
-    void expect_one(staged_job &job) noexcept;
+    void rest(staging_launch &launch) noexcept;
+    void expect_one(staging_launch &launch) noexcept;
     void wake_watcher() noexcept;
     void wake(std::uint64_t count) noexcept;
     void unlock(lock &held) noexcept;
     void sleep(lock &held) noexcept;
     bool wait_for_lead(bool (*is_over)(void *user), void *user, std::uint64_t until) noexcept;
-    void begin_run(staged_job &job) noexcept;
-    void end_run(staged_job &job) noexcept;
+    void begin_run(staging_launch &launch) noexcept;
+    void end_run(staging_launch &launch) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
-    bool supply(staged_job &job, staged_lane &lane) noexcept;
-    bool give_back_slots(staged_job &job, staged_lane &lane) noexcept;
-    bool may_go_on(staged_job &job, std::uint32_t block) noexcept;
-    bool choose_lane(staged_job &job, std::uint32_t &block) noexcept;
-    bool end_if_done(staged_job &job) noexcept;
-    task find_task(std::uint64_t now, const staged_watch *one, bool is_server) noexcept;
-    bool take_task(staged_job &job, bool is_server, task &found) noexcept;
+    bool supply(staging_launch &launch, staging_channel &lane) noexcept;
+    bool give_back_slots(staging_launch &launch, staging_channel &lane) noexcept;
+    bool may_go_on(staging_launch &launch, std::uint32_t block) noexcept;
+    bool choose_lane(staging_launch &launch, std::uint32_t &block) noexcept;
+    bool end_if_done(staging_launch &launch) noexcept;
+    task find_task(std::uint64_t now, const staged_progress *one, bool is_server) noexcept;
+    bool take_task(staging_launch &launch, bool is_server, task &found) noexcept;
     std::uint32_t servers() const noexcept { return awake_ + asleep_ + called_; }
-    void reclaim_slots(staged_job &job) noexcept;
-    void attend(staged_job &job, std::uint32_t block, bool (*is_over)(void *user), void *user) const noexcept;
+    void reclaim_slots(staging_launch &launch) noexcept;
+    void attend(staging_launch &launch, std::uint32_t block, bool (*is_over)(void *user), void *user) const noexcept;
     void complete(const task &done) noexcept;
-    void end_lost(staged_job &job) noexcept;
+    void end_lost(staging_launch &launch) noexcept;
     void collect_lost_slots() noexcept;
     void recycle() noexcept;
 
     std::mutex mutex_;
-    chain<staged_job> unused_, launched_, expected_, under_way_, leaving_;
-    chain<staged_job> losing_; // lost, with threads that have not noticed
-    chain<staged_job> lost_;   // whose blocks may still use their slots
+    chain<staging_launch> unused_, launched_, expected_, under_way_, leaving_;
+    chain<staging_launch> losing_; // lost, with threads that have not noticed
+    chain<staging_launch> lost_;   // whose blocks may still use their slots
     std::uint64_t unused_count_ = 0;
     std::atomic<std::uint32_t> ahead_ = 0; // jobs expected and under way
     // Residents and visitors: those that are to wake are called, some when the mutex is unlocked.

@@ -28,19 +28,19 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view) noexcept {
 }
 
 // The watch is this call's own: it returns when nobody writes there any more.
-failure run_and_help(const driver_table &cu, staged_engine &engine, const staged_copy &copy, CUstream stream) noexcept {
-    staged_watch watch;
-    const failure failed = engine.enqueue(copy, stream, &watch);
-    const failure helped = engine.help(watch);
+error run_and_help(const driver_table &cu, staging_engine &engine, const staged_copy &copy, CUstream stream) noexcept {
+    staged_progress watch;
+    const error failed = engine.enqueue(copy, stream, &watch);
+    const error helped = engine.help(watch);
     if (failed) return failed;
     return helped ? helped : wait_for_legacy_stream(cu);
 }
 
 } // namespace
 
-failure run_staged_copy(const driver_table &cu, staged_engine &engine, const shape &shape, const copy_plan &plan,
-                        const kernel_view &view, const staged_site &site, CUstream stream,
-                        staged_watch *watch) noexcept {
+error run_staged_copy(const driver_table &cu, staging_engine &engine, const shape &shape, const copy_plan &plan,
+                      const kernel_view &view, const staged_site &site, CUstream stream,
+                      staged_progress *watch) noexcept {
     const staged_copy copy = {.box = staged_box_of(shape, view),
                               .device = site.device,
                               .context = site.context,

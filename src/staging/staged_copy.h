@@ -15,8 +15,8 @@ struct staged_site {
 
 // The plan's route must be the staged one. `view` is of the end that is no host's. `watch` is asked for by who wants to know
 // how far the copy is, and stays until no launch is left; it may be null. The synchronous form needs none.
-failure run_staged_copy(const driver_table &cu, staged_engine &engine, const shape &shape, const copy_plan &plan,
-                        const kernel_view &view, const staged_site &site, CUstream stream,
-                        staged_watch *watch) noexcept;
+error run_staged_copy(const driver_table &cu, staging_engine &engine, const shape &shape, const copy_plan &plan,
+                      const kernel_view &view, const staged_site &site, CUstream stream,
+                      staged_progress *watch) noexcept;
 
 } // namespace ferry

@@ -4,41 +4,41 @@
 #include "device/capture_mode.h"
 #include "exec/driver_copy.h"
 #include "submit/batch_request.h"
-#include "submit/staging_setup.h"
+#include "submit/note_error.h"
 
 namespace ferry {
 
 namespace {
 
-failure run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-            batch_job &job) noexcept {
+error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
+          batch_request &request) noexcept {
     context_scope scope(instance.cu);
-    if (failure failed = enter_for_batch(instance, input, stream, job, scope)) return failed;
-    if (failure failed = check_batch(instance, input, true, stream, job)) return failed;
-    if (job.is_empty()) return {};
+    if (error failed = enter_for_batch(instance, input, stream, request, scope)) return failed;
+    if (error failed = check_batch(instance, input, true, stream, request)) return failed;
+    if (request.is_empty()) return {};
     bool is_captured = false;
-    if (failure failed = ask_capture(instance.cu, stream, is_captured)) return failed;
-    if (failure failed = plan_job(instance, takes_batch_calls(stream, is_captured), nullptr, job)) return failed;
-    launch_site site = {job.context.wanted, stream, is_captured};
+    if (error failed = ask_capture(instance.cu, stream, is_captured)) return failed;
+    if (error failed = plan_batch(instance, takes_batch_calls(stream, is_captured), nullptr, request)) return failed;
+    launch_site site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
-    if (form == copy_form::asynchronous || is_single_call(job)) return enqueue_job(instance, job, form, site);
-    const failure failed = enqueue_job(instance, job, copy_form::asynchronous, site);
-    const failure passed = wait_for_legacy_stream(instance.cu); // also for what came before a failure
+    if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
+    const error failed = submit_batch(instance, request, copy_form::asynchronous, site);
+    const error passed = wait_for_legacy_stream(instance.cu); // also for what came before a failure
     return failed ? failed : passed;
 }
 
 } // namespace
 
-failure run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-                  std::uint64_t &bad_index) noexcept {
+error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
+                std::uint64_t &bad_index) noexcept {
     bad_index = 0;
-    const borrowed_job job(instance.jobs);
-    if (!job) return no_memory;
-    (*job).context = {};
-    const failure failed = run(instance, input, form, stream, *job);
+    const borrowed_request request(instance.requests);
+    if (!request) return no_memory;
+    (*request).context = {};
+    const error failed = run(instance, input, form, stream, *request);
     if (!failed) return {};
-    bad_index = (*job).bad_index;
-    note_failure(instance, failed);
+    bad_index = (*request).bad_index;
+    note_error(instance, failed);
     return failed;
 }
 

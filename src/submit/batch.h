@@ -14,7 +14,7 @@ struct batch_input {
 };
 
 // `bad_index` is where it has failed, of those of the input.
-failure run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-                  std::uint64_t &bad_index) noexcept;
+error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
+                std::uint64_t &bad_index) noexcept;
 
 } // namespace ferry

@@ -4,29 +4,29 @@
 
 namespace ferry {
 
-batch_jobs::~batch_jobs() {
-    while (batch_job *const job = resting_.pop())
-        destroy(*job);
+batch_request_pool::~batch_request_pool() {
+    while (batch_request *const request = free_.pop())
+        destroy(*request);
 }
 
-batch_job *batch_jobs::take() noexcept {
+batch_request *batch_request_pool::take() noexcept {
     // A child of a fork may have been born with the mutex locked, and others need not wait either: there are more jobs.
     if (std::unique_lock held(mutex_, std::try_to_lock); held.owns_lock())
-        if (batch_job *const rested = resting_.pop()) return rested;
-    void *const place = memory_.allocate(sizeof(batch_job), alignof(batch_job));
-    return place ? new (place) batch_job(memory_) : nullptr;
+        if (batch_request *const reused = free_.pop()) return reused;
+    void *const place = memory_.allocate(sizeof(batch_request), alignof(batch_request));
+    return place ? new (place) batch_request(memory_) : nullptr;
 }
 
-void batch_jobs::give_back(batch_job &job) noexcept {
+void batch_request_pool::release(batch_request &request) noexcept {
     if (std::unique_lock held(mutex_, std::try_to_lock); held.owns_lock())
-        resting_.push_front(job);
+        free_.push_front(request);
     else
-        destroy(job);
+        destroy(request);
 }
 
-void batch_jobs::destroy(batch_job &job) noexcept {
-    job.~batch_job();
-    memory_.deallocate(&job, sizeof(batch_job));
+void batch_request_pool::destroy(batch_request &request) noexcept {
+    request.~batch_request();
+    memory_.deallocate(&request, sizeof(batch_request));
 }
 
 } // namespace ferry

@@ -16,8 +16,8 @@
 
 namespace ferry {
 
-struct batch_job {
-    explicit batch_job(const allocator &memory) noexcept
+struct batch_request {
+    explicit batch_request(const allocator &memory) noexcept
         : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),
           array_views(memory), lines(memory), operations(memory) {}
 
@@ -34,60 +34,60 @@ struct batch_job {
     growing<byte_span> spans;
     std::uint64_t bad_index = 0; // where it has failed
 
-    // What plan_job leaves.
+    // What plan_batch leaves.
     batch_plan plans[piece_groups];
     box_launch box_launches[box_sources][piece_groups];
     growing<kernel_view> array_views;
     line_batch lines; // of the groups that batch calls take, one after the other
     growing<CUDA_MEMCPY3D_BATCH_OP> operations;
 
-    batch_job *previous = nullptr, *next = nullptr; // among those that rest
+    batch_request *previous = nullptr, *next = nullptr; // among those that rest
 
     bool is_empty() const noexcept { return pieces.size() == 0 && boxes.size() == 0; }
 };
 
 // Those that rest.
-class batch_jobs {
+class batch_request_pool {
 public:
-    explicit batch_jobs(const allocator &memory) noexcept : memory_(memory) {}
-    ~batch_jobs();
-    batch_jobs(const batch_jobs &) = delete;
-    batch_jobs &operator=(const batch_jobs &) = delete;
+    explicit batch_request_pool(const allocator &memory) noexcept : memory_(memory) {}
+    ~batch_request_pool();
+    batch_request_pool(const batch_request_pool &) = delete;
+    batch_request_pool &operator=(const batch_request_pool &) = delete;
 
-    batch_job *take() noexcept; // null where there is no memory
-    void give_back(batch_job &job) noexcept;
-    void destroy(batch_job &job) noexcept;
+    batch_request *take() noexcept; // null where there is no memory
+    void release(batch_request &request) noexcept;
+    void destroy(batch_request &request) noexcept;
 
 private:
     const allocator &memory_;
     std::mutex mutex_;
-    chain<batch_job> resting_;
+    chain<batch_request> free_;
 };
 
-class borrowed_job {
+class borrowed_request {
 public:
-    explicit borrowed_job(batch_jobs &from) noexcept : from_(from), job_(from.take()) {}
-    ~borrowed_job() {
-        if (job_) from_.give_back(*job_);
+    explicit borrowed_request(batch_request_pool &from) noexcept : from_(from), request_(from.take()) {}
+    ~borrowed_request() {
+        if (request_) from_.release(*request_);
     }
-    borrowed_job(const borrowed_job &) = delete;
-    borrowed_job &operator=(const borrowed_job &) = delete;
+    borrowed_request(const borrowed_request &) = delete;
+    borrowed_request &operator=(const borrowed_request &) = delete;
 
-    explicit operator bool() const noexcept { return job_ != nullptr; }
-    batch_job &operator*() const noexcept { return *job_; }
+    explicit operator bool() const noexcept { return request_ != nullptr; }
+    batch_request &operator*() const noexcept { return *request_; }
 
 private:
-    batch_jobs &from_;
-    batch_job *const job_;
+    batch_request_pool &from_;
+    batch_request *const request_;
 };
 
 // Finds the context for `stream` and makes it current, as for the first copy that has a device.
-failure enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_job &job,
-                        context_scope &scope) noexcept;
+error enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+                      context_scope &scope) noexcept;
 
 // All of the input; `merges` puts neighbours together. The context must be current.
-failure check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
-                    batch_job &job) noexcept;
+error check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
+                  batch_request &request) noexcept;
 
 // Whether the driver takes batch calls there.
 constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {
@@ -95,7 +95,8 @@ constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {
 }
 
 // Likewise. `ways` are those that are chosen already; null: are not.
-failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways, batch_job &job) noexcept;
+error plan_batch(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
+                 batch_request &request) noexcept;
 
 // The pieces of a group in the memory of the device, as kernels read them; 0: not there.
 struct piece_table {
@@ -113,17 +114,18 @@ struct launch_site {
 };
 
 // What the driver refuses here leaves what was enqueued before it. The synchronous form is for jobs of a single call.
-failure enqueue_job(ferry_instance &instance, const batch_job &job, copy_form form, const launch_site &site) noexcept;
+error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form,
+                   const launch_site &site) noexcept;
 
 // How many pieces of a table a group needs, and writing it: `packed` has room for them. False for more than it can say.
 std::uint64_t records_of(const group_facts &group) noexcept;
-[[nodiscard]] bool pack_group(const batch_job &job, int group, piece_packer &packed) noexcept;
+[[nodiscard]] bool pack_group(const batch_request &request, int group, piece_packer &packed) noexcept;
 
 // A block of the instance's tables, once the stream has passed what was just enqueued. Waits for that where nothing else
 // is possible.
-failure free_table(ferry_instance &instance, CUstream stream, void *table) noexcept;
+error free_table(ferry_instance &instance, CUstream stream, void *table) noexcept;
 
 // Whether all that there is to do is one call of the driver's for one copy.
-bool is_single_call(const batch_job &job) noexcept;
+bool is_single_call(const batch_request &request) noexcept;
 
 } // namespace ferry

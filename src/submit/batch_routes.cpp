@@ -23,54 +23,54 @@ void plan_with_kernels(ferry_instance &instance, CUcontext context, batch_site &
 }
 
 // Arrays that kernels do not read keep their boxes apart.
-failure look_up_views(const ferry_instance &instance, batch_job &job) noexcept {
-    job.array_views.clear();
-    if (!job.array_views.reserve(job.arrays.size())) return no_memory;
-    for (std::uint32_t i = 0; i < job.arrays.size(); ++i) {
+error look_up_views(const ferry_instance &instance, batch_request &request) noexcept {
+    request.array_views.clear();
+    if (!request.array_views.reserve(request.arrays.size())) return no_memory;
+    for (std::uint32_t i = 0; i < request.arrays.size(); ++i) {
         kernel_view view;
-        view.why_not =
-            instance.surfaces.may_serve(job.arrays[i].array, job.context.wanted) ? obstacle::none : obstacle::array;
-        job.array_views.append_reserved(view);
+        view.why_not = instance.surfaces.may_serve(request.arrays[i].array, request.context.wanted) ? obstacle::none
+                                                                                                    : obstacle::array;
+        request.array_views.append_reserved(view);
     }
-    for (batch_box &box : job.boxes)
-        if (box.source() == from_array && job.array_views[box.from].why_not != obstacle::none)
+    for (batch_box &box : request.boxes)
+        if (box.source() == from_array && request.array_views[box.from].why_not != obstacle::none)
             box.group = piece_group::apart;
     return {};
 }
 
 // Of the arrays that kernels are to read: each surface is looked up once, and made if need be.
-void find_surfaces(ferry_instance &instance, batch_job &job) noexcept {
-    for (batch_box &box : job.boxes) {
-        if (box.way != box_way::kernel || box.source() != from_array) continue;
-        kernel_view &view = job.array_views[box.from];
+void find_surfaces(ferry_instance &instance, batch_request &request) noexcept {
+    for (batch_box &box : request.boxes) {
+        if (box.way != box_route::kernel || box.source() != from_array) continue;
+        kernel_view &view = request.array_views[box.from];
         if (view.why_not == obstacle::none && !view.surface)
-            view = look_up_for_kernels(instance.surfaces, box.shape.source.array, job.context.wanted);
-        if (view.why_not != obstacle::none) box.way = box_way::call;
+            view = look_up_for_kernels(instance.surfaces, box.shape.source.array, request.context.wanted);
+        if (view.why_not != obstacle::none) box.way = box_route::call;
     }
 }
 
 // What is left goes by a batch call, if that takes several.
-failure plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, batch_job &job) noexcept {
-    job.operations.clear();
+error plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, batch_request &request) noexcept {
+    request.operations.clear();
     if (!takes_batch_calls || !has_box_batches(instance.cu)) return {};
-    if (!job.operations.reserve(job.boxes.size())) return no_memory;
+    if (!request.operations.reserve(request.boxes.size())) return no_memory;
     batch_box *last = nullptr;
-    for (batch_box &box : job.boxes) {
+    for (batch_box &box : request.boxes) {
         CUDA_MEMCPY3D_BATCH_OP operation;
-        if (box.way != box_way::call || !lower(box.shape, box.element, operation)) continue;
-        job.operations.append_reserved(operation);
-        box.way = box_way::batch_call;
+        if (box.way != box_route::call || !lower(box.shape, box.element, operation)) continue;
+        request.operations.append_reserved(operation);
+        box.way = box_route::batch_call;
         last = &box;
     }
-    if (job.operations.size() != 1) return {};
-    last->way = box_way::call;
-    job.operations.clear();
+    if (request.operations.size() != 1) return {};
+    last->way = box_route::call;
+    request.operations.clear();
     return {};
 }
 
 // Why no kernel takes a piece.
-obstacle why_apart(const batch_job &job, const batch_piece &piece) noexcept {
-    const known_range &from = job.ranges[piece.from], &to = job.ranges[piece.to];
+obstacle why_apart(const batch_request &request, const batch_piece &piece) noexcept {
+    const known_range &from = request.ranges[piece.from], &to = request.ranges[piece.to];
     if (is_host(from.kind) && is_host(to.kind)) return obstacle::host_to_host;
     if (from.kind == memory_kind::pageable || to.kind == memory_kind::pageable) return obstacle::pageable;
     return from.is_reached && to.is_reached ? obstacle::read_only : obstacle::no_peer_access;
@@ -78,32 +78,34 @@ obstacle why_apart(const batch_job &job, const batch_piece &piece) noexcept {
 
 } // namespace
 
-failure plan_job(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways, batch_job &job) noexcept {
-    if (!job.pieces.sort(job.ranges)) return no_memory;
-    batch_site site = {.context_device = job.context_device,
+error plan_batch(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
+                 batch_request &request) noexcept {
+    if (!request.pieces.sort(request.ranges)) return no_memory;
+    batch_site site = {.context_device = request.context_device,
                        .line_calls = batch_call_obstacle(has_line_batches(instance.cu), takes_batch_calls),
                        .box_calls = batch_call_obstacle(has_box_batches(instance.cu), takes_batch_calls),
-                       .wishes = wishes_of(instance.copy_flags),
-                       .profile = instance.profiles.of(job.context_device)};
+                       .preferences = preferences_of(instance.copy_flags),
+                       .profile = instance.profiles.of(request.context_device)};
     if (ways)
-        std::copy_n(ways, piece_groups, job.plans);
+        std::copy_n(ways, piece_groups, request.plans);
     else
-        plan_with_kernels(instance, job.context.wanted, site,
-                          [&]() noexcept { return plan_pieces(site, job.pieces, job.plans); });
+        plan_with_kernels(instance, request.context.wanted, site,
+                          [&]() noexcept { return plan_pieces(site, request.pieces, request.plans); });
     for (int group = 0; group < piece_groups; ++group)
-        if (const obstacle why = job.plans[group].refused; why != obstacle::none)
-            return on_side(refuse_route(why == obstacle::not_asked ? why_apart(job, *job.pieces.begin(group)) : why),
-                           FERRY_SIDE_OPTIONS); // whose flags they are
-    job.lines.clear();
+        if (const obstacle why = request.plans[group].refused; why != obstacle::none)
+            return on_side(
+                refuse_route(why == obstacle::not_asked ? why_apart(request, *request.pieces.begin(group)) : why),
+                FERRY_SIDE_OPTIONS); // whose flags they are
+    request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
-        if (job.plans[group].way == batch_way::batch_call)
-            if (!job.lines.append(job.pieces.begin(group), job.pieces.facts(group).count)) return no_memory;
-    if (job.arrays.size())
-        if (failure failed = look_up_views(instance, job)) return failed;
-    plan_with_kernels(instance, job.context.wanted, site,
-                      [&]() noexcept { return plan_boxes(site, job.boxes, job.box_launches); });
-    find_surfaces(instance, job);
-    return plan_box_calls(instance, takes_batch_calls, job);
+        if (request.plans[group].way == batch_route::batch_call)
+            if (!request.lines.append(request.pieces.begin(group), request.pieces.facts(group).count)) return no_memory;
+    if (request.arrays.size())
+        if (error failed = look_up_views(instance, request)) return failed;
+    plan_with_kernels(instance, request.context.wanted, site,
+                      [&]() noexcept { return plan_boxes(site, request.boxes, request.box_launches); });
+    find_surfaces(instance, request);
+    return plan_box_calls(instance, takes_batch_calls, request);
 }
 
 } // namespace ferry

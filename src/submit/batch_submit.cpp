@@ -27,7 +27,7 @@ shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept {
     return {end_of(piece.source, piece.from), end_of(piece.destination, piece.to), piece.size, 1, 1};
 }
 
-constexpr failure too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any memory holds
+constexpr error too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any memory holds
 
 [[gnu::always_inline]] inline bool pack(const known_ranges &ranges, const batch_piece &piece,
                                         piece_packer &packed) noexcept {
@@ -36,10 +36,10 @@ constexpr failure too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any
 
 } // namespace
 
-failure free_table(ferry_instance &instance, CUstream stream, void *table) noexcept {
+error free_table(ferry_instance &instance, CUstream stream, void *table) noexcept {
     if (!instance.tables.free_on(stream, table)) return {};
     const relaxed_capture_mode relaxed(instance.cu); // waiting breaks a capture on another thread
-    const failure failed = relaxed.entered() ? to_failure(instance.cu.cuStreamSynchronize(stream)) : relaxed.why();
+    const error failed = relaxed.entered() ? to_error(instance.cu.cuStreamSynchronize(stream)) : relaxed.why();
     const bool is_over = !failed || (tells_of_death(failed.status) && current_context_has_died(instance.cu));
     if (is_over) instance.tables.free(table); // else it is lost: kernels may yet read it
     return failed;
@@ -49,41 +49,42 @@ std::uint64_t records_of(const group_facts &group) noexcept {
     return group.count + group.bytes / piece_packer::largest_record;
 }
 
-bool pack_group(const batch_job &job, int group, piece_packer &packed) noexcept {
-    for (const batch_piece *piece = job.pieces.begin(group); piece != job.pieces.end(group); ++piece)
-        if (!pack(job.ranges, *piece, packed)) return false;
+bool pack_group(const batch_request &request, int group, piece_packer &packed) noexcept {
+    for (const batch_piece *piece = request.pieces.begin(group); piece != request.pieces.end(group); ++piece)
+        if (!pack(request.ranges, *piece, packed)) return false;
     return true;
 }
 
 namespace {
 
-class batch_runner {
+class batch_submitter {
 public:
-    batch_runner(ferry_instance &instance, const batch_job &job, copy_form form, const launch_site &site) noexcept
-        : instance_(instance), job_(job), form_(form), site_(site), stream_(site.stream),
+    batch_submitter(ferry_instance &instance, const batch_request &request, copy_form form,
+                    const launch_site &site) noexcept
+        : instance_(instance), request_(request), form_(form), site_(site), stream_(site.stream),
           takes_batches_(takes_batch_calls(site.stream, site.is_captured)),
-          is_at_home_(site.context == job.context.wanted) {}
+          is_at_home_(site.context == request.context.wanted) {}
 
-    failure run() noexcept {
-        const auto try_one = [&](const shape &shape, const copy_wishes &wishes) noexcept {
-            return try_capture(shape, wishes);
+    error run() noexcept {
+        const auto try_one = [&](const shape &shape, const copy_preferences &preferences) noexcept {
+            return try_capture(shape, preferences);
         };
-        const auto call_one = [&](const shape &shape, const copy_wishes &wishes) noexcept {
-            return call(shape, wishes);
+        const auto call_one = [&](const shape &shape, const copy_preferences &preferences) noexcept {
+            return call(shape, preferences);
         };
         if (site_.is_captured)
-            if (failure failed = for_each_call(try_one)) return failed;
-        if (failure failed = for_each_call(call_one)) return failed;
-        if (failure failed = run_boxes()) return failed;
+            if (error failed = for_each_call(try_one)) return failed;
+        if (error failed = for_each_call(call_one)) return failed;
+        if (error failed = run_boxes()) return failed;
         std::size_t first_line = 0;
         for (int group = 0; group < piece_groups; ++group) {
-            const std::size_t count = job_.pieces.facts(group).count;
+            const std::size_t count = request_.pieces.facts(group).count;
             if (count == 0) continue;
-            failure failed;
-            if (way_of(group) == batch_way::batch_call) {
+            error failed;
+            if (way_of(group) == batch_route::batch_call) {
                 failed = run_lines(group, first_line);
                 first_line += count;
-            } else if (way_of(group) == batch_way::kernel) {
+            } else if (way_of(group) == batch_route::kernel) {
                 failed = run_kernel(group);
             }
             if (failed) return failed;
@@ -92,90 +93,90 @@ public:
     }
 
 private:
-    batch_way way_of(int group) const noexcept {
-        const batch_way planned = job_.plans[group].way;
-        const bool is_served = planned == batch_way::kernel ? is_at_home_ : takes_batches_;
-        return is_served ? planned : batch_way::calls;
+    batch_route way_of(int group) const noexcept {
+        const batch_route planned = request_.plans[group].way;
+        const bool is_served = planned == batch_route::kernel ? is_at_home_ : takes_batches_;
+        return is_served ? planned : batch_route::calls;
     }
 
     bool is_called(const batch_box &box) const noexcept {
-        if (box.way == box_way::call) return true;
-        if (box.way == box_way::batch_call) return !takes_batches_;
-        const bool is_planned_so = box.way == box_way::own && box.plan.route == route_kind::driver;
+        if (box.way == box_route::call) return true;
+        if (box.way == box_route::batch_call) return !takes_batches_;
+        const bool is_planned_so = box.way == box_route::own && box.plan.route == route_kind::driver;
         return is_planned_so || !is_at_home_;
     }
-    bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_way::own && !is_called(box); }
+    bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_route::own && !is_called(box); }
 
     // With the views that were looked up when it was planned.
-    failure run_own(const batch_box &box) noexcept {
+    error run_own(const batch_box &box) noexcept {
         const plan_facts facts = this->facts();
-        return run_planned(instance_, {box.shape, facts, box.plan, job_.own_views[box.to]}, site());
+        return run_planned(instance_, {box.shape, facts, box.plan, request_.own_views[box.to]}, site());
     }
 
     // What goes by a driver call of its own.
-    template <class Action> failure for_each_call(const Action &action) noexcept {
-        for (const batch_box &box : job_.boxes)
+    template <class Action> error for_each_call(const Action &action) noexcept {
+        for (const batch_box &box : request_.boxes)
             if (is_called(box))
-                if (failure failed = action(box.shape, box.wishes)) return failed;
+                if (error failed = action(box.shape, box.preferences)) return failed;
         for (int group = 0; group < piece_groups; ++group)
-            if (way_of(group) == batch_way::calls)
-                if (failure failed = for_each_piece(group, action)) return failed;
+            if (way_of(group) == batch_route::calls)
+                if (error failed = for_each_piece(group, action)) return failed;
         return {};
     }
 
-    template <class Action> failure for_each_piece(int group, const Action &action) noexcept {
-        const copy_wishes wishes = wishes_of(instance_.copy_flags);
-        for (const batch_piece *piece = job_.pieces.begin(group); piece != job_.pieces.end(group); ++piece)
-            if (failure failed = action(shape_of(*piece, job_.ranges), wishes)) return failed;
+    template <class Action> error for_each_piece(int group, const Action &action) noexcept {
+        const copy_preferences preferences = preferences_of(instance_.copy_flags);
+        for (const batch_piece *piece = request_.pieces.begin(group); piece != request_.pieces.end(group); ++piece)
+            if (error failed = action(shape_of(*piece, request_.ranges), preferences)) return failed;
         return {};
     }
 
     plan_facts facts() const noexcept {
-        return {.context_device = job_.context_device, .form = form_, .is_captured = site_.is_captured};
+        return {.context_device = request_.context_device, .form = form_, .is_captured = site_.is_captured};
     }
     copy_site site() const noexcept { return {site_.context, stream_}; }
 
     // Whether the graph takes it: asked of all before any is enqueued.
-    failure try_capture(shape shape, const copy_wishes &wishes) noexcept {
+    error try_capture(shape shape, const copy_preferences &preferences) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
         kernel_views views;
-        if (failure failed = plan_call(shape, wishes, facts, views, plan)) return failed;
+        if (error failed = plan_call(shape, preferences, facts, views, plan)) return failed;
         return check_capture(instance_, {shape, facts, plan, views}, site());
     }
 
-    failure call(shape shape, const copy_wishes &wishes) noexcept {
+    error call(shape shape, const copy_preferences &preferences) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
         kernel_views views;
-        if (failure failed = plan_call(shape, wishes, facts, views, plan)) return failed;
-        const failure failed = run_planned(instance_, {shape, facts, plan, views}, site());
+        if (error failed = plan_call(shape, preferences, facts, views, plan)) return failed;
+        const error failed = run_planned(instance_, {shape, facts, plan, views}, site());
         // Later work is of this batch, whose copies are not ordered among themselves.
         is_behind_earlier_work_ |= facts.is_stream_idle || (!failed && plan.wait_before);
         return failed;
     }
 
     // What was planned as a driver call stays one, but for pageable memory.
-    failure plan_call(shape &shape, const copy_wishes &wishes, plan_facts &facts, kernel_views &views,
-                      copy_plan &plan) noexcept {
+    error plan_call(shape &shape, const copy_preferences &preferences, plan_facts &facts, kernel_views &views,
+                    copy_plan &plan) noexcept {
         if (leaves_device(shape, facts.context_device))
-            if (failure failed = look_up_pool_ends(instance_, facts.context_device, shape)) return failed;
-        if (is_pageable(shape)) return choose_for_pageable(shape, wishes, facts, views, plan);
+            if (error failed = look_up_pool_ends(instance_, facts.context_device, shape)) return failed;
+        if (is_pageable(shape)) return choose_for_pageable(shape, preferences, facts, views, plan);
         plan = plan_for_driver(shape, facts);
         return {};
     }
 
     // As a copy by itself would be. What the whole batch is waited for need not be staged, but where that is faster.
-    failure choose_for_pageable(const shape &shape, const copy_wishes &wishes, plan_facts &facts, kernel_views &views,
-                                copy_plan &plan) noexcept {
+    error choose_for_pageable(const shape &shape, const copy_preferences &preferences, plan_facts &facts,
+                              kernel_views &views, copy_plan &plan) noexcept {
         if (is_behind_earlier_work_)
             facts.is_stream_idle = true;
-        else if (failure failed = look_at_stream(instance_, shape, stream_, facts))
+        else if (error failed = look_at_stream(instance_, shape, stream_, facts))
             return failed;
-        facts.wishes = wishes;
+        facts.preferences = preferences;
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
         resolved_ends ends;
-        const failure failed = choose(instance_, shape, ends, site_.context, facts, views, plan);
+        const error failed = choose(instance_, shape, ends, site_.context, facts, views, plan);
         facts.form = form_;
         // The call is the form's own: on a stream it waits before it reads.
         if (plan.route == route_kind::driver) plan = plan_for_driver(shape, facts);
@@ -188,44 +189,45 @@ private:
         return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
     }
 
-    failure run_boxes() noexcept {
-        for (const batch_box &box : job_.boxes)
+    error run_boxes() noexcept {
+        for (const batch_box &box : request_.boxes)
             if (is_own_kernel(box))
-                if (failure failed = run_own(box)) return failed;
-        if (failure failed = run_box_calls()) return failed;
+                if (error failed = run_own(box)) return failed;
+        if (error failed = run_box_calls()) return failed;
         for (int group = 0; group < piece_groups; ++group) {
-            if (failure failed = run_box_kernels<linear_boxes>(from_memory, group)) return failed;
-            if (failure failed = run_box_kernels<array_boxes>(from_array, group)) return failed;
+            if (error failed = run_box_kernels<linear_boxes>(from_memory, group)) return failed;
+            if (error failed = run_box_kernels<array_boxes>(from_array, group)) return failed;
         }
         return {};
     }
 
-    failure run_box_calls() noexcept {
-        if (job_.operations.size() == 0 || !takes_batches_) return {};
-        const CUresult result = run_box_batch(instance_.cu, job_.operations.begin(), job_.operations.size(), stream_);
-        if (!is_refused(result)) return to_failure(result);
-        for (const batch_box &box : job_.boxes)
-            if (box.way == box_way::batch_call)
-                if (failure failed = call(box.shape, box.wishes)) return failed;
+    error run_box_calls() noexcept {
+        if (request_.operations.size() == 0 || !takes_batches_) return {};
+        const CUresult result =
+            run_box_batch(instance_.cu, request_.operations.begin(), request_.operations.size(), stream_);
+        if (!is_refused(result)) return to_error(result);
+        for (const batch_box &box : request_.boxes)
+            if (box.way == box_route::batch_call)
+                if (error failed = call(box.shape, box.preferences)) return failed;
         return {};
     }
 
-    template <class Kind> failure run_box_kernels(box_source source, int group) noexcept {
+    template <class Kind> error run_box_kernels(box_source source, int group) noexcept {
         const auto is_one = [&](const batch_box &box) noexcept {
-            return box.way == box_way::kernel && !is_called(box) && box.is_of(source, group);
+            return box.way == box_route::kernel && !is_called(box) && box.is_of(source, group);
         };
-        const box_launch &of = job_.box_launches[source][group];
+        const box_launch &of = request_.box_launches[source][group];
         if (of.count == 0) return {};
-        const auto launch = [&](const box_table<Kind> &table) noexcept -> failure {
+        const auto launch = [&](const box_table<Kind> &table) noexcept -> error {
             box_launcher<Kind> launcher(instance_.cu, instance_.kernels, Kind::cut(of.count, of.bytes), of.blocks,
                                         stream_, table);
-            for (const batch_box &box : job_.boxes)
+            for (const batch_box &box : request_.boxes)
                 if (is_one(box))
-                    if (failure failed = launcher.add(box_for(Kind{}, box))) return failed;
+                    if (error failed = launcher.add(box_for(Kind{}, box))) return failed;
             return launcher.launch();
         };
         using record = typename Kind::record;
-        void *const table = take_table(of.count, Kind::most_in_parameters, sizeof(record));
+        void *const table = take_table(of.count, Kind::max_in_parameters, sizeof(record));
         if (!table) return launch({});
         return launch_from(table, [&](std::uint64_t address) noexcept {
             return launch({static_cast<record *>(table), static_cast<std::uint32_t>(of.count), address});
@@ -233,37 +235,38 @@ private:
     }
 
     kernel_box box_for(linear_boxes, const batch_box &box) const noexcept {
-        return box_of(box.shape, box.shape.destination.span.first + job_.ranges[box.to].alias,
-                      box.shape.source.span.first + job_.ranges[box.from].alias);
+        return box_of(box.shape, box.shape.destination.span.first + request_.ranges[box.to].alias,
+                      box.shape.source.span.first + request_.ranges[box.from].alias);
     }
     kernel_array_box box_for(array_boxes, const batch_box &box) const noexcept {
         kernel_views views;
-        views.source = job_.array_views[box.from];
-        views.destination.address = box.shape.destination.span.first + job_.ranges[box.to].alias;
+        views.source = request_.array_views[box.from];
+        views.destination.address = box.shape.destination.span.first + request_.ranges[box.to].alias;
         return array_box_of(box.shape, views);
     }
 
-    failure run_lines(int group, std::size_t first) noexcept {
+    error run_lines(int group, std::size_t first) noexcept {
         const CUresult result =
-            run_line_batch(instance_.cu, job_.lines, first, job_.pieces.facts(group).count, stream_);
-        if (!is_refused(result)) return to_failure(result);
-        return for_each_piece(
-            group, [&](const shape &shape, const copy_wishes &wishes) noexcept { return call(shape, wishes); });
+            run_line_batch(instance_.cu, request_.lines, first, request_.pieces.facts(group).count, stream_);
+        if (!is_refused(result)) return to_error(result);
+        return for_each_piece(group, [&](const shape &shape, const copy_preferences &preferences) noexcept {
+            return call(shape, preferences);
+        });
     }
 
-    failure run_kernel(int group) noexcept {
-        const std::uint32_t blocks = job_.plans[group].blocks;
-        const std::uint64_t records = records_of(job_.pieces.facts(group));
+    error run_kernel(int group) noexcept {
+        const std::uint32_t blocks = request_.plans[group].blocks;
+        const std::uint64_t records = records_of(request_.pieces.facts(group));
         if (site_.tables && site_.tables[group].address)
             return launch_piece_table(instance_.cu, instance_.kernels, site_.tables[group].packed,
                                       site_.tables[group].address, nullptr, blocks, stream_);
-        void *const table = take_table(records, kernels::most_pieces_in_parameters, sizeof(kernels::piece));
+        void *const table = take_table(records, kernels::max_pieces_in_parameters, sizeof(kernels::piece));
         if (!table) return run_in_parameters(group, blocks);
-        return launch_from(table, [&](std::uint64_t address) noexcept -> failure {
+        return launch_from(table, [&](std::uint64_t address) noexcept -> error {
             auto *const pieces = static_cast<kernels::piece *>(table);
-            const group_facts &of = job_.pieces.facts(group);
+            const group_facts &of = request_.pieces.facts(group);
             piece_packer packer(pieces, static_cast<std::uint32_t>(records), cut_pieces(of.count, of.bytes));
-            if (!pack_group(job_, group, packer)) return too_large;
+            if (!pack_group(request_, group, packer)) return too_large;
             return launch_piece_table(instance_.cu, instance_.kernels, packer, address, pieces, blocks, stream_);
         });
     }
@@ -276,33 +279,33 @@ private:
         return instance_.tables.allocate(records * record_size, table) ? nullptr : table;
     }
 
-    template <class Launch> failure launch_from(void *table, const Launch &launch) noexcept {
+    template <class Launch> error launch_from(void *table, const Launch &launch) noexcept {
         address_facts facts;
-        failure failed = look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts);
+        error failed = look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts);
         if (!failed) failed = launch(facts.device_address);
-        const failure passed = free_table(instance_, stream_, table); // something may have been launched all the same
+        const error passed = free_table(instance_, stream_, table); // something may have been launched all the same
         return failed ? failed : passed;
     }
 
-    failure run_in_parameters(int group, std::uint32_t blocks) noexcept {
-        const group_facts &of = job_.pieces.facts(group);
+    error run_in_parameters(int group, std::uint32_t blocks) noexcept {
+        const group_facts &of = request_.pieces.facts(group);
         const team_cut cut = cut_pieces(of.count, of.bytes);
-        const batch_piece *next = job_.pieces.begin(group);
-        const batch_piece *const end = job_.pieces.end(group);
+        const batch_piece *next = request_.pieces.begin(group);
+        const batch_piece *const end = request_.pieces.end(group);
         while (next != end) {
             kernels::piece_parameters given;
-            piece_packer packer(given.pieces, kernels::most_pieces_in_parameters, cut);
-            while (next != end && pack(job_.ranges, *next, packer))
+            piece_packer packer(given.pieces, kernels::max_pieces_in_parameters, cut);
+            while (next != end && pack(request_.ranges, *next, packer))
                 ++next;
             if (packer.empty()) return too_large;
-            if (failure failed = launch_pieces(instance_.cu, instance_.kernels, packer, given, blocks, stream_))
+            if (error failed = launch_pieces(instance_.cu, instance_.kernels, packer, given, blocks, stream_))
                 return failed;
         }
         return {};
     }
 
     ferry_instance &instance_;
-    const batch_job &job_;
+    const batch_request &request_;
     const copy_form form_;
     const launch_site &site_;
     const CUstream stream_;
@@ -314,15 +317,16 @@ private:
 
 } // namespace
 
-failure enqueue_job(ferry_instance &instance, const batch_job &job, copy_form form, const launch_site &site) noexcept {
-    return batch_runner(instance, job, form, site).run();
+error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form,
+                   const launch_site &site) noexcept {
+    return batch_submitter(instance, request, form, site).run();
 }
 
-bool is_single_call(const batch_job &job) noexcept {
-    if (job.pieces.size() + job.boxes.size() != 1) return false;
-    if (job.boxes.size() == 1) return job.boxes[0].way == box_way::call;
-    return std::none_of(std::begin(job.plans), std::end(job.plans),
-                        [](const batch_plan &plan) { return plan.way != batch_way::calls; });
+bool is_single_call(const batch_request &request) noexcept {
+    if (request.pieces.size() + request.boxes.size() != 1) return false;
+    if (request.boxes.size() == 1) return request.boxes[0].way == box_route::call;
+    return std::none_of(std::begin(request.plans), std::end(request.plans),
+                        [](const batch_plan &plan) { return plan.way != batch_route::calls; });
 }
 
 } // namespace ferry

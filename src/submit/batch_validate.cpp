@@ -1,32 +1,32 @@
 // The first part of a batch: all its copies are checked.
-#include "submit/batch_checker.h"
+#include "submit/batch_validator.h"
 #include "submit/copy_steps.h"
 
 namespace ferry {
 
 namespace {
 
-failure check_arrays(const batch_input &input, batch_checker &checker, batch_job &job) noexcept {
+error check_arrays(const batch_input &input, batch_validator &checker, batch_request &request) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         const std::uint64_t size = input.sizes[i];
         if (size == 0 || checker.add_plain(input.destinations[i], input.sources[i], size)) continue;
         ferry_place destination = {}, source = {};
         destination.address = input.destinations[i];
         source.address = input.sources[i];
-        if (failure failed = checker.add_line(destination, source, size, input.count - i - 1)) {
-            job.bad_index = i;
+        if (error failed = checker.add_line(destination, source, size, input.count - i - 1)) {
+            request.bad_index = i;
             return failed;
         }
     }
     return {};
 }
 
-failure check_descriptors(const ferry_instance &instance, const batch_input &input, batch_checker &checker,
-                          batch_job &job) noexcept {
+error check_descriptors(const ferry_instance &instance, const batch_input &input, batch_validator &checker,
+                        batch_request &request) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         const ferry_copy_desc &copy = input.copies[i];
         const std::uint64_t following = input.count - i - 1;
-        failure failed;
+        error failed;
         if (checker.add_moved(copy)) continue;
         // With full checks what is stated is compared too.
         if (!is_plain_line(copy, instance.limits))
@@ -34,7 +34,7 @@ failure check_descriptors(const ferry_instance &instance, const batch_input &inp
         else if (instance.full_checks || !checker.add_plain(copy.destination.address, copy.source.address, copy.width))
             failed = checker.add_line(copy.destination, copy.source, copy.width, following);
         if (failed) {
-            job.bad_index = i;
+            request.bad_index = i;
             return failed;
         }
     }
@@ -42,23 +42,23 @@ failure check_descriptors(const ferry_instance &instance, const batch_input &inp
 }
 
 // Of what has been checked; the shapes are laid out once more, as the pieces know their indices no longer.
-failure check_overlap(const ferry_instance &instance, const batch_input &input, batch_job &job) noexcept {
-    job.spans.clear();
+error check_overlap(const ferry_instance &instance, const batch_input &input, batch_request &request) noexcept {
+    request.spans.clear();
     for (std::uint64_t i = 0; i < input.count; ++i) {
         shape shape = {};
         if (input.copies) {
-            if (failure failed = lay_out(input.copies[i], instance.limits, shape)) return failed;
+            if (error failed = validate_fields(input.copies[i], instance.limits, shape)) return failed;
         } else {
             shape.width = input.sizes[i];
             shape.height = shape.depth = 1;
             shape.destination.span.first = input.destinations[i];
             shape.source.span.first = input.sources[i];
         }
-        if (!shape.empty() && !append_spans(shape, i, job.spans)) return no_memory;
+        if (!shape.empty() && !append_spans(shape, i, request.spans)) return no_memory;
     }
-    const shared_bytes shared = find_shared_bytes(job.spans);
+    const shared_bytes shared = find_shared_bytes(request.spans);
     if (!shared.found) return {};
-    job.bad_index = shared.index;
+    request.bad_index = shared.index;
     return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, shared.other, shared.index);
 }
 
@@ -73,7 +73,7 @@ std::uint64_t estimate_bytes(const batch_input &input) noexcept {
 }
 
 // For the default streams in a thread without a context: the device of the first copy that has one.
-failure find_first_device(const ferry_instance &instance, const batch_input &input, int &device) noexcept {
+error find_first_device(const ferry_instance &instance, const batch_input &input, int &device) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         if ((input.copies ? input.copies[i].width : input.sizes[i]) == 0) continue;
         for (const bool at_source : {false, true}) {
@@ -82,7 +82,7 @@ failure find_first_device(const ferry_instance &instance, const batch_input &inp
                 place = at_source ? input.copies[i].source : input.copies[i].destination;
             else
                 place.address = at_source ? input.sources[i] : input.destinations[i];
-            if (failure failed = find_device_of(instance, place, device)) return failed;
+            if (error failed = find_device_of(instance, place, device)) return failed;
             if (device >= 0) return {};
         }
     }
@@ -91,31 +91,31 @@ failure find_first_device(const ferry_instance &instance, const batch_input &inp
 
 } // namespace
 
-failure enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_job &job,
-                        context_scope &scope) noexcept {
-    job.bad_index = 0;
+error enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+                      context_scope &scope) noexcept {
+    request.bad_index = 0;
     const auto find_device = [&](int &device) noexcept { return find_first_device(instance, input, device); };
-    if (failure failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, job.context))
+    if (error failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, request.context))
         return failed;
-    if (failure failed = scope.enter(job.context.wanted, job.context.current)) return failed;
-    return instance.contexts.device_of_current(job.context.wanted, job.context_device);
+    if (error failed = scope.enter(request.context.wanted, request.context.current)) return failed;
+    return instance.contexts.device_of_current(request.context.wanted, request.context_device);
 }
 
-failure check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
-                    batch_job &job) noexcept {
-    job.pieces.clear();
-    job.boxes.clear();
-    job.own_views.clear();
-    job.arrays.begin(instance.cu);
-    batch_checker checker(instance, stream, merges, job);
+error check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
+                  batch_request &request) noexcept {
+    request.pieces.clear();
+    request.boxes.clear();
+    request.own_views.clear();
+    request.arrays.begin(instance.cu);
+    batch_validator checker(instance, stream, merges, request);
     if (!checker.has_room_for(input.count)) return no_memory;
-    if (failure failed =
-            job.ranges.begin(instance.cu, job.context.wanted, job.context_device, stream, estimate_bytes(input)))
+    if (error failed = request.ranges.begin(instance.cu, request.context.wanted, request.context_device, stream,
+                                            estimate_bytes(input)))
         return failed;
-    if (failure failed =
-            input.copies ? check_descriptors(instance, input, checker, job) : check_arrays(input, checker, job))
+    if (error failed =
+            input.copies ? check_descriptors(instance, input, checker, request) : check_arrays(input, checker, request))
         return failed;
-    return input.flags & FERRY_BATCH_CHECK_OVERLAP ? check_overlap(instance, input, job) : failure{};
+    return input.flags & FERRY_BATCH_CHECK_OVERLAP ? check_overlap(instance, input, request) : ok;
 }
 
 } // namespace ferry

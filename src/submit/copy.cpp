@@ -1,17 +1,18 @@
 #include "submit/copy.h"
 
 #include "submit/copy_pipeline.h"
+#include "submit/note_error.h"
 
 namespace ferry {
 
 // In one piece: what a submission costs beside the driver's call is mostly calls and cold code.
-[[gnu::flatten]] failure run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
-                                  CUstream stream) noexcept {
+[[gnu::flatten]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
+                                CUstream stream) noexcept {
     const auto run = [&](const prepared_copy &prepared) noexcept {
         return run_planned(instance, prepared.planned(), prepared.site(stream));
     };
-    const failure result = prepare_copy(instance, copy, form, stream, purpose::run, run);
-    if (result) note_failure(instance, result);
+    const error result = prepare_copy(instance, copy, form, stream, purpose::run, run);
+    if (result) note_error(instance, result);
     return result;
 }
 

@@ -6,10 +6,10 @@
 
 namespace ferry {
 
-failure run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept;
+error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept;
 
 // What run_copy would do, as things are. Nothing is copied.
-[[gnu::cold]] failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
-                                   CUstream stream, ferry_explanation &found) noexcept;
+[[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
+                                 ferry_explanation &found) noexcept;
 
 } // namespace ferry

@@ -22,11 +22,11 @@ struct prepared_copy {
 
 // A stream tells its context. The default streams have the current one; a thread without one takes that of the
 // destination's device, else of the source's.
-[[gnu::always_inline]] inline failure choose_context_for(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                         CUstream stream, context_choice &choice) noexcept {
-    const auto find_device = [&](int &device) noexcept -> failure {
-        if (failure failed = find_device_of(instance, copy.destination, device)) return failed;
-        return device >= 0 ? failure{} : find_device_of(instance, copy.source, device);
+[[gnu::always_inline]] inline error choose_context_for(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                       CUstream stream, context_choice &choice) noexcept {
+    const auto find_device = [&](int &device) noexcept -> error {
+        if (error failed = find_device_of(instance, copy.destination, device)) return failed;
+        return device >= 0 ? ok : find_device_of(instance, copy.source, device);
     };
     return choose_context_by(instance.cu, instance.contexts, stream, find_device, choice);
 }
@@ -34,9 +34,9 @@ struct prepared_copy {
 // The kind of host memory decides how the driver's call must be ordered and waited for, and whether the copy is staged.
 // Only the destination of an asynchronous copy from device memory may stay unknown, where nothing is staged. A plain line
 // is asked about no more than that; where kernels may serve, the one query of an end tells all that they need.
-[[gnu::always_inline]] inline failure look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
-                                                   const shape &shape, copy_form form, std::uint32_t flags,
-                                                   CUstream stream, bool ask_everything, resolved_ends &ends) noexcept {
+[[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
+                                                 const shape &shape, copy_form form, std::uint32_t flags,
+                                                 CUstream stream, bool ask_everything, resolved_ends &ends) noexcept {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) || !is_source_on_device;
     const auto look_up = [&](const ferry_place &place, const shape_end &end, bool need_kind,
@@ -50,48 +50,45 @@ struct prepared_copy {
                               .stream = stream},
                              resolved);
     };
-    if (failure failed = look_up(copy.source, shape.source, true, ends.source))
-        return on_side(failed, FERRY_SIDE_SOURCE);
-    if (failure failed = look_up(copy.destination, shape.destination, need_destination, ends.destination))
+    if (error failed = look_up(copy.source, shape.source, true, ends.source)) return on_side(failed, FERRY_SIDE_SOURCE);
+    if (error failed = look_up(copy.destination, shape.destination, need_destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    return shape.source.array || shape.destination.array ? look_up_arrays(instance.cu, copy, ends) : failure{};
+    return shape.source.array || shape.destination.array ? look_up_arrays(instance.cu, copy, ends) : ok;
 }
 
 enum class purpose { run, explain };
 
 // Then `submit(prepared)`, with the copy's context current.
 template <class Submit>
-[[gnu::always_inline]] inline failure prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                   copy_form form, CUstream stream, purpose why,
-                                                   Submit submit) noexcept {
+[[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
+                                                 CUstream stream, purpose why, Submit submit) noexcept {
     prepared_copy prepared;
     shape &shape = prepared.shape;
-    if (failure failed = lay_out(copy, instance.limits, shape)) return failed;
+    if (error failed = validate_fields(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
 
     context_choice &choice = prepared.choice;
-    if (failure failed = choose_context_for(instance, copy, stream, choice)) return failed;
+    if (error failed = choose_context_for(instance, copy, stream, choice)) return failed;
     context_scope scope(instance.cu);
-    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
 
     const std::uint32_t flags = copy.flags ? copy.flags : instance.copy_flags;
     const bool may_take_kernels = !shape.is_line() || flags;
-    if (failure failed = look_up_ends(instance, copy, shape, form, flags, stream,
-                                      may_take_kernels || why == purpose::explain, prepared.ends))
+    if (error failed = look_up_ends(instance, copy, shape, form, flags, stream,
+                                    may_take_kernels || why == purpose::explain, prepared.ends))
         return failed;
-    if (failure failed = settle(prepared.ends, instance.limits, shape)) return failed;
+    if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
 
     prepared.facts = {.form = form};
-    if (failure failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device))
-        return failed;
+    if (error failed = instance.contexts.device_of_current(choice.wanted, prepared.facts.context_device)) return failed;
     if (needs_no_choice(shape, {}) && !flags && !leaves_device(shape, prepared.facts.context_device)) {
         prepared.plan = plan_for_driver(shape, prepared.facts);
     } else {
         if (leaves_device(shape, prepared.facts.context_device))
-            if (failure failed = look_up_pool_ends(instance, prepared.facts.context_device, shape)) return failed;
-        if (failure failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
-        prepared.facts.wishes = wishes_of(flags);
-        if (failure failed =
+            if (error failed = look_up_pool_ends(instance, prepared.facts.context_device, shape)) return failed;
+        if (error failed = look_at_stream(instance, shape, stream, prepared.facts)) return failed;
+        prepared.facts.preferences = preferences_of(flags);
+        if (error failed =
                 choose(instance, shape, prepared.ends, choice.wanted, prepared.facts, prepared.views, prepared.plan))
             return failed;
     }

@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-failure find_device_of(const ferry_instance &instance, const ferry_place &place, int &device) noexcept {
+error find_device_of(const ferry_instance &instance, const ferry_place &place, int &device) noexcept {
     device = -1;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
     if (is_stated && place.device >= 0) {
@@ -15,45 +15,43 @@ failure find_device_of(const ferry_instance &instance, const ferry_place &place,
     }
     if (place.kind != FERRY_KIND_ANY && place.kind != FERRY_KIND_DEVICE) return {};
     address_facts facts;
-    if (failure failed = look_up_address(instance.cu, place.address, ask::kind_only, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, place.address, ask::kind_only, facts)) return failed;
     device = facts.device;
     return {};
 }
 
-failure look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
+error look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy, resolved_ends &ends) noexcept {
     if (ends.source.kind == memory_kind::array)
-        if (failure failed = look_up_array(cu, copy.source, ends.source.array))
-            return on_side(failed, FERRY_SIDE_SOURCE);
+        if (error failed = look_up_array(cu, copy.source, ends.source.array)) return on_side(failed, FERRY_SIDE_SOURCE);
     if (ends.destination.kind == memory_kind::array)
-        if (failure failed = look_up_array(cu, copy.destination, ends.destination.array))
+        if (error failed = look_up_array(cu, copy.destination, ends.destination.array))
             return on_side(failed, FERRY_SIDE_DESTINATION);
     return {};
 }
 
-failure look_up_pool_ends(ferry_instance &instance, int context_device, shape &shape) noexcept {
-    const auto look_up = [&](shape_end &end, const shape_end &other) noexcept -> failure {
+error look_up_pool_ends(ferry_instance &instance, int context_device, shape &shape) noexcept {
+    const auto look_up = [&](shape_end &end, const shape_end &other) noexcept -> error {
         if (end.kind != memory_kind::host_pool || !is_elsewhere(other, context_device)) return {};
         CUcontext there = nullptr;
-        if (failure failed = instance.contexts.get(other.device, there)) return failed;
+        if (error failed = instance.contexts.get(other.device, there)) return failed;
         context_scope scope(instance.cu);
-        if (failure failed = scope.enter(there)) return failed;
+        if (error failed = scope.enter(there)) return failed;
         if (!is_within_reach(instance.cu, end.span.first)) end.kind = memory_kind::pageable;
         return {};
     };
-    if (failure failed = look_up(shape.source, shape.destination)) return failed;
+    if (error failed = look_up(shape.source, shape.destination)) return failed;
     return look_up(shape.destination, shape.source);
 }
 
 namespace {
 
 // An end on the device of the copy's context keeps that context, and host memory has the other end's.
-failure find_contexts(ferry_instance &instance, const shape &shape, int context_device,
-                      end_contexts &contexts) noexcept {
-    const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> failure {
-        return is_elsewhere(end, context_device) ? instance.contexts.get(end.device, found) : failure{};
+error find_contexts(ferry_instance &instance, const shape &shape, int context_device, end_contexts &contexts) noexcept {
+    const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> error {
+        return is_elsewhere(end, context_device) ? instance.contexts.get(end.device, found) : ok;
     };
-    if (failure failed = find(shape.source, contexts.source)) return failed;
-    if (failure failed = find(shape.destination, contexts.destination)) return failed;
+    if (error failed = find(shape.source, contexts.source)) return failed;
+    if (error failed = find(shape.destination, contexts.destination)) return failed;
     if (is_host(shape.source.kind)) contexts.source = contexts.destination;
     if (is_host(shape.destination.kind)) contexts.destination = contexts.source;
     return {};
@@ -61,13 +59,13 @@ failure find_contexts(ferry_instance &instance, const shape &shape, int context_
 
 } // namespace
 
-failure enter_for_graph(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_site &site,
-                        context_scope &scope) noexcept {
+error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_site &site,
+                      context_scope &scope) noexcept {
     if (is_read_in_the_call(shape)) return refuse(FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     if (!leaves_device(shape, facts.context_device)) return {};
     end_contexts others;
     if (!belongs_to_current_context(site.stream))
-        if (failure failed = find_contexts(instance, shape, -1, others)) return failed;
+        if (error failed = find_contexts(instance, shape, -1, others)) return failed;
     const auto is_served = [&](const shape_end &end, const shape_end &other, int device) noexcept {
         if (end.kind == memory_kind::device)
             return is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
@@ -81,8 +79,8 @@ failure enter_for_graph(ferry_instance &instance, const shape &shape, const plan
         {
             context_scope trial(instance.cu);
             int device = -1;
-            if (failure failed = trial.enter(context)) return failed;
-            if (failure failed = instance.contexts.device_of_current(context, device)) return failed;
+            if (error failed = trial.enter(context)) return failed;
+            if (error failed = instance.contexts.device_of_current(context, device)) return failed;
             serves_both = is_served(shape.source, shape.destination, device) &&
                           is_served(shape.destination, shape.source, device);
         }
@@ -91,22 +89,22 @@ failure enter_for_graph(ferry_instance &instance, const shape &shape, const plan
     return {.status = FERRY_ERROR_CAPTURE};
 }
 
-failure check_capture(ferry_instance &instance, const planned_copy &call, const copy_site &site) noexcept {
+error check_capture(ferry_instance &instance, const planned_copy &call, const copy_site &site) noexcept {
     context_scope trial(instance.cu);
     return call.facts.is_captured && call.plan.route == route_kind::driver
                ? enter_for_graph(instance, call.shape, call.facts, site, trial)
-               : failure{};
+               : ok;
 }
 
-failure look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
-                      plan_facts &facts, kernel_views &views) noexcept {
+error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
+                    plan_facts &facts, kernel_views &views) noexcept {
     const bool is_staged = is_pageable(shape);
     const auto look_up = [&](const shape_end &end, resolved_place &place, access wanted, kernel_view &view,
-                             obstacle &reach) noexcept -> failure {
+                             obstacle &reach) noexcept -> error {
         if (end.kind == memory_kind::pageable) {
             view.why_not = obstacle::pageable;
         } else if (!end.array) {
-            if (failure failed = know_everything(instance.cu, end, place)) return failed;
+            if (error failed = know_everything(instance.cu, end, place)) return failed;
             view = view_of(*place.facts, end.span, wanted, context, facts.context_device);
         } else if (wanted == access::read || is_staged) {
             view = look_up_for_kernels(instance.surfaces, end.array, context);
@@ -116,9 +114,9 @@ failure look_up_views(ferry_instance &instance, const shape &shape, resolved_end
         reach = view.why_not;
         return {};
     };
-    if (failure failed = look_up(shape.source, ends.source, access::read, views.source, facts.source_reach))
+    if (error failed = look_up(shape.source, ends.source, access::read, views.source, facts.source_reach))
         return failed;
-    if (failure failed =
+    if (error failed =
             look_up(shape.destination, ends.destination, access::write, views.destination, facts.destination_reach))
         return failed;
     facts.staged_reach = is_host(shape.source.kind) ? facts.destination_reach : facts.source_reach;
@@ -138,9 +136,9 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
     facts.staging_threads = instance.staging_threads;
 }
 
-failure look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
+error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
     if (facts.form == copy_form::synchronous) return {};
-    if (failure failed = ask_capture(instance.cu, stream, facts.is_captured)) return failed;
+    if (error failed = ask_capture(instance.cu, stream, facts.is_captured)) return failed;
     if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
         facts.is_stream_idle = is_idle(instance.cu, stream, copies_in_flight::are_any());
     return {};
@@ -160,14 +158,14 @@ void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &
 
 } // namespace
 
-failure choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context, plan_facts &facts,
-               kernel_views &views, copy_plan &plan) noexcept {
+error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context, plan_facts &facts,
+             kernel_views &views, copy_plan &plan) noexcept {
     begin_choice(instance, shape, context, facts);
     const ranked_routes ranked = rank_routes(shape, facts);
     plan = ranked.plans[0];
     if (plan.route > route_kind::driver) { // as far as is known without asking
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
-        if (failure failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
+        if (error failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
         if (plan.route == route_kind::staged) prepare_to_stage(instance, shape, facts);
         obstacle why_not = obstacle::none;
         for (int i = 0; i < ranked.count; ++i) {
@@ -177,7 +175,7 @@ failure choose(ferry_instance &instance, const shape &shape, resolved_ends &ends
             plan = refuse_plan(why_not);
         }
     }
-    return plan.refused == obstacle::none ? failure{} : refuse_route(plan.refused);
+    return plan.refused == obstacle::none ? ok : refuse_route(plan.refused);
 }
 
 bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
@@ -191,23 +189,23 @@ bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
 
 namespace {
 
-failure run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
-                      const copy_site &site) noexcept {
+error run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,
+                    const copy_site &site) noexcept {
     context_scope graph_scope(instance.cu);
     if (facts.is_captured)
-        if (failure failed = enter_for_graph(instance, shape, facts, site, graph_scope)) return failed;
+        if (error failed = enter_for_graph(instance, shape, facts, site, graph_scope)) return failed;
     end_contexts contexts = {site.context, site.context};
     if (plan.names_contexts)
-        if (failure failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
+        if (error failed = find_contexts(instance, shape, facts.context_device, contexts)) return failed;
     if (plan.wait_before)
-        if (failure failed = pass_earlier_work(instance.cu, site.stream, copies_in_flight::are_any())) return failed;
+        if (error failed = pass_earlier_work(instance.cu, site.stream, copies_in_flight::are_any())) return failed;
     return run_driver_route(instance.cu, shape, plan, facts.form, contexts, site.stream);
 }
 
 } // namespace
 
-failure run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
-                    staged_watch *watch) noexcept {
+error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
+                  staged_progress *watch) noexcept {
     const auto &[shape, facts, plan, views] = copy;
     if (plan.route == route_kind::kernel)
         return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
@@ -215,31 +213,31 @@ failure run_planned(ferry_instance &instance, const planned_copy &copy, const co
         if (is_in_parts(instance, shape)) return run_in_parts(instance, shape, facts, site);
         const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
         const staged_site staged = {site.context, facts.context_device, facts.is_captured};
-        const failure failed =
+        const error failed =
             run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, watch);
         const bool is_without_means =
             failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY);
-        if (!is_without_means || watch || facts.wishes.forced == route_kind::staged) return failed;
+        if (!is_without_means || watch || facts.preferences.forced == route_kind::staged) return failed;
         // All of it again, what has been staged too.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
-    const failure result = run_by_driver(instance, shape, facts, plan, site);
+    const error result = run_by_driver(instance, shape, facts, plan, site);
     // The driver refuses a copy whose host memory is registered in pieces.
     if (result.status == to_status(CUDA_ERROR_INVALID_VALUE) && crosses_border(shape, instance.pinned.ranges()))
         return run_in_parts(instance, shape, facts, site);
     return result;
 }
 
-failure run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
-                     const copy_site &site) noexcept {
+error run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
+                   const copy_site &site) noexcept {
     plan_facts known = facts;
-    if (failure failed = look_at_stream(instance, whole, site.stream, known)) return failed;
+    if (error failed = look_at_stream(instance, whole, site.stream, known)) return failed;
     if (known.is_captured) {
         const auto check = [&](const planned_copy &part) noexcept { return check_capture(instance, part, site); };
-        if (failure failed = for_each_planned_copy(instance, whole, known, site, check)) return failed;
+        if (error failed = for_each_planned_copy(instance, whole, known, site, check)) return failed;
     }
     return for_each_planned_copy(instance, whole, known, site, [&](const planned_copy &part) noexcept {
-        const failure failed = run_planned(instance, part, site);
+        const error failed = run_planned(instance, part, site);
         known.is_stream_idle |= part.plan.wait_before; // parts are not ordered among themselves
         return failed;
     });

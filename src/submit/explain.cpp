@@ -23,20 +23,20 @@ static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::other_device) == FERRY_OBSTACLE_OTHER_DEVICE);
 
 // What the driver says of memory that was taken at the caller's word: pageable or pinned, device or managed.
-failure find_kind(const driver_table &cu, const shape_end &end, resolved_place &place, memory_kind &kind) noexcept {
+error find_kind(const driver_table &cu, const shape_end &end, resolved_place &place, memory_kind &kind) noexcept {
     if (end.array) return {};
-    if (failure failed = know_everything(cu, end, place)) return failed;
+    if (error failed = know_everything(cu, end, place)) return failed;
     if (is_host(kind) || place.facts->kind == memory_kind::managed) kind = kind_to_context(*place.facts);
     return {};
 }
 
 // `shape` with what there is behind its addresses.
-failure forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,
-                 ferry_explanation &found) noexcept {
+error forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,
+               ferry_explanation &found) noexcept {
     plan_facts all = prepared.facts;
     kernel_views seen;
     begin_choice(instance, shape, prepared.choice.wanted, all);
-    if (failure failed = look_up_views(instance, shape, ends, prepared.choice.wanted, all, seen)) return failed;
+    if (error failed = look_up_views(instance, shape, ends, prepared.choice.wanted, all, seen)) return failed;
     if (is_pageable(prepared.shape)) all.staging = prepared.facts.staging; // which the choice has tried
     const copy_forecast expected = predict_copy(shape, all);
     found.driver_ns = expected.driver.predicted_ns;
@@ -49,19 +49,19 @@ failure forecast(ferry_instance &instance, const shape &shape, const prepared_co
 
 } // namespace
 
-failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
-                     ferry_explanation &found) noexcept {
+error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
+                   ferry_explanation &found) noexcept {
     static_assert(static_cast<int>(blocking::no) == FERRY_BLOCKS_NO &&
                   static_cast<int>(blocking::until_staged) == FERRY_BLOCKS_UNTIL_STAGED &&
                   static_cast<int>(blocking::until_done) == FERRY_BLOCKS_UNTIL_DONE);
     found = {};
     found.context_device = found.source_device = found.destination_device = -1;
-    const auto explain = [&](const prepared_copy &prepared) noexcept -> failure {
+    const auto explain = [&](const prepared_copy &prepared) noexcept -> error {
         const auto &[shape, ends, facts, plan, choice, views] = prepared;
         resolved_ends known_ends = ends;
         memory_kind source = shape.source.kind, destination = shape.destination.kind;
-        if (failure failed = find_kind(instance.cu, shape.source, known_ends.source, source)) return failed;
-        if (failure failed = find_kind(instance.cu, shape.destination, known_ends.destination, destination))
+        if (error failed = find_kind(instance.cu, shape.source, known_ends.source, source)) return failed;
+        if (error failed = find_kind(instance.cu, shape.destination, known_ends.destination, destination))
             return failed;
         const bool is_synchronous = form == copy_form::synchronous;
         const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {
@@ -80,16 +80,16 @@ failure explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy
         ferry::shape known = shape;
         if (known.source.kind == memory_kind::host) known.source.kind = source;
         if (known.destination.kind == memory_kind::host) known.destination.kind = destination;
-        if (failure failed = forecast(instance, known, prepared, known_ends, found)) return failed;
+        if (error failed = forecast(instance, known, prepared, known_ends, found)) return failed;
         const copy_site site = prepared.site(stream);
-        const auto add = [&](const planned_copy &call) noexcept -> failure {
+        const auto add = [&](const planned_copy &call) noexcept -> error {
             if (&call.shape == &prepared.shape)
                 add_call(source, destination, call.plan);
             else
                 add_call(call.shape.source.kind, call.shape.destination.kind, call.plan);
             return check_capture(instance, call, site);
         };
-        if (failure failed = for_each_planned_call(instance, prepared.planned(), site, add)) return failed;
+        if (error failed = for_each_planned_call(instance, prepared.planned(), site, add)) return failed;
         std::snprintf(found.driver_call, sizeof found.driver_call, "%s",
                       found.route > FERRY_ROUTE_DRIVER ? "cuLaunchKernel" : driver_call_name(plan, form));
         found.context_device = facts.context_device;

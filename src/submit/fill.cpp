@@ -22,28 +22,28 @@ struct prepared_fill {
 constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
 
 // Where there is a choice, or no call of the driver's.
-[[gnu::noinline]] failure choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
-                                 prepared_fill &prepared) noexcept {
+[[gnu::noinline]] error choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
+                               prepared_fill &prepared) noexcept {
     fill_facts facts = {.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded,
                         .reach = obstacle::none,
-                        .wishes = wishes_of(flags)};
-    if (failure failed = instance.contexts.device_of_current(context, facts.context_device)) return failed;
+                        .preferences = preferences_of(flags)};
+    if (error failed = instance.contexts.device_of_current(context, facts.context_device)) return failed;
     facts.profile = instance.profiles.of(facts.context_device);
     auto &[shape, plan, view] = prepared;
     plan = plan_fill(shape, facts);
     if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
-        if (failure failed = look_up_for_kernels(instance.cu, shape.destination.span, access::write, context,
-                                                 facts.context_device, view))
+        if (error failed = look_up_for_kernels(instance.cu, shape.destination.span, access::write, context,
+                                               facts.context_device, view))
             return failed;
         facts.reach = view.why_not;
         plan = plan_fill(shape, facts);
     }
-    return plan.refused == obstacle::none ? failure{} : refusal_of(shape, facts, plan);
+    return plan.refused == obstacle::none ? ok : refusal_of(shape, facts, plan);
 }
 
-failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext context, CUstream stream) noexcept {
-    failure result = run_driver_fill(instance.cu, shape, stream);
+error run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext context, CUstream stream) noexcept {
+    error result = run_driver_fill(instance.cu, shape, stream);
     if (result.status != refused_by_driver) return result;
     if (shape.destination.kind == memory_kind::pinned)
         result = run_fill_in_parts(instance.cu, instance.pinned.ranges(), shape, result, stream);
@@ -51,30 +51,29 @@ failure run_by_driver(ferry_instance &instance, const fill_shape &shape, CUconte
     if (result.status == refused_by_driver && device >= 0 &&
         !is_within_reach(instance.cu, shape.destination.span.first)) {
         int context_device = -1;
-        if (failure failed = instance.contexts.device_of_current(context, context_device)) return failed;
+        if (error failed = instance.contexts.device_of_current(context, context_device)) return failed;
         if (context_device != device) return refuse_device(shape.destination, context_device);
     }
     return result;
 }
 
 // In the context, which is current.
-failure run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags, copy_form form, CUcontext context,
-            CUstream stream) noexcept {
+error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags, copy_form form, CUcontext context,
+          CUstream stream) noexcept {
     const auto &[shape, plan, view] = prepared;
-    if (!needs_no_choice(shape, wishes_of(flags)))
-        if (failure failed = choose(instance, flags, context, prepared)) return failed;
-    const failure failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
-                                                                              view.address, plan.blocks, stream)
-                                                            : run_by_driver(instance, shape, context, stream);
+    if (!needs_no_choice(shape, preferences_of(flags)))
+        if (error failed = choose(instance, flags, context, prepared)) return failed;
+    const error failed = plan.route == route_kind::kernel
+                             ? run_kernel_fill(instance.cu, instance.kernels, shape, view.address, plan.blocks, stream)
+                             : run_by_driver(instance, shape, context, stream);
     if (failed || form == copy_form::asynchronous) return failed;
     return wait_for_legacy_stream(instance.cu);
 }
 
 // What was refused in the context, which is current: memory of another process is filled in the one alone that opened it,
 // and no kernel finds memory of another one. The work before it is complete first, as it is of this context.
-[[gnu::cold, gnu::noinline]] failure run_in_owner(ferry_instance &instance, prepared_fill &prepared,
-                                                  std::uint32_t flags, copy_form form, CUcontext context,
-                                                  failure refused) noexcept {
+[[gnu::cold, gnu::noinline]] error run_in_owner(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags,
+                                                copy_form form, CUcontext context, error refused) noexcept {
     const bool by_driver = refused.status == refused_by_driver;
     if (!by_driver && refused.status != FERRY_ERROR_UNSUPPORTED && refused.status != FERRY_ERROR_ROUTE) return refused;
     const shape_end &end = prepared.shape.destination;
@@ -88,37 +87,37 @@ failure run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t fla
     if (is_at_home || end.span.last - facts.range_start >= facts.range_size) return refused; // for another reason
     if (form == copy_form::asynchronous)
         return by_driver ? refuse(FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS) : refused;
-    if (failure failed = wait_for_legacy_stream(instance.cu)) return failed;
+    if (error failed = wait_for_legacy_stream(instance.cu)) return failed;
     context_scope scope(instance.cu);
-    if (failure failed = scope.enter(facts.owner)) return failed;
+    if (error failed = scope.enter(facts.owner)) return failed;
     prepared.plan = {};
     return run(instance, prepared, flags, form, facts.owner, nullptr);
 }
 
 } // namespace
 
-failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
+error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
     prepared_fill prepared;
     fill_shape &shape = prepared.shape;
-    if (failure failed = lay_out_fill(desc, instance.limits, shape)) return failed;
+    if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
     resolved_place resolved;
-    if (failure failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
-                                       {.ranges = &instance.pinned.ranges(),
-                                        .full_checks = instance.full_checks,
-                                        .need_host_kind = true,
-                                        .needs_registered = true,
-                                        .stream = stream},
-                                       resolved))
+    if (error failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
+                                     {.ranges = &instance.pinned.ranges(),
+                                      .full_checks = instance.full_checks,
+                                      .need_host_kind = true,
+                                      .needs_registered = true,
+                                      .stream = stream},
+                                     resolved))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    if (failure failed = settle_fill(resolved, instance.limits, shape)) return failed;
+    if (error failed = validate_fill_bounds(resolved, instance.limits, shape)) return failed;
     context_choice choice;
-    if (failure failed = choose_context_on(instance.cu, instance.contexts, stream, shape.destination.device, choice))
+    if (error failed = choose_context_on(instance.cu, instance.contexts, stream, shape.destination.device, choice))
         return failed;
     context_scope scope(instance.cu);
-    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
-    const failure result = run(instance, prepared, flags, form, choice.wanted, stream);
+    const error result = run(instance, prepared, flags, form, choice.wanted, stream);
     return result ? run_in_owner(instance, prepared, flags, form, choice.wanted, result) : result;
 }
 

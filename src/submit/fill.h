@@ -6,6 +6,6 @@
 
 namespace ferry {
 
-failure run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept;
+error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept;
 
 } // namespace ferry

@@ -31,7 +31,7 @@ struct ferry_instance {
     std::uint32_t copy_flags = 0; // of copies that have none
     ferry_report report = {};
     ferry::copy_limits limits;
-    ferry::device_facts devices[ferry::device_contexts::most_devices];
+    ferry::device_facts devices[ferry::device_contexts::max_devices];
     ferry::device_contexts contexts{cu, devices};
     ferry::array_surfaces surfaces{cu, contexts, allocator}; // ends after the kernels that read them
     ferry::deferred_frees deferred{cu, contexts, surfaces, allocator};
@@ -51,23 +51,23 @@ struct ferry_instance {
                               0,
                               0,
                               ferry::pinned_pool::use::of_instance};
-    ferry::batch_jobs jobs{allocator};
+    ferry::batch_request_pool requests{allocator};
     bool stages = false;                     // copies of pageable memory, where kernels serve
     std::uint16_t staging_threads = 0;       // that a copy may keep busy
     ferry::processor_set staging_processors; // that they may run on
-    ferry::staged_engine staging{cu, contexts, kernels, pinned, devices, allocator};
-    std::atomic<bool> is_staging_ready[ferry::device_contexts::most_devices] = {};
+    ferry::staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
+    std::atomic<bool> is_staging_ready[ferry::device_contexts::max_devices] = {};
     ferry::ticket_pool tickets{allocator};
     ferry::fork_mark fork_mark;
 };
 
 namespace ferry {
 
-constexpr failure null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
+constexpr error null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
 // What the driver says in the child of a fork, for calls that may not reach it or that it does not tell.
 constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
 
-inline failure check_device(const ferry_instance &instance, std::int32_t device) noexcept {
+inline error check_device(const ferry_instance &instance, std::int32_t device) noexcept {
     const int count = instance.limits.device_count;
     if (device >= 0 && device < count) return {};
     return refuse(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(count),
@@ -75,22 +75,22 @@ inline failure check_device(const ferry_instance &instance, std::int32_t device)
 }
 
 // The context ferry uses for `device`, made current for the scope.
-inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope,
-                            CUcontext &context) noexcept {
-    if (failure failed = check_device(instance, device)) return failed;
-    if (failure failed = instance.contexts.get(device, context)) return failed;
+inline error enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope,
+                          CUcontext &context) noexcept {
+    if (error failed = check_device(instance, device)) return failed;
+    if (error failed = instance.contexts.get(device, context)) return failed;
     return scope.enter(context);
 }
 
-inline failure enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope) noexcept {
+inline error enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope) noexcept {
     CUcontext context = nullptr;
     return enter_device(instance, device, scope, context);
 }
 
 // For what any context will do: the stream's, or for the default streams the current one, else device 0's.
-inline failure enter_any(ferry_instance &instance, CUstream stream, context_scope &scope) noexcept {
+inline error enter_any(ferry_instance &instance, CUstream stream, context_scope &scope) noexcept {
     context_choice choice;
-    if (failure failed = choose_context(instance.cu, instance.contexts, stream, -1, choice)) return failed;
+    if (error failed = choose_context(instance.cu, instance.contexts, stream, -1, choice)) return failed;
     return scope.enter(choice.wanted, choice.current);
 }
 

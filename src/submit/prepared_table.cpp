@@ -8,36 +8,36 @@ namespace ferry {
 namespace {
 
 bool has_table(const ferry_prepared &prepared, int group) noexcept {
-    const batch_job &job = *prepared.job;
-    if (job.pieces.facts(group).count == 0 || job.plans[group].way != batch_way::kernel) return false;
-    return prepared.is_changeable || records_of(job.pieces.facts(group)) > kernels::most_pieces_in_parameters;
+    const batch_request &request = *prepared.request;
+    if (request.pieces.facts(group).count == 0 || request.plans[group].way != batch_route::kernel) return false;
+    return prepared.is_updatable || records_of(request.pieces.facts(group)) > kernels::max_pieces_in_parameters;
 }
 
 void lay_out_table(ferry_prepared &prepared) noexcept {
     for (int group = 0; group < piece_groups; ++group)
-        if (has_table(prepared, group)) prepared.table_records += records_of(prepared.job->pieces.facts(group));
+        if (has_table(prepared, group)) prepared.table_records += records_of(prepared.request->pieces.facts(group));
 }
 
 // The whole table of `job`, in pinned memory; `tables` is where each group's part will be read.
-failure write_table(const ferry_prepared &prepared, const batch_job &job, void *staged,
-                    piece_table (&tables)[piece_groups]) noexcept {
+error write_table(const ferry_prepared &prepared, const batch_request &request, void *staged,
+                  piece_table (&tables)[piece_groups]) noexcept {
     auto *part = static_cast<kernels::piece *>(staged);
     std::uint64_t address = prepared.table;
     for (int group = 0; group < piece_groups; ++group) {
         tables[group] = {};
         if (!has_table(prepared, group)) continue;
-        const group_facts &of = job.pieces.facts(group);
+        const group_facts &of = request.pieces.facts(group);
         const std::uint64_t records = records_of(of);
         tables[group] = {address,
                          piece_packer(part, static_cast<std::uint32_t>(records), cut_pieces(of.count, of.bytes))};
-        if (!pack_group(job, group, tables[group].packed)) return {.status = FERRY_ERROR_OVERFLOW};
+        if (!pack_group(request, group, tables[group].packed)) return {.status = FERRY_ERROR_OVERFLOW};
         part += records;
         address += records * sizeof(kernels::piece);
     }
     return {};
 }
 
-failure send_table(const ferry_prepared &prepared, const void *staged, CUstream stream) noexcept {
+error send_table(const ferry_prepared &prepared, const void *staged, CUstream stream) noexcept {
     const std::uint64_t bytes = prepared.table_records * sizeof(kernels::piece);
     const auto from = reinterpret_cast<std::uintptr_t>(staged);
     shape line = {};
@@ -52,21 +52,21 @@ failure send_table(const ferry_prepared &prepared, const void *staged, CUstream 
 }
 
 // On a stream of its own: nothing of the program's is waited for, and no capture joined.
-failure send_table_and_wait(const ferry_prepared &prepared, const void *staged) noexcept {
+error send_table_and_wait(const ferry_prepared &prepared, const void *staged) noexcept {
     const driver_table &cu = prepared.instance.cu;
     CUstream stream = nullptr;
     const auto flags = static_cast<unsigned>(CU_STREAM_NON_BLOCKING);
     if (std::int32_t status = call_optional(cu.cuStreamCreateWithPriority, &stream, flags, 0))
         return {.status = status};
-    failure failed = send_table(prepared, staged, stream);
-    if (!failed) failed = to_failure(cu.cuStreamSynchronize(stream));
+    error failed = send_table(prepared, staged, stream);
+    if (!failed) failed = to_error(cu.cuStreamSynchronize(stream));
     const std::int32_t status = call_optional(cu.cuStreamDestroy, stream);
-    return failed ? failed : failure{.status = status};
+    return failed ? failed : error{.status = status};
 }
 
 } // namespace
 
-failure make_table(ferry_prepared &prepared) noexcept {
+error make_table(ferry_prepared &prepared) noexcept {
     lay_out_table(prepared);
     if (prepared.table_records == 0) return {};
     const driver_table &cu = prepared.instance.cu;
@@ -74,36 +74,36 @@ failure make_table(ferry_prepared &prepared) noexcept {
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why();
     CUdeviceptr table = 0;
-    if (CUresult result = cu.cuMemAlloc(&table, bytes)) return to_failure(result);
+    if (CUresult result = cu.cuMemAlloc(&table, bytes)) return to_error(result);
     prepared.table = table;
-    if (call_optional(cu.cuCtxGetId, prepared.job->context.wanted, &prepared.context_number))
+    if (call_optional(cu.cuCtxGetId, prepared.request->context.wanted, &prepared.context_number))
         prepared.context_number = 0;
     void *staged = nullptr;
-    if (failure failed = prepared.instance.tables.allocate(bytes, staged)) return failed;
-    failure failed = write_table(prepared, *prepared.job, staged, prepared.tables);
+    if (error failed = prepared.instance.tables.allocate(bytes, staged)) return failed;
+    error failed = write_table(prepared, *prepared.request, staged, prepared.tables);
     if (!failed) failed = send_table_and_wait(prepared, staged);
     prepared.instance.tables.free(staged);
     return failed;
 }
 
-failure free_table_of(const ferry_prepared &prepared) noexcept {
+error free_table_of(const ferry_prepared &prepared) noexcept {
     if (!prepared.table) return {};
     const driver_table &cu = prepared.instance.cu;
     const relaxed_capture_mode relaxed(cu); // if it cannot be entered, there is no driver left to speak of
-    const CUcontext context = prepared.job->context.wanted;
+    const CUcontext context = prepared.request->context.wanted;
     if (prepared.context_number && is_another_context(cu, context, prepared.context_number)) return {};
     context_scope scope(cu);
-    if (failure failed = scope.enter(context)) return failed;
-    return to_failure(cu.cuMemFree(prepared.table));
+    if (error failed = scope.enter(context)) return failed;
+    return to_error(cu.cuMemFree(prepared.table));
 }
 
-failure change_table(const ferry_prepared &prepared, const batch_job &job, CUstream stream) noexcept {
+error change_table(const ferry_prepared &prepared, const batch_request &request, CUstream stream) noexcept {
     if (prepared.table_records == 0) return {};
     void *staged = nullptr;
-    if (failure failed = prepared.instance.tables.allocate(prepared.table_records * sizeof(kernels::piece), staged))
+    if (error failed = prepared.instance.tables.allocate(prepared.table_records * sizeof(kernels::piece), staged))
         return failed;
     piece_table tables[piece_groups];
-    failure failed = write_table(prepared, job, staged, tables);
+    error failed = write_table(prepared, request, staged, tables);
     if (!failed) failed = send_table(prepared, staged, stream);
     if (failed) {
         prepared.instance.tables.free(staged);

@@ -6,12 +6,12 @@
 namespace ferry {
 
 // Unless it has ended with its context: its address may be another's then.
-failure free_table_of(const ferry_prepared &prepared) noexcept;
+error free_table_of(const ferry_prepared &prepared) noexcept;
 
 // Of the batch's job, once that is planned. Where no kernel reads one there is none.
-failure make_table(ferry_prepared &prepared) noexcept;
+error make_table(ferry_prepared &prepared) noexcept;
 
 // The same table with the addresses of `job`, in the order of the stream.
-failure change_table(const ferry_prepared &prepared, const batch_job &job, CUstream stream) noexcept;
+error change_table(const ferry_prepared &prepared, const batch_request &request, CUstream stream) noexcept;
 
 } // namespace ferry

@@ -50,10 +50,10 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
 
 namespace {
 
-failure make_ready(ferry_instance &instance, int device) noexcept {
+error make_ready(ferry_instance &instance, int device) noexcept {
     std::atomic<bool> &is_ready = instance.is_staging_ready[device];
     if (is_ready.load(std::memory_order_acquire)) return {};
-    if (failure failed = instance.staging.prepare(device)) return failed;
+    if (error failed = instance.staging.prepare(device)) return failed;
     is_ready.store(true, std::memory_order_release);
     return {};
 }
@@ -62,38 +62,34 @@ failure make_ready(ferry_instance &instance, int device) noexcept {
 
 bool is_ready_to_stage(ferry_instance &instance, int device) noexcept { return !make_ready(instance, device); }
 
-failure prepare_staging(ferry_instance &instance, int device) noexcept {
+error prepare_staging(ferry_instance &instance, int device) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
-    if (failure failed = check_device(instance, device)) return failed;
+    if (error failed = check_device(instance, device)) return failed;
     if (!instance.stages) return {.status = FERRY_ERROR_UNSUPPORTED};
     context_choice choice;
-    if (failure failed = choose_context_on(instance.cu, instance.contexts, nullptr, device, choice)) return failed;
+    if (error failed = choose_context_on(instance.cu, instance.contexts, nullptr, device, choice)) return failed;
     context_scope scope(instance.cu);
-    if (failure failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (failure failed = instance.kernels.load_into(choice.wanted)) return failed;
+    if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+    if (error failed = instance.kernels.load_into(choice.wanted)) return failed;
     return make_ready(instance, device);
 }
 
-failure trim_staging(ferry_instance &instance) noexcept {
+error trim_staging(ferry_instance &instance) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
     return instance.staging.trim();
 }
 
-failure tell_of_staging(ferry_instance &instance, ferry_staging_info &info) noexcept {
+error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
-    const staged_board::load load = instance.staging.on_the_way();
+    const staging_scheduler::load load = instance.staging.in_flight();
     info.threads = instance.staging.thread_count();
     info.busy_threads = load.busy;
     info.copies_in_flight = load.copies;
     info.ring_bytes = instance.staging.ring_bytes();
     info.bytes_in_flight = load.bytes;
     return {};
-}
-
-void note_failure(ferry_instance &instance, const failure &failed) noexcept {
-    if (tells_of_death(failed.status)) instance.staging.lose_dead();
 }
 
 } // namespace ferry

@@ -7,6 +7,7 @@
 #include "device/capture_mode.h"
 #include "driver/result.h"
 #include "submit/copy_pipeline.h"
+#include "submit/note_error.h"
 
 namespace ferry {
 
@@ -15,11 +16,11 @@ namespace {
 constexpr std::int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
 
 // The event is made before the copy is enqueued, as that cannot be taken back.
-failure make_event(ferry_ticket &ticket) noexcept {
+error make_event(ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventQuery || !cu.cuEventSynchronize || !cu.cuEventDestroy)
         return {.status = FERRY_ERROR_UNSUPPORTED};
-    return to_failure(cu.cuEventCreate(&ticket.passed, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+    return to_error(cu.cuEventCreate(&ticket.passed, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
 }
 
 // Whether the stream has passed the copy: success, not_ready, or what went wrong.
@@ -28,7 +29,7 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why().status;
     const std::int32_t status = to_status(cu.cuEventQuery(ticket.passed));
-    if (status != not_ready) note_failure(ticket.instance, {.status = status});
+    if (status != not_ready) note_error(ticket.instance, {.status = status});
     return status;
 }
 
@@ -38,22 +39,22 @@ bool is_going_on(ferry_ticket &ticket, std::uint64_t landed) noexcept {
     return ticket.is_watched && (ticket.watch.is_done() || landed != ticket.landed_at_query.exchange(landed));
 }
 
-failure run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
+error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
     ferry_instance &instance = ticket.instance;
-    if (failure failed = refuse_captured(instance.cu, stream)) return failed;
+    if (error failed = refuse_captured(instance.cu, stream)) return failed;
     const copy_site site = prepared.site(stream);
-    const auto note_route = [&](const planned_copy &call) noexcept -> failure {
+    const auto note_route = [&](const planned_copy &call) noexcept -> error {
         ticket.route = std::max(ticket.route, static_cast<std::int32_t>(call.plan.route));
         return {};
     };
-    if (failure failed = for_each_planned_call(instance, prepared.planned(), site, note_route)) return failed;
+    if (error failed = for_each_planned_call(instance, prepared.planned(), site, note_route)) return failed;
     const shape &shape = prepared.shape;
     ticket.total = shape.width * shape.height * shape.depth;
     ticket.is_watched = prepared.plan.route == route_kind::staged && !is_in_parts(instance, shape);
-    if (failure failed = make_event(ticket)) return failed;
-    staged_watch *const watch = ticket.is_watched ? &ticket.watch : nullptr;
-    if (failure failed = run_planned(instance, prepared.planned(), site, watch)) return failed;
-    return to_failure(instance.cu.cuEventRecord(ticket.passed, stream));
+    if (error failed = make_event(ticket)) return failed;
+    staged_progress *const watch = ticket.is_watched ? &ticket.watch : nullptr;
+    if (error failed = run_planned(instance, prepared.planned(), site, watch)) return failed;
+    return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 
 void destroy_event(ferry_ticket &ticket) noexcept {
@@ -65,7 +66,7 @@ void destroy_event(ferry_ticket &ticket) noexcept {
 } // namespace
 
 ticket_pool::~ticket_pool() {
-    while (ferry_ticket *const left = resting_.pop()) {
+    while (ferry_ticket *const left = free_.pop()) {
         std::destroy_at(left);
         memory_.deallocate(left, sizeof(ferry_ticket));
     }
@@ -75,42 +76,42 @@ ferry_ticket *ticket_pool::take(ferry_instance &instance) noexcept {
     void *place = nullptr;
     {
         const std::lock_guard lock(mutex_);
-        ferry_ticket *rested = resting_.first();
-        while (rested && !rested->watch.is_done())
-            rested = rested->next;
-        if (rested) {
-            resting_.remove(*rested);
-            std::destroy_at(rested);
+        ferry_ticket *reused = free_.first();
+        while (reused && !reused->watch.is_done())
+            reused = reused->next;
+        if (reused) {
+            free_.remove(*reused);
+            std::destroy_at(reused);
         }
-        place = rested;
+        place = reused;
     }
     if (!place) place = memory_.allocate(sizeof(ferry_ticket), alignof(ferry_ticket));
     return place ? new (place) ferry_ticket(instance) : nullptr;
 }
 
-void ticket_pool::give_back(ferry_ticket &ticket) noexcept {
+void ticket_pool::release(ferry_ticket &ticket) noexcept {
     const std::lock_guard lock(mutex_);
-    resting_.push_back(ticket);
+    free_.push_back(ticket);
 }
 
-failure run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
-                             ferry_ticket *&ticket) noexcept {
+error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
+                           ferry_ticket *&ticket) noexcept {
     ferry_ticket *const made = instance.tickets.take(instance);
     if (!made) return no_memory;
-    const failure failed =
+    const error failed =
         prepare_copy(instance, copy, copy_form::asynchronous, stream, purpose::run,
                      [&](const prepared_copy &prepared) noexcept { return run(*made, prepared, stream); });
     if (failed) {
-        note_failure(instance, failed);
+        note_error(instance, failed);
         destroy_event(*made);
-        instance.tickets.give_back(*made);
+        instance.tickets.release(*made);
         return failed;
     }
     ticket = made;
     return {};
 }
 
-failure query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
+error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     info.route = ticket.route;
     info.total = ticket.total;
@@ -128,20 +129,20 @@ failure query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     return {};
 }
 
-failure wait_for_ticket(ferry_ticket &ticket) noexcept {
+error wait_for_ticket(ferry_ticket &ticket) noexcept {
     ferry_instance &instance = ticket.instance;
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (!ticket.passed) return {};
     if (ticket.is_watched) return instance.staging.help(ticket.watch);
-    const failure failed = to_failure(instance.cu.cuEventSynchronize(ticket.passed));
-    note_failure(instance, failed);
+    const error failed = to_error(instance.cu.cuEventSynchronize(ticket.passed));
+    note_error(instance, failed);
     return failed;
 }
 
-failure release_ticket(ferry_ticket &ticket) noexcept {
+error release_ticket(ferry_ticket &ticket) noexcept {
     if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     destroy_event(ticket);
-    ticket.instance.tickets.give_back(ticket);
+    ticket.instance.tickets.release(ticket);
     return {};
 }
 

@@ -13,7 +13,7 @@ struct ferry_ticket {
     ferry_instance &instance;
     CUevent passed = nullptr; // recorded behind the copy; null of one of nothing
     bool is_watched = false;  // it is staged, in one go
-    ferry::staged_watch watch;
+    ferry::staged_progress watch;
     std::atomic<std::uint64_t> landed_at_query = 0; // what the last query found to have arrived
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
@@ -32,20 +32,20 @@ public:
     ticket_pool &operator=(const ticket_pool &) = delete;
 
     ferry_ticket *take(ferry_instance &instance) noexcept; // as new; null where there is no memory
-    void give_back(ferry_ticket &ticket) noexcept;
+    void release(ferry_ticket &ticket) noexcept;
 
 private:
     const allocator &memory_;
     std::mutex mutex_;
-    chain<ferry_ticket> resting_;
+    chain<ferry_ticket> free_;
 };
 
 // As run_copy on a stream.
-failure run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
-                             ferry_ticket *&ticket) noexcept;
-failure query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;
+error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
+                           ferry_ticket *&ticket) noexcept;
+error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;
 // The copy's own status.
-failure wait_for_ticket(ferry_ticket &ticket) noexcept;
-failure release_ticket(ferry_ticket &ticket) noexcept;
+error wait_for_ticket(ferry_ticket &ticket) noexcept;
+error release_ticket(ferry_ticket &ticket) noexcept;
 
 } // namespace ferry

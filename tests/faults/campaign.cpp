@@ -286,7 +286,7 @@ private:
             if (i > 0 && std::strcmp(entry, driver_symbols[i - 1].name) == 0)
                 continue; // the older signature of the same name
             if (!wanted_.entry.empty() && wanted_.entry != entry) continue;
-            for (const int nth : chosen_calls(counted.counts[i], of.most_calls))
+            for (const int nth : chosen_calls(counted.counts[i], of.max_calls))
                 for (const fault_mode &mode : fault_modes)
                     if ((wanted_.nth == 0 || wanted_.nth == nth) &&
                         std::string(mode.name).find(wanted_.mode) != std::string::npos)

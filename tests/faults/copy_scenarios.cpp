@@ -27,7 +27,7 @@ void copy_and_compare(trial &t, test_place &source, const box &from, test_place 
                                            : CALL(t, ferry_copy, t.ferry, &copy, t.error());
     t.expect_copy(succeeded, source, from, destination, to, width, height, depth);
     if (is_asynchronous)
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     else
         t.compare();
 }
@@ -65,7 +65,7 @@ void lines_and_bytes(trial &t) {
     const bool back =
         CALL(t, ferry_copy_bytes_async, t.ferry, pinned.address(), pool.address(), 70'000, t.stream, t.error());
     t.expect_copy(back, pool, {}, pinned, {}, 70'000);
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
     copy_and_compare(t, pinned, {}, device, {}, 70'000, 1, 1, 0, true, statement::stated);
     copy_and_compare(t, device, {}, pool, {}, 70'000, 1, 1, FERRY_COPY_URGENT, true, statement::stated);
 }
@@ -88,7 +88,7 @@ void without_a_current_context(trial &t) {
                                                         : CALL(t, ferry_copy, t.ferry, &copy, t.error());
             t.expect_copy(succeeded, is_staged ? pageable : other, {}, device, {}, 60, 40);
             t.make_current(t.primary);
-            t.settle(t.stream);
+            t.validate_bounds(t.stream);
             t.make_current(nullptr);
         }
     t.close();
@@ -182,7 +182,7 @@ void staged_many(trial &t) {
     enqueue(other, back, t.stream);
     enqueue(of_second, unchanged, second);
     if (const CUresult result = raw().cuStreamSynchronize(second)) t.note_dead("waiting for a stream", result);
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
     EXPECT_OK(raw().cuStreamDestroy(second));
 }
 
@@ -218,16 +218,16 @@ void tickets(trial &t) {
     for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER}) {
         ferry_ticket *const up = ticket_for(host, device, flags);
         finish(up, device);
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
         ferry_ticket *const down = ticket_for(device, host, flags);
         finish(down, host);
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
         ferry_ticket *const early = ticket_for(host, other, flags); // released while the copy is in flight
         if (early) RELEASE(t, ferry_ticket_release, early);
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     }
     finish(ticket_for(device, other, FERRY_COPY_BY_KERNEL), other);
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
 }
 
 // Threads of the program, which run the work that ferry submits.
@@ -355,7 +355,7 @@ void other_calls_beside_staged_copies(trial &t) {
             RELEASE(t, ferry_ticket_release, ticket);
         }
         held.let_go();
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     }
     if (event) RELEASE(t, ferry_event_destroy, t.ferry, event);
     if (second) RELEASE(t, ferry_stream_destroy, t.ferry, second);
@@ -411,7 +411,7 @@ void parts(trial &t) {
     t.compare();
     t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error()), host, {begin + 8 * page},
                      12 * page, 1, 1, &pattern, sizeof pattern);
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
     RELEASE(t, ferry_host_unregister, t.ferry, registered);
 }
 
@@ -446,15 +446,15 @@ void batches(trial &t) {
             t.expect_copy(succeeded, *one.from, one.at, *one.to, one.onto, one.width, one.height);
     };
     expect(CALL(t, ferry_copy_batch, t.ferry, copies.data(), copies.size(), 0, t.error()));
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
     expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), FERRY_BATCH_CHECK_OVERLAP, t.stream,
                 t.error()));
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
     for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
         for (ferry_copy_desc &copy : copies)
             copy.flags = flags;
         expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), 0, t.stream, t.error()));
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     }
 }
 
@@ -490,11 +490,11 @@ void pieces_with(trial &t, std::uint32_t instance_flags) {
     };
     expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
                 all.sizes.size(), 0, t.error()));
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
     for (int i = 0; i < 2; ++i) {
         expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
                     all.sizes.size(), 0, t.stream, t.error()));
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     }
 }
 void pieces_by_kernels(trial &t) { pieces_with(t, 0); }
@@ -523,7 +523,7 @@ void prepared_batches(trial &t) {
              to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_CHANGEABLE, t.stream, &prepared,
              t.error())) {
         expect(CALL(t, ferry_prepared_launch, prepared, t.stream, t.error()), device, 0, 0);
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
         const bool is_changed = CALL(t, ferry_prepared_set_addresses, prepared, to_other.destinations.data(),
                                      to_other.sources.data(), t.stream, t.error());
         const bool is_launched = CALL(t, ferry_prepared_launch, prepared, t.stream, t.error());
@@ -531,7 +531,7 @@ void prepared_batches(trial &t) {
             expect(is_launched, other, 16, 32);
         else
             expect(is_launched, device, 0, 0); // the old addresses still hold
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
         t.begin("ferry_prepared_destroy");
         t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
     }
@@ -548,7 +548,7 @@ void prepared_batches(trial &t) {
             t.expect_copy(succeeded, pinned, {}, device, {}, 50'000);
             t.expect_copy(succeeded, pageable, {}, other, {}, 50'000);
             t.expect_copy(succeeded, device, {60'000}, other, {60'000}, 30'000);
-            t.settle(t.stream);
+            t.validate_bounds(t.stream);
         }
         t.begin("ferry_prepared_destroy");
         t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
@@ -577,7 +577,7 @@ void fills(trial &t) {
                                                : CALL(t, ferry_fill, t.ferry, &fill, t.error());
                     t.expect_pattern(succeeded, *place, at, width, height, depth, pattern, size);
                     if (form.is_asynchronous)
-                        t.settle(t.stream);
+                        t.validate_bounds(t.stream);
                     else
                         t.compare();
                 }
@@ -621,7 +621,7 @@ void arrays(trial &t) {
                 succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, t.error())
                                              : CALL(t, ferry_copy, t.ferry, copy, t.error());
             t.expect_copy(succeeded, from, {}, to, {}, 256, 50);
-            t.settle(t.stream);
+            t.validate_bounds(t.stream);
         };
         for (const copy_form &form : both_forms) {
             there_and_back(device, back, 0, form.is_asynchronous);
@@ -642,7 +642,7 @@ void arrays(trial &t) {
         const bool is_read =
             CALL(t, ferry_copy_batch_async, t.ferry, boxes.data(), boxes.size(), 0, t.stream, t.error());
         t.expect_copy(is_written && is_read, device, {}, back, {}, 12 * 16, 40);
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     }
     if (array) RELEASE(t, ferry_array_destroy, t.ferry, array);
     if (mipmapped) RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, mipmapped);
@@ -671,7 +671,7 @@ void surfaces(trial &t) {
     const bool is_up = CALL(t, ferry_copy, t.ferry, &up, t.error());
     const bool is_down = CALL(t, ferry_copy, t.ferry, &down, t.error());
     t.expect_copy(is_up && is_down, pinned, {}, back, {}, 256, 50);
-    t.settle(t.stream);
+    t.validate_bounds(t.stream);
     RELEASE(t, ferry_array_destroy, t.ferry, array);
 }
 
@@ -719,7 +719,7 @@ void peers(trial &t) {
         const bool succeeded = CALL(t, ferry_copy_batch_async, t.ferry, copies, 2, 0, t.stream, t.error());
         t.expect_copy(succeeded, there, {}, back, {}, 50);
         t.expect_copy(succeeded, there, {60, 1}, back, {60, 1}, 50, 30);
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     }
     RELEASE(t, ferry_peer_disable, t.ferry, 0, 1);
     expect_no_access("ferry_peer_disable");
@@ -777,7 +777,7 @@ void graphs(trial &t) {
             t.expect_pattern(captured[4], row_target, {0, 45}, 64, 2, 1, &pattern, sizeof pattern);
             t.expect_copy(captured[5], pinned, {90'000}, device, {90'000}, 1000);
             t.expect_copy(captured[5], pinned, {95'000}, device, {95'000}, 1000);
-            t.settle(t.stream);
+            t.validate_bounds(t.stream);
             if (t.is_dead()) break;
         }
         EXPECT_OK(raw().cuGraphExecDestroy(executable));

@@ -80,7 +80,7 @@ void contexts(trial &t) {
                     const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, stream, t.error());
                     const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, stream, t.error());
                     t.expect_copy(is_up && is_down, host, {}, host, {}, 90'000);
-                    t.settle(stream);
+                    t.validate_bounds(stream);
                     RELEASE(t, ferry_stream_destroy, t.ferry, stream);
                 }
                 RELEASE(t, ferry_device_free, t.ferry, address);
@@ -240,8 +240,8 @@ void stream_ordered_memory(trial &t) {
     std::uint64_t plain = 0;
     if (MAKE(t, plain, ferry_device_alloc, t.ferry, 0, 1000, &plain))
         RELEASE(t, ferry_device_free_async, t.ferry, plain, nullptr);
-    t.settle(t.stream);
-    t.settle(nullptr);
+    t.validate_bounds(t.stream);
+    t.validate_bounds(nullptr);
 }
 
 void pools(trial &t) {
@@ -285,7 +285,7 @@ void pools(trial &t) {
         CALL(t, ferry_pool_set_access, t.ferry, pool, 0, FERRY_ACCESS_READ_WRITE);
         std::uint64_t address = 0;
         if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 30'000, t.stream, &address)) {
-            t.settle(t.stream);
+            t.validate_bounds(t.stream);
             if (desc.location == FERRY_LOCATION_HOST)
                 use_host_memory(t, reinterpret_cast<void *>(address), 30'000);
             else
@@ -443,7 +443,7 @@ void sharing_with_another_process(trial &t) {
             CALL(t, ferry_copy_bytes_async, t.ferry, host.address(), address, shared_size, t.stream, t.error());
         const auto pattern = static_cast<unsigned char>(value);
         t.expect_pattern(succeeded, host, {}, shared_size, 1, 1, &pattern, 1);
-        t.settle(t.stream);
+        t.validate_bounds(t.stream);
     };
     CUevent_st *event = nullptr;
     if (MAKE(t, event, ferry_ipc_import_event, t.ferry, &all.event, &event, t.error())) {
@@ -467,7 +467,7 @@ void sharing_with_another_process(trial &t) {
         if (MAKE(t, pooled, ferry_ipc_import_memory, t.ferry, &all.pooled, &pooled, t.error())) {
             expect_bytes(pooled, pooled_byte);
             RELEASE(t, ferry_ipc_close_memory, t.ferry, pooled, t.stream);
-            t.settle(t.stream);
+            t.validate_bounds(t.stream);
         }
         RELEASE(t, ferry_ipc_close_pool, t.ferry, pool);
     }

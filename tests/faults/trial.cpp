@@ -163,7 +163,7 @@ void trial::expect_pattern(bool succeeded, test_place &destination, const box &t
                 std::memcpy(&destination.picture_at(to.x + x, to.y + y, to.z + z), pattern, pattern_size);
 }
 
-void trial::settle(CUstream on) {
+void trial::validate_bounds(CUstream on) {
     begin("cuStreamSynchronize, the test's own");
     if (const CUresult result = raw().cuStreamSynchronize(on)) note_dead("waiting for a stream", result);
     compare();

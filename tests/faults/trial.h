@@ -96,7 +96,7 @@ public:
     void expect_pattern(bool succeeded, test_place &destination, const box &to, std::uint64_t width,
                         std::uint64_t height, std::uint64_t depth, const void *pattern, std::size_t pattern_size);
     // Waits for the stream through the raw driver and compares.
-    void settle(CUstream stream);
+    void validate_bounds(CUstream stream);
     // Compares what was expected. Enough on its own after synchronous calls.
     void compare();
     // Returns whether the plan makes calls of this entry point fail.
@@ -134,8 +134,7 @@ private:
 struct scenario {
     const char *name;
     void (*run)(trial &);
-    int most_calls =
-        16; // the maximum of calls of one entry point to fail: the first ones, some in the middle, the last
+    int max_calls = 16; // the maximum of calls of one entry point to fail: the first ones, some in the middle, the last
     bool is_long = false; // takes seconds, so it is left out where the time is limited
 };
 extern const std::vector<scenario> memory_scenarios, copy_scenarios;

@@ -127,23 +127,23 @@ void pieces_at_once(world &w) { run_at_once(w, "ferry_copy_pieces", false); }
 
 void prepare_a_batch(world &w) {
     if (w.prepared.size() > 5) w.release_prepared(0);
-    const bool is_changeable = w.random.one_in(2);
+    const bool is_updatable = w.random.one_in(2);
     // New addresses must stay in their allocation, which the device must reach.
     const auto is_reached = [](const buffer &one) { return !one.traits().is_pageable; };
-    const copies all = is_changeable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
+    const copies all = is_updatable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
     if (all.empty()) return;
     const auto is_piece = [](const view &end) { return !end.in->is_array() && end.at.x + end.at.y + end.at.z == 0; };
-    const bool is_pieces = is_changeable || std::all_of(all.begin(), all.end(), [&](const drawn_copy &one) {
+    const bool is_pieces = is_updatable || std::all_of(all.begin(), all.end(), [&](const drawn_copy &one) {
                                return one.size.height * one.size.depth == 1 && !one.flags && is_piece(one.source) &&
                                       is_piece(one.destination);
                            });
     const std::size_t lane = w.any_lane();
     const struct lane &on = w.lanes[lane];
-    w.say(words_of(is_changeable ? "ferry_prepared_create_pieces, changeable" : "ferry_prepared_create", all) +
+    w.say(words_of(is_updatable ? "ferry_prepared_create_pieces, changeable" : "ferry_prepared_create", all) +
           "\n  for '" + on.name + "' of device " + std::to_string(on.device));
     const std::vector<ferry_copy_desc> described = describe(all);
     const described_pieces pieces(all);
-    const std::uint32_t flags = batch_flags(w) | (is_changeable ? FERRY_BATCH_CHANGEABLE : 0);
+    const std::uint32_t flags = batch_flags(w) | (is_updatable ? FERRY_BATCH_CHANGEABLE : 0);
     ferry_instance *const ferry = w.instance_for(effects_of(all));
     ferry_error_info error = new_error();
     ferry_prepared *made = nullptr;
@@ -153,7 +153,7 @@ void prepare_a_batch(world &w) {
                                                   pieces.sizes.data(), all.size(), flags, on.stream, &made, &error)
                    : ferry_prepared_create(ferry, described.data(), described.size(), flags, on.stream, &made, &error);
     });
-    if (went_well(w, status, error, all)) w.prepared.push_back({made, all, lane, is_changeable});
+    if (went_well(w, status, error, all)) w.prepared.push_back({made, all, lane, is_updatable});
 }
 
 void launch_a_prepared_batch(world &w) {
@@ -161,7 +161,7 @@ void launch_a_prepared_batch(world &w) {
     const held_prepared &held = w.random.among(w.prepared);
     const CUcontext context = w.lanes[held.lane].context;
     const std::size_t lane =
-        held.is_changeable ? held.lane : w.any_lane([&](const struct lane &one) { return one.context == context; });
+        held.is_updatable ? held.lane : w.any_lane([&](const struct lane &one) { return one.context == context; });
     const struct lane &on = w.lanes[lane];
     w.say(words_of("ferry_prepared_launch", held.copies) + "\n  on '" + on.name + "' of device " +
           std::to_string(on.device));
@@ -177,7 +177,7 @@ void launch_a_prepared_batch(world &w) {
 }
 
 void set_addresses(world &w) {
-    const auto found = std::find_if(w.prepared.begin(), w.prepared.end(), [](auto &one) { return one.is_changeable; });
+    const auto found = std::find_if(w.prepared.begin(), w.prepared.end(), [](auto &one) { return one.is_updatable; });
     if (found == w.prepared.end()) return;
     copies moved = found->copies;
     for (drawn_copy &one : moved) {

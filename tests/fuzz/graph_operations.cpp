@@ -77,7 +77,7 @@ private:
     void launch() {
         if (w_.prepared.empty()) return;
         const held_prepared &held = w_.random.among(w_.prepared);
-        if (held.is_changeable || w_.lanes[held.lane].context != on_.context) return;
+        if (held.is_updatable || w_.lanes[held.lane].context != on_.context) return;
         ferry_error_info error = new_error();
         w_.say("capturing a prepared batch of " + std::to_string(held.copies.size()));
         const std::int32_t status =

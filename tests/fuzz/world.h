@@ -66,7 +66,7 @@ struct held_prepared {
     ferry_prepared *handle;
     std::vector<drawn_copy> copies;
     std::size_t lane; // the lane of its creation, the only one on which addresses may change
-    bool is_changeable;
+    bool is_updatable;
 };
 
 struct held_graph {

@@ -162,7 +162,7 @@ void memory::stream(unsigned by, unsigned place, std::uint16_t value) {
     const view &now = (*views_)[threads_[by].now];
     if (there.writer != by && now.accesses[there.writer] < there.write)
         break_with("bytes are written by two threads in no order");
-    for (unsigned reader = 0; reader < most_threads; ++reader)
+    for (unsigned reader = 0; reader < max_threads; ++reader)
         if (reader != by && now.accesses[reader] < there.reads[reader])
             break_with("bytes are overwritten that another thread may still read");
     note_access(by, false);
@@ -178,7 +178,7 @@ void memory::end_of_stream(unsigned by) {
 // ---- States
 
 void memory::forget_unreadable() {
-    std::array<std::uint8_t, most_atomics> seen_by_all;
+    std::array<std::uint8_t, max_atomics> seen_by_all;
     seen_by_all.fill(0xff);
     for (const thread &one : threads_)
         if (one.is_alive && one.may_load)

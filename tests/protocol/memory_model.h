@@ -12,7 +12,7 @@
 
 namespace ferry::protocol {
 
-constexpr unsigned most_threads = 10, most_atomics = 16;
+constexpr unsigned max_threads = 10, max_atomics = 16;
 
 enum class side : std::uint8_t { host, device };
 enum class order : std::uint8_t { relaxed, acquire, release };
@@ -23,8 +23,8 @@ enum class scope : std::uint8_t { device, system };
 // What happened before: for each atomic location the number of its oldest readable store, for each thread its number of
 // plain accesses.
 struct view {
-    std::array<std::uint8_t, most_atomics> stores = {};
-    std::array<std::uint8_t, most_threads> accesses = {};
+    std::array<std::uint8_t, max_atomics> stores = {};
+    std::array<std::uint8_t, max_threads> accesses = {};
 
     void join(const view &other);
     bool operator==(const view &) const = default;
@@ -101,8 +101,8 @@ private:
     };
     struct plain {
         std::uint16_t value = 0;
-        std::uint8_t writer = 0, write = 0;                // the last write: its thread, and its number there
-        std::array<std::uint8_t, most_threads> reads = {}; // each thread's last read since that write
+        std::uint8_t writer = 0, write = 0;               // the last write: its thread, and its number there
+        std::array<std::uint8_t, max_threads> reads = {}; // each thread's last read since that write
     };
     struct thread {
         bool is_alive = false, may_load = true;
@@ -123,7 +123,7 @@ private:
     std::vector<atomic> atomics_;
     std::vector<stored> stores_; // by location, then by number
     std::vector<plain> plain_;
-    std::array<thread, most_threads> threads_ = {};
+    std::array<thread, max_threads> threads_ = {};
     const char *broken_ = nullptr;
 };
 

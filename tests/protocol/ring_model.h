@@ -55,7 +55,7 @@ enum class ring_defect : std::uint8_t {
 
 class ring_model {
 public:
-    static constexpr unsigned places = 2, most_blocks = 2, most_workers = 2, most_slots = 3, most_launches = 2;
+    static constexpr unsigned places = 2, max_blocks = 2, max_workers = 2, max_slots = 3, max_launches = 2;
 
     ring_model(const ring_setup &setup, ring_defect defect) : setup_(setup), defect_(defect) {}
 
@@ -70,8 +70,8 @@ public:
         job_state at;
         bool is_captured;
         std::uint8_t runs_expected, next_chunk, chunks_left, busy, free_slots;
-        std::uint8_t chunk_in[most_slots];
-        lane lanes[most_blocks];
+        std::uint8_t chunk_in[max_slots];
+        lane lanes[max_blocks];
     };
     enum class block_state : std::uint8_t { absent, locking, polling, working, gone };
     struct kernel_block {
@@ -82,7 +82,7 @@ public:
     struct launch {
         launch_state at;
         bool is_shared;
-        kernel_block blocks[most_blocks];
+        kernel_block blocks[max_blocks];
     };
     struct worker {
         bool is_at_lane;
@@ -93,8 +93,8 @@ public:
         program_state program;
         std::uint8_t round; // copies or launches so far
         job one;
-        worker workers[most_workers];
-        launch launches[most_launches];
+        worker workers[max_workers];
+        launch launches[max_launches];
     };
     struct State {
         memory shared;
@@ -125,15 +125,15 @@ private:
 
     // ---- Locations in the memory model
     enum block_location : unsigned { ended, seen, lock, words, per_block = words + 2 * places };
-    static constexpr unsigned most_chunks = 4;
+    static constexpr unsigned max_chunks = 4;
     static unsigned location(unsigned block, unsigned which) { return block * per_block + which; }
     static unsigned word(unsigned block, unsigned number, unsigned which) {
         return location(block, words + number % places * 2 + which);
     }
-    static constexpr unsigned launches_left = most_blocks * per_block;
+    static constexpr unsigned launches_left = max_blocks * per_block;
     static unsigned source(unsigned chunk) { return chunk; }
-    static unsigned destination(unsigned chunk) { return most_chunks + chunk; }
-    static unsigned slot(unsigned which) { return 2 * most_chunks + which; }
+    static unsigned destination(unsigned chunk) { return max_chunks + chunk; }
+    static unsigned slot(unsigned which) { return 2 * max_chunks + which; }
 
     // ---- Threads of the memory model
     static constexpr unsigned the_program = 0;
@@ -170,7 +170,7 @@ private:
     void land(State &state, unsigned thread);
     void report_end(State &state, unsigned thread);
     bool supply(State &state, lane &of) const;
-    void give_back(State &state, lane &of) const;
+    void release(State &state, lane &of) const;
     unsigned slots() const { return has(ring_defect::more_messages_than_places) ? places + 1 : places; }
     unsigned slots_each() const { return slots() / setup_.blocks; }
     std::uint16_t load_seen(State &state, unsigned thread, unsigned block, choices &way) const;

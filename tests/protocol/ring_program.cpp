@@ -14,7 +14,7 @@ template <class All, class Is> bool all_of(const All &all, unsigned count, const
 } // namespace
 
 ring_model::State ring_model::first() {
-    State state = {memory(views_, launches_left + 1, 2 * most_chunks + most_slots), {}};
+    State state = {memory(views_, launches_left + 1, 2 * max_chunks + max_slots), {}};
     state.shared.begin_first(the_program);
     state.shared.begin(mutex_thread(), side::host, the_program);
     state.shared.loads_no_more(mutex_thread());
@@ -93,7 +93,7 @@ const char *ring_model::step_program(State &state, choices &way) {
     return nullptr;
 }
 
-// Under the mutex, like staged_board::take(), with recycle() first where the record has been used.
+// Under the mutex, like staging_scheduler::take(), with recycle() first where the record has been used.
 bool ring_model::take(State &state, choices &way) {
     job &one = state.at.one;
     state.shared.pass(mutex_thread(), the_program);

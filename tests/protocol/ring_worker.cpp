@@ -1,5 +1,5 @@
-// The host's half of a ring: threads that look for work as staged_board::serve() does, and work at a lane as
-// staged_lane.cpp does. A step under the board's mutex learns what earlier holders of the mutex did, and passes on what
+// The host's half of a ring: threads that look for work as staging_scheduler::serve() does, and work at a lane as
+// staging_channel.cpp does. A step under the board's mutex learns what earlier holders of the mutex did, and passes on what
 // it did itself.
 #include "ring_model.h"
 
@@ -22,7 +22,7 @@ const char *ring_model::look(State &state, unsigned which, choices &way) {
     const unsigned thread = thread_of_worker(which);
     if (one.at != job_state::expected && one.at != job_state::under_way) return nullptr;
     state.shared.pass(mutex_thread(), thread);
-    std::uint16_t words[most_blocks] = {};
+    std::uint16_t words[max_blocks] = {};
     bool has_come = false;
     for (unsigned block = 0; block < setup_.blocks; ++block) {
         words[block] = load_seen(state, thread, block, way);
@@ -34,12 +34,12 @@ const char *ring_model::look(State &state, unsigned which, choices &way) {
         done = "begins the run";
     }
     if (one.at == job_state::under_way) {
-        unsigned eligible[most_blocks] = {}, count = 0;
+        unsigned eligible[max_blocks] = {}, count = 0;
         for (unsigned block = 0; block < setup_.blocks; ++block) {
             lane &mine = one.lanes[block];
             if (mine.is_taken) continue;
             look_at(state, block, words[block]);
-            if (one.next_chunk >= setup_.chunks) give_back(state, mine);
+            if (one.next_chunk >= setup_.chunks) release(state, mine);
             const bool has_arrived = !setup_.to_device && mine.done != (words[block] & 0xff);
             const bool has_room =
                 mine.is_attended && mine.told - mine.done < int{places} && one.next_chunk < setup_.chunks;
@@ -66,7 +66,7 @@ const char *ring_model::complete(State &state, unsigned which) {
     state.shared.pass(mutex_thread(), thread);
     one.lanes[me.block].is_taken = false;
     --one.busy;
-    if (one.next_chunk >= setup_.chunks) give_back(state, one.lanes[me.block]);
+    if (one.next_chunk >= setup_.chunks) release(state, one.lanes[me.block]);
     const bool has_ended = end_if_done(state, thread);
     me = {};
     state.shared.pass(thread, mutex_thread());
@@ -85,7 +85,7 @@ bool ring_model::end_if_done(State &state, unsigned thread) {
     const unsigned left = has(ring_defect::end_before_last_landed) ? setup_.chunks - one.next_chunk : one.chunks_left;
     if (one.at != job_state::under_way || one.busy != 0 || left != 0) return false;
     for (unsigned block = 0; block < setup_.blocks; ++block)
-        give_back(state, one.lanes[block]);
+        release(state, one.lanes[block]);
     if (!one.is_captured && !has(ring_defect::reported_before_landed)) report_end(state, thread);
     for (unsigned block = 0; block < setup_.blocks; ++block) {
         lane &mine = one.lanes[block];
@@ -116,7 +116,7 @@ bool ring_model::supply(State &state, lane &of) const {
     return of.idle != 0;
 }
 
-void ring_model::give_back(State &state, lane &of) const {
+void ring_model::release(State &state, lane &of) const {
     state.at.one.free_slots = static_cast<std::uint8_t>(state.at.one.free_slots | of.idle);
     of.idle = 0;
 }

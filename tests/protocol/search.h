@@ -89,7 +89,7 @@ template <class Model> class search {
 public:
     explicit search(Model &of) : model_(of) {}
 
-    finding run(std::uint64_t most_states) {
+    finding run(std::uint64_t max_states) {
         meet(model_.first(), none, 0, "");
         for (std::uint32_t at = 0; !open_.empty(); ++at) {
             const typename Model::State from = std::move(open_.front());
@@ -105,7 +105,7 @@ public:
                     ways_.push_back({met, at});
                 } while (way.advance());
             }
-            if (known_.size() > most_states) return tell("the search is larger than its bound", at);
+            if (known_.size() > max_states) return tell("the search is larger than its bound", at);
         }
         const std::uint32_t stuck = find_stuck();
         return stuck == none ? tell("", 0) : tell("the end cannot be reached any more", stuck);
@@ -176,8 +176,8 @@ private:
     const char *broken_ = nullptr;
 };
 
-template <class Model> finding explore(Model &&model, std::uint64_t most_states = 3'000'000) {
-    return search<std::remove_reference_t<Model>>(model).run(most_states);
+template <class Model> finding explore(Model &&model, std::uint64_t max_states = 3'000'000) {
+    return search<std::remove_reference_t<Model>>(model).run(max_states);
 }
 
 } // namespace ferry::protocol

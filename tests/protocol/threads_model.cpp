@@ -1,4 +1,4 @@
-// The board's threads as in staged_board::serve(): which threads look for work, sleep, are woken, and by which thread.
+// The board's threads as in staging_scheduler::serve(): which threads look for work, sleep, are woken, and by which thread.
 #include "threads_model.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace ferry::protocol {
 using submitting = threads_setup::submitting;
 
 threads_model::threads_model(const threads_setup &setup, threads_defect defect) : setup_(setup), defect_(defect) {
-    while (copies_ < most_copies && setup_.copies[copies_].chunks != 0)
+    while (copies_ < max_copies && setup_.copies[copies_].chunks != 0)
         ++copies_;
 }
 
@@ -191,7 +191,7 @@ const char *threads_model::step_thread(State &state, unsigned which, choices &wa
 const char *threads_model::notify(State &state, choices &way) const {
     if (state.to_notify == 0) return nullptr;
     --state.to_notify;
-    thread *waiting[most_residents] = {};
+    thread *waiting[max_residents] = {};
     unsigned count = 0;
     for (thread &one : state.threads)
         if (one.at == resident::asleep) waiting[count++] = &one;
@@ -206,7 +206,7 @@ const char *threads_model::look(State &state, thread &me, choices &way) const {
         me = {resident::gone, 0, 0};
         return "ends";
     }
-    unsigned found[most_copies] = {}, count = 0;
+    unsigned found[max_copies] = {}, count = 0;
     for (unsigned copy = 0; copy < copies_; ++copy)
         if (begin_or_find(state, copy) && may_enter(state, copy)) found[count++] = copy;
     if (count != 0) {

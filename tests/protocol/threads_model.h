@@ -9,7 +9,7 @@
 
 namespace ferry::protocol {
 
-constexpr unsigned most_copies = 3, most_residents = 4;
+constexpr unsigned max_copies = 3, max_residents = 4;
 
 struct threads_setup {
     struct copy {
@@ -27,7 +27,7 @@ struct threads_setup {
 
     const char *name;
     std::uint8_t residents;
-    copy copies[most_copies];
+    copy copies[max_copies];
     std::uint8_t spares = 0;     // threads that may be started when all are in copies: one for each slow copy
     bool program_helps = false;  // while it waits for its last copy
     bool frees = false;          // another thread frees device memory meanwhile
@@ -75,8 +75,8 @@ public:
     enum class program : std::uint8_t { launches, waits, closes, joins, over };
     enum class free : std::uint8_t { absent, wants_lock, holds_lock, over };
     struct State {
-        staged copies[most_copies];
-        thread threads[most_residents];                             // residents, then spares
+        staged copies[max_copies];
+        thread threads[max_residents];                              // residents, then spares
         std::uint8_t awake, idle, in_copies, asleep, called, wakes; // counted as on the board
         std::uint8_t to_notify;
         helper helps;
@@ -89,7 +89,7 @@ public:
     };
 
     State first() const;
-    unsigned actors() const { return most_actors; }
+    unsigned actors() const { return max_actors; }
     std::string actor(unsigned which) const;
     const char *step(State &state, unsigned actor, choices &way) const;
     const char *broken(const State &state) const;
@@ -104,8 +104,8 @@ private:
         the_driver,
         the_notifying, // a thread that woke others, after it has unlocked the mutex
         first_stream,
-        first_thread = first_stream + most_copies,
-        most_actors = first_thread + most_residents,
+        first_thread = first_stream + max_copies,
+        max_actors = first_thread + max_residents,
     };
     enum error : std::uint8_t { no_error, bytes_missing, live_context_lost };
 

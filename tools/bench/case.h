@@ -50,7 +50,7 @@ struct row {
     std::size_t bytes;
     comparison times;
     std::optional<double> target = {};             // the minimum acceptable ratio
-    std::optional<double> most_ns = {};            // instead of `target`: the maximum time for ferry
+    std::optional<double> max_ns = {};             // instead of `target`: the maximum time for ferry
     std::optional<double> ceiling = {};            // bytes per nanosecond (GB/s); with it, bandwidths are shown
     std::optional<distribution> reference_ns = {}; // another raw call, for information
     std::optional<route_choice> choice = {};       // judged too
@@ -65,13 +65,13 @@ struct row {
     }
 
 private:
-    bool is_judged_beside_calls() const { return target || most_ns || choice; }
+    bool is_judged_beside_calls() const { return target || max_ns || choice; }
     bool is_judged_beside_link() const { return of_link && of_link->target; }
-    // ferry has to keep up with both the raw call and the other routes. With `most_ns`, keeping to that time or keeping
+    // ferry has to keep up with both the raw call and the other routes. With `max_ns`, keeping to that time or keeping
     // up with the other routes is enough, because on this machine perhaps no route reaches that time.
     verdict judged_beside_calls() const {
-        if (most_ns) {
-            const verdict of_time = judge_at_most(times.ferry_ns, *most_ns);
+        if (max_ns) {
+            const verdict of_time = judge_at_most(times.ferry_ns, *max_ns);
             return choice ? better_of(of_time, choice->judged()) : of_time;
         }
         if (!choice) return judge(times.ratio, target);

@@ -9,7 +9,7 @@ namespace bench {
 namespace {
 
 constexpr int burst_length = 200; // questions in a row, 10 to 30 us of them
-constexpr double most_ns = 150;
+constexpr double max_ns = 150;
 constexpr std::size_t block = 1 << 20;
 
 struct subject {
@@ -64,7 +64,7 @@ row measure_subject(session &session, const subject &subject) {
             .bytes = block,
             .times = compare(taken[0], taken[1]),
             .target = std::nullopt,
-            .most_ns = most_ns};
+            .max_ns = max_ns};
 }
 
 // Memory by `allocate`; none, so 0, where the driver has none of the kind.

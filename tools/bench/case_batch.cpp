@@ -14,7 +14,7 @@ namespace bench {
 namespace {
 
 constexpr std::size_t allocations = 16;
-constexpr std::size_t most_pieces = 4096;
+constexpr std::size_t max_pieces = 4096;
 
 struct piece_list {
     std::vector<std::uint64_t> to, from, sizes;
@@ -299,7 +299,7 @@ effort effort_of(const session &session) { return session.is_quick ? effort{3, 2
 void measure_equal(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
                    int which, const size_class &of, std::vector<row> &rows) {
     const environment &environment = session.environment;
-    const std::size_t count = std::min(most_pieces, session.workspace.largest / (4 * of.size));
+    const std::size_t count = std::min(max_pieces, session.workspace.largest / (4 * of.size));
     session.progress.show("batch", direction.name, of.size);
     scattered_pieces scattered(environment, direction, equal_sizes(count, of.size));
     piece_list &pieces = scattered.pieces;
@@ -404,7 +404,7 @@ void measure_thread(session &session, std::vector<row> &rows) {
     options.get_proc_user = environment.basic.get();
     const instance idle = open_ferry(options);
     constexpr std::size_t size = 256;
-    const std::size_t count = std::min(most_pieces, session.workspace.largest / (4 * size));
+    const std::size_t count = std::min(max_pieces, session.workspace.largest / (4 * size));
     const int calls = static_cast<int>(count);
     for (int which = 0; which < 3; ++which) {
         const batch_direction &direction = directions[which];
@@ -422,7 +422,7 @@ void measure_thread(session &session, std::vector<row> &rows) {
         const std::vector<samples> taken = interleave(all, effort_of(session));
         const struct {
             const char *name;
-            double most_ns;
+            double max_ns;
         } forms[] = {{"pieces", 15}, {"descriptors", 40}};
         for (std::size_t i = 0; i < std::size(forms); ++i)
             rows.push_back({.labels = {direction.name, "one of " + std::to_string(count),
@@ -430,7 +430,7 @@ void measure_thread(session &session, std::vector<row> &rows) {
                             .bytes = size,
                             .times = compare(taken[0], taken[1 + i]),
                             .target = std::nullopt,
-                            .most_ns = forms[i].most_ns});
+                            .max_ns = forms[i].max_ns});
     }
 }
 

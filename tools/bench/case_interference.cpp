@@ -11,7 +11,7 @@ namespace bench {
 namespace {
 
 // The driver takes about a thousand launches in advance.
-constexpr int most_copies = 400;
+constexpr int max_copies = 400;
 
 // One way of copying, enqueued over and over.
 struct way_of_copying {
@@ -140,7 +140,7 @@ number_table::line measure_way(const session &session, const stopwatch &watch, c
     once(&kernel, 1); // brings everything to where it stays
     const double compute_us = once(&kernel, 0).compute_us, copy_us = once(nullptr, 10).copy_us;
     // Enough to last, should both take twice as long.
-    const int copies = static_cast<int>(std::clamp(std::ceil(2 * compute_us / copy_us), 1.0, double{most_copies}));
+    const int copies = static_cast<int>(std::clamp(std::ceil(2 * compute_us / copy_us), 1.0, double{max_copies}));
     std::vector<measured> computing, copying, both;
     for (int i = 0; i < (session.is_quick ? 3 : 11); ++i) {
         computing.push_back(once(&kernel, 0));
@@ -183,7 +183,7 @@ case_result run_interference(session &session) {
                           same = make_stream_of_priority(environment, least),
                           first = make_stream_of_priority(environment, greatest);
     const compute_kernel kernel(environment);
-    const stopwatch watch(environment, first_copied + most_copies);
+    const stopwatch watch(environment, first_copied + max_copies);
     for (const way_of_copying &way : all_ways(session))
         for (const bool is_first : {false, true}) {
             session.progress.show("interference", way.name + ", " + way.limit, 0);

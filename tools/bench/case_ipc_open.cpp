@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t block = 8 << 20;
 constexpr unsigned char pattern = 0x5a;
-constexpr double least_ratio = 0.95; // of the first opening of memory
+constexpr double min_ratio = 0.95; // of the first opening of memory
 
 // What is opened, in the order in which the answers come.
 enum class subject { memory, memory_again, pool, pool_memory };
@@ -27,7 +27,7 @@ struct subject_row {
     std::optional<double> target;
 };
 constexpr subject_row subjects[] = {
-    {subject::memory, "memory", "cuIpcOpenMemHandle", false, least_ratio},
+    {subject::memory, "memory", "cuIpcOpenMemHandle", false, min_ratio},
     {subject::memory_again, "memory, again", "cuIpcOpenMemHandle", false, std::nullopt},
     {subject::pool, "pool", "cuMemPoolImportFromShareableHandle", true, std::nullopt},
     {subject::pool_memory, "memory of a pool", "cuMemPoolImportPointer", true, std::nullopt},

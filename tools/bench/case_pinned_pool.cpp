@@ -7,7 +7,7 @@ namespace bench {
 namespace {
 
 constexpr int burst_length = 100; // pairs in a row, without waiting for the stream
-constexpr double most_ns = 1000;
+constexpr double max_ns = 1000;
 
 using pool_owner = owned<ferry_pinned_pool *>;
 
@@ -60,7 +60,7 @@ void measure_size(session &session, ferry_pinned_pool *pool, CUevent event, std:
                         .bytes = size,
                         .times = compare(taken[0], taken[has_stream ? 1 : 2]),
                         .target = std::nullopt,
-                        .most_ns = most_ns});
+                        .max_ns = max_ns});
 }
 
 case_result run_pinned_pool(session &session) {

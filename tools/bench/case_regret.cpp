@@ -11,7 +11,7 @@ namespace {
 
 // A row is measured for half of its share of the time that is left: the other half is for its raw calls and its bytes.
 constexpr double full_time_ns = 80e9, quick_time_ns = 4e9;
-constexpr double most_budget_ns = 0.1e9;
+constexpr double max_budget_ns = 0.1e9;
 
 constexpr const box_grid *grids[] = {&strided_grid, &volume_grid};
 
@@ -47,7 +47,7 @@ case_result run_regret(session &session) {
             const double share = std::max(end - now_ns(), 0.0) / static_cast<double>(left--);
             row row = measure_routes(
                 session, {{of.labels[0], grid->name, shape}, {of.box}, ceiling_of(of.ceiling, session.ceilings)},
-                std::min(share / 2, most_budget_ns));
+                std::min(share / 2, max_budget_ns));
             row.target = target_of(more_than_raw_call, row.times.raw_ns.median);
             result.rows.push_back(std::move(row));
         });

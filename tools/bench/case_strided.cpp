@@ -26,8 +26,8 @@ case_result run_strided(session &session) {
         }
         row row = measure_routes(session, {of.labels, {of.box}, ceiling}, contest_budget_ns(session));
         row.target = of.target;
-        if (of.least_bandwidth) {
-            row.most_ns = static_cast<double>(row.bytes) / *of.least_bandwidth;
+        if (of.min_bandwidth) {
+            row.max_ns = static_cast<double>(row.bytes) / *of.min_bandwidth;
             row.choice->target = 0.95; // of the fastest route, where it does not reach that bandwidth
         }
         result.rows.push_back(std::move(row));

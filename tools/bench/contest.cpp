@@ -8,8 +8,8 @@ namespace {
 
 // Of copies of 40 us and more. What ferry adds to a call is 0.1 to 0.4 us between two waits (H200, 2026-11-21): of
 // shorter ones that is what would be judged, and the case `submit` does.
-constexpr double least_ratio = 0.99;
-constexpr double least_judged_ns = 40e3;
+constexpr double min_ratio = 0.99;
+constexpr double min_judged_ns = 40e3;
 
 struct contest_effort {
     effort search, contest;
@@ -68,7 +68,7 @@ row measure_beside_fastest(session &session, task task, std::span<const contende
     const contest_effort &effort = session.is_quick ? quick_effort : full_effort;
     const outcome found = contend(session, task, raw, {&ferry, 1}, effort);
     row row = row_of(std::move(task), found);
-    if (row.times.raw_ns.median >= least_judged_ns) row.target = least_ratio;
+    if (row.times.raw_ns.median >= min_judged_ns) row.target = min_ratio;
     return row;
 }
 
@@ -87,9 +87,9 @@ row measure_routes(session &session, task task, double budget_ns) {
         routes.push_back({told->route, {}, static_cast<double>(predicted)});
         ferry.push_back(ferry_contender(environment, box, flags));
     }
-    const int least_rounds = session.is_quick ? 1 : 3;
+    const int min_rounds = session.is_quick ? 1 : 3;
     const outcome found = contend(session, task, raw_contenders(environment, box), ferry,
-                                  {{least_rounds, 100, budget_ns / 4}, {least_rounds, 400, budget_ns}});
+                                  {{min_rounds, 100, budget_ns / 4}, {min_rounds, 400, budget_ns}});
     row row = row_of(std::move(task), found);
     row.choice = compare_routes(std::move(routes), std::span(found.taken).subspan(2), found.taken[1]);
     row.choice->chosen = explain(environment, copy)->route;

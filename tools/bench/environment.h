@@ -40,7 +40,7 @@ template <typename Struct> Struct sized() {
 // A handle with the call that releases it.
 template <typename Handle> class owned {
 public:
-    owned(Handle handle, std::function<void(Handle)> give_back) : handle_(handle), give_back_(std::move(give_back)) {}
+    owned(Handle handle, std::function<void(Handle)> release) : handle_(handle), give_back_(std::move(release)) {}
     owned(owned &&other) noexcept : handle_(other.handle_), give_back_(std::exchange(other.give_back_, nullptr)) {}
     ~owned() {
         if (give_back_) give_back_(handle_);

@@ -28,7 +28,7 @@ constexpr layout layouts[] = {
 
 // Enough to show what a row costs: 64 Ki rows from the host take 0.6 ms and 256 Ki within the device 90 us, however
 // narrow they are (the driver's copies on an H200, CUDA 13.0; ferry-bench --case strided).
-constexpr std::size_t most_rows(bool within_device) { return within_device ? 256 << 10 : 64 << 10; }
+constexpr std::size_t max_rows(bool within_device) { return within_device ? 256 << 10 : 64 << 10; }
 
 std::size_t padding(pitch pitch, std::size_t width) {
     switch (pitch) {
@@ -44,11 +44,11 @@ std::size_t padding(pitch pitch, std::size_t width) {
 }
 
 box strided_box(const session &session, const direction &direction, const layout &layout, std::size_t width,
-                std::size_t most_height) {
+                std::size_t max_height) {
     const std::size_t source_padding = padding(layout.source, width);
     const std::size_t destination_padding = padding(layout.destination, width);
     const std::size_t frame_width = width + std::max(source_padding, destination_padding);
-    const extent size = {width, std::min(most_height, session.workspace.largest / frame_width)};
+    const extent size = {width, std::min(max_height, session.workspace.largest / frame_width)};
     return {padded(direction.source, size, source_padding, 0),
             padded(direction.destination, size, destination_padding, 0), size};
 }
@@ -85,7 +85,7 @@ constexpr std::size_t narrow_bytes_over_link = 16 << 20, narrow_bytes_within_dev
 
 constexpr std::size_t wide_widths[] = {64, 128, 256, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
 constexpr std::size_t wide_bytes = 256 << 20;
-constexpr double least_wide_bandwidth = 1800; // of an H200's memory, which a line passes through at 2100
+constexpr double min_wide_bandwidth = 1800; // of an H200's memory, which a line passes through at 2100
 
 void visit_narrow(const session &session, const box_visitor &visit) {
     for (const narrow_rows &rows : chosen(session, all_narrow_rows))
@@ -110,7 +110,7 @@ void visit_wide(const session &session, const box_visitor &visit) {
             grid_box found =
                 grid_box_of(within_device, strided_box(session, within_device, layout, width, bytes / width));
             found.is_large = true;
-            if (bytes == wide_bytes) found.least_bandwidth = least_wide_bandwidth;
+            if (bytes == wide_bytes) found.min_bandwidth = min_wide_bandwidth;
             visit(found);
         }
 }
@@ -124,7 +124,7 @@ void visit_moderate(const session &session, const box_visitor &visit) {
         for (const layout &layout : chosen(session, layouts))
             for (const std::size_t width : chosen(session, widths))
                 visit(grid_box_of(direction, strided_box(session, direction, layout, width,
-                                                         std::min(most_rows(within_device), bytes / width))));
+                                                         std::min(max_rows(within_device), bytes / width))));
     }
 }
 

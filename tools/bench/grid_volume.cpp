@@ -14,7 +14,7 @@ constexpr std::size_t texel_sizes[] = {16, 8, 4, 2, 1};
 struct shape {
     const char *dimensions;
     std::size_t width, height;
-    std::size_t least_texel_size;
+    std::size_t min_texel_size;
 };
 constexpr shape shapes[] = {{"1D", 64 << 10, 1, 16}, {"2D", 2048, 0, 1}, {"3D", 256, 64, 1}};
 
@@ -124,7 +124,7 @@ void visit_surfaces(const session &session, const box_visitor &visit) {
 void visit_volumes(session &session, const box_visitor &visit) {
     for (const shape &shape : shapes)
         for (const std::size_t texel_size : chosen(session, texel_sizes))
-            if (texel_size >= shape.least_texel_size)
+            if (texel_size >= shape.min_texel_size)
                 visit_volume(session, make_volume(session, shape, texel_size), visit);
     visit_surfaces(session, visit);
 }

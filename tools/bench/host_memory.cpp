@@ -14,10 +14,10 @@ namespace bench {
 
 namespace {
 
-constexpr std::size_t huge_page = 2 << 20, least_page = 4096;
+constexpr std::size_t huge_page = 2 << 20, min_page = 4096;
 
 void touch(std::byte *begin, std::size_t size) {
-    for (std::size_t at = 0; at < size; at += least_page)
+    for (std::size_t at = 0; at < size; at += min_page)
         static_cast<volatile std::byte *>(begin)[at] = std::byte{1};
 }
 

@@ -13,7 +13,7 @@ double time_one_run(const contender &contender) {
     const double start = now_ns();
     contender.run();
     const double spent = now_ns() - start;
-    if (contender.settle) contender.settle();
+    if (contender.validate_bounds) contender.validate_bounds();
     return spent / contender.calls;
 }
 
@@ -56,7 +56,7 @@ std::vector<samples> interleave(std::span<const contender> contenders, const eff
         each.clear();
 
     const double end = now_ns() + effort.budget_ns;
-    for (int round = 0; round < effort.most_rounds && (round < effort.least_rounds || now_ns() < end); ++round)
+    for (int round = 0; round < effort.max_rounds && (round < effort.min_rounds || now_ns() < end); ++round)
         run_round(contenders, static_cast<std::size_t>(round) % contenders.size(), taken);
     return taken;
 }
@@ -94,9 +94,9 @@ verdict judge(const distribution &ratio, std::optional<double> target) {
     return ratio.p25 >= bar ? verdict::ok : verdict::noise;
 }
 
-verdict judge_at_most(const distribution &time_ns, double most_ns) {
-    if (time_ns.p25 > most_ns) return verdict::lost;
-    return time_ns.p75 <= most_ns ? verdict::ok : verdict::noise;
+verdict judge_at_most(const distribution &time_ns, double max_ns) {
+    if (time_ns.p25 > max_ns) return verdict::lost;
+    return time_ns.p75 <= max_ns ? verdict::ok : verdict::noise;
 }
 
 double target_of(const allowance &more, double other_ns) {

@@ -17,25 +17,26 @@ double now_ns();
 struct contender {
     const char *name;
     std::function<void()> run;
-    int calls = 1;                   // calls per run: a sample is the time of one call
-    std::function<void()> settle{};  // untimed, after each run: waits for what the run left in flight
-    std::function<void()> prepare{}; // untimed, before each run
+    int calls = 1;                           // calls per run: a sample is the time of one call
+    std::function<void()> validate_bounds{}; // untimed, after each run: waits for what the run left in flight
+    std::function<void()> prepare{};         // untimed, before each run
 };
 
 // A sample is the mean of `calls` calls in a row, without waiting in between. A call may keep state that it changes,
 // such as an error info, as real callers do.
-template <typename Call> contender burst(const char *name, int calls, Call call, std::function<void()> settle = {}) {
+template <typename Call>
+contender burst(const char *name, int calls, Call call, std::function<void()> validate_bounds = {}) {
     const auto run = [calls, call]() mutable {
         for (int i = 0; i < calls; ++i)
             call();
     };
-    return {name, run, calls, std::move(settle)};
+    return {name, run, calls, std::move(validate_bounds)};
 }
 
 // A round runs every contender twice. Rounds end when the budget is spent, within these bounds.
 struct effort {
-    int least_rounds;
-    int most_rounds;
+    int min_rounds;
+    int max_rounds;
     double budget_ns;
 };
 
@@ -67,8 +68,8 @@ const char *name_of(verdict verdict);
 // Judges a ratio against the target, or against 1 without a target: ok if the whole interquartile range meets it, lost
 // if the whole range is below it, noise if the difference is smaller than the spread.
 verdict judge(const distribution &ratio, std::optional<double> target);
-// The same for a time that must not exceed `most_ns`.
-verdict judge_at_most(const distribution &time_ns, double most_ns);
+// The same for a time that must not exceed `max_ns`.
+verdict judge_at_most(const distribution &time_ns, double max_ns);
 
 // How much longer one time may be than another: a share of the other time plus a fixed time.
 struct allowance {

@@ -6,7 +6,7 @@ namespace bench {
 
 namespace {
 
-constexpr double most_call_ns = 20e3;
+constexpr double max_call_ns = 20e3;
 
 enum class moment { idle, busy, first, first_prepared };
 constexpr struct {
@@ -64,7 +64,7 @@ row measure_call(session &session, const direction &direction, std::size_t size,
     return {.labels = {text, direction.name, all[1].name, route_of(environment, copy, form::async), all[0].name},
             .bytes = size,
             .times = compare(taken[0], taken[1]),
-            .most_ns = most_call_ns,
+            .max_ns = max_call_ns,
             .reference_ns = summarise(taken[2])};
 }
 

@@ -106,7 +106,7 @@ cost measure_cost(const session &session, const way &way, std::size_t size) {
 class contest_for_multiprocessors {
 public:
     explicit contest_for_multiprocessors(const environment &environment)
-        : environment_(environment), kernel_(environment), watch_(environment, first_computed + most_launches),
+        : environment_(environment), kernel_(environment), watch_(environment, first_computed + max_launches),
           computing_(make_stream(environment)), copying_(make_stream(environment)) {}
 
     struct slowing {
@@ -116,7 +116,7 @@ public:
         run(&way, 1); // brings everything to where it stays
         const double launch_us = run(nullptr, 1).launch_us, copy_us = run(&way, 0).copy_us;
         const int launches =
-            static_cast<int>(std::clamp(std::ceil(2 * copy_us / launch_us), 1.0, double{most_launches}));
+            static_cast<int>(std::clamp(std::ceil(2 * copy_us / launch_us), 1.0, double{max_launches}));
         samples launch_alone, copy_alone, launch_beside, copy_beside;
         for (int i = 0; i < rounds; ++i) {
             launch_alone.push_back(run(nullptr, launches).launch_us);
@@ -132,7 +132,7 @@ public:
     }
 
 private:
-    static constexpr int most_launches = 400; // the driver takes about a thousand in advance
+    static constexpr int max_launches = 400; // the driver takes about a thousand in advance
     static constexpr int begun = 0, copied = 1, first_computed = 2;
 
     struct times {

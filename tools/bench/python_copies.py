@@ -12,7 +12,7 @@ import sys
 import time
 from ctypes import byref, c_int32, c_uint64, c_void_p
 
-least_rounds, most_rounds, budget_s = 3, 30, 1.0
+min_rounds, max_rounds, budget_s = 3, 30, 1.0
 
 
 class Torch:
@@ -96,8 +96,8 @@ def measure(contenders, memory):
         copy()
     memory.wait()
     end = time.perf_counter() + budget_s
-    for i in range(most_rounds):
-        if i >= least_rounds and time.perf_counter() > end:
+    for i in range(max_rounds):
+        if i >= min_rounds and time.perf_counter() > end:
             break
         for name, copy in contenders.items():
             start = time.perf_counter()

@@ -64,7 +64,7 @@ std::vector<std::string> column_names(const case_result &result) {
     std::vector<std::string> names = result.label_columns;
     const char *const unit = is_in_us(result) ? "us" : "ns";
     names.insert(names.end(), {"size", text("raw %s", unit), text("ferry %s", unit)});
-    if (has(result, &row::most_ns)) names.push_back(text("p99 %s", unit));
+    if (has(result, &row::max_ns)) names.push_back(text("p99 %s", unit));
     if (!result.reference_column.empty()) names.push_back(text("%s %s", result.reference_column.c_str(), unit));
     if (has(result, &row::ceiling))
         names.insert(names.end(), {"raw GB/s", "ferry GB/s", "ceiling"});
@@ -85,7 +85,7 @@ std::vector<std::string> column_names(const case_result &result) {
 std::string target_text(const std::optional<double> &ratio) { return ratio ? text("%.3f", *ratio) : "none"; }
 
 std::string target_text(const row &row, double unit) {
-    if (row.most_ns) return text("%.0f %s", *row.most_ns / unit, unit == 1 ? "ns" : "us");
+    if (row.max_ns) return text("%.0f %s", *row.max_ns / unit, unit == 1 ? "ns" : "us");
     return target_text(row.target);
 }
 
@@ -95,9 +95,9 @@ std::vector<std::string> cells(const case_result &result, const row &row) {
     const double unit = is_in_us(result) ? 1e3 : 1;
     const int digits = is_in_us(result) ? 2 : 0;
     cells.insert(cells.end(), {size_text(row.bytes), with_spread(raw, unit, digits), with_spread(ferry, unit, digits)});
-    if (row.most_ns)
+    if (row.max_ns)
         cells.push_back(text("%.*f", digits, ferry.p99 / unit));
-    else if (has(result, &row::most_ns))
+    else if (has(result, &row::max_ns))
         cells.emplace_back("-");
     if (!result.reference_column.empty())
         cells.push_back(row.reference_ns ? text("%.*f", digits, row.reference_ns->median / unit) : "-");
@@ -277,7 +277,7 @@ json to_json(const bench_case &which, const case_result &result) {
                         {"ferry_ns", to_json(row.times.ferry_ns)},
                         {"ratio", to_json(row.times.ratio)},
                         {"target", or_null(row.target)},
-                        {"most_ns", or_null(row.most_ns)},
+                        {"max_ns", or_null(row.max_ns)},
                         {"ceiling_gb_per_s", or_null(row.ceiling)},
                         {"reference_ns", row.reference_ns ? to_json(*row.reference_ns) : json()},
                         {"choice", row.choice ? to_json(*row.choice) : json()},

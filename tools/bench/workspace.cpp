@@ -200,7 +200,7 @@ void verify_each(workspace &workspace, std::span<const box> boxes, std::span<con
             workspace.clear(box.destination);
         if (contender.prepare) contender.prepare();
         contender.run();
-        if (contender.settle) contender.settle();
+        if (contender.validate_bounds) contender.validate_bounds();
         for (const box &box : boxes)
             workspace.verify(box, contender.name);
     }

@@ -1,4 +1,4 @@
-#include "submit/batch_checker.h"
+#include "submit/batch_validator.h"
 
 #include <algorithm>
 
@@ -18,19 +18,19 @@ struct line_end {
 
 namespace {
 
-failure refuse_end(const line_end &end, std::uint64_t limit, std::uint64_t beyond) noexcept {
+error refuse_end(const line_end &end, std::uint64_t limit, std::uint64_t beyond) noexcept {
     return refuse(FERRY_ERROR_OUT_OF_BOUNDS, end.side, FERRY_FIELD_ADDRESS, limit, beyond);
 }
 
 } // namespace
 
-bool batch_checker::add_as_last(const ferry_copy_desc &copy) noexcept {
+bool batch_validator::add_as_last(const ferry_copy_desc &copy) noexcept {
     if (copy.source.kind != FERRY_KIND_ARRAY || !is_moved(copy, *last_of_array_) ||
-        !job_.boxes.reserve(job_.boxes.size() + 1))
+        !request_.boxes.reserve(request_.boxes.size() + 1))
         return false;
-    const batch_box &last = *(job_.boxes.end() - 1);
+    const batch_box &last = *(request_.boxes.end() - 1);
     const shape &shape = last.shape;
-    const array_facts &array = job_.arrays[last.from].facts;
+    const array_facts &array = request_.arrays[last.from].facts;
     const ferry_place &from = copy.source;
     if (from.x > array.width - shape.width || from.y > array.height - shape.height ||
         from.z > array.depth - shape.depth || from.x % array.element_size != 0)
@@ -39,9 +39,9 @@ bool batch_checker::add_as_last(const ferry_copy_desc &copy) noexcept {
     const std::uint64_t address = copy.destination.address, reach = before.last - before.first;
     const std::uint64_t first = before.first + (address - last_of_array_->destination.address);
     if (!address || first < address) return false;
-    const std::uint32_t to = job_.ranges.find_known(first, reach + 1);
+    const std::uint32_t to = request_.ranges.find_known(first, reach + 1);
     if (to == known_ranges::unknown || to != last.to) return false;
-    batch_box &box = *job_.boxes.end();
+    batch_box &box = *request_.boxes.end();
     box = last;
     box.shape.source.x = from.x;
     box.shape.source.y = from.y;
@@ -51,7 +51,7 @@ bool batch_checker::add_as_last(const ferry_copy_desc &copy) noexcept {
     return keep_box();
 }
 
-failure batch_checker::add_line(const ferry_place &to, const ferry_place &from, std::uint64_t size,
+error batch_validator::add_line(const ferry_place &to, const ferry_place &from, std::uint64_t size,
                                 std::uint64_t following) noexcept {
     line_end source = {from, FERRY_SIDE_SOURCE}, destination = {to, FERRY_SIDE_DESTINATION};
     for (const line_end *const end : {&source, &destination}) {
@@ -66,7 +66,7 @@ failure batch_checker::add_line(const ferry_place &to, const ferry_place &from, 
     for (std::uint64_t done = 0; done < size;) {
         std::uint64_t step = size - done;
         for (line_end *const end : {&source, &destination})
-            if (failure failed = walk(*end, done, size, step)) return failed;
+            if (error failed = walk(*end, done, size, step)) return failed;
         if (!has_room_for(following + 1)) return no_memory;
         append({to.address + done, from.address + done, step, destination.range, source.range});
         done += step;
@@ -74,11 +74,11 @@ failure batch_checker::add_line(const ferry_place &to, const ferry_place &from, 
     return {};
 }
 
-failure batch_checker::add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
-    if (!job_.boxes.reserve(job_.boxes.size() + 1)) return no_memory;
-    batch_box &box = *job_.boxes.end(); // where it will be if it becomes one: they are large
+error batch_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
+    if (!request_.boxes.reserve(request_.boxes.size() + 1)) return no_memory;
+    batch_box &box = *request_.boxes.end(); // where it will be if it becomes one: they are large
     shape &shape = box.shape;
-    if (failure failed = lay_out(copy, instance_.limits, shape)) return failed;
+    if (error failed = validate_fields(copy, instance_.limits, shape)) return failed;
     if (shape.empty()) return {};
     const bool is_line = shape.is_line() && !shape.source.array && !shape.destination.array;
     if (is_line && !copy.flags) {                              // with the instance's wishes as its group
@@ -87,15 +87,15 @@ failure batch_checker::add_copy(const ferry_copy_desc &copy, std::uint64_t follo
         from.address = shape.source.span.first;
         return add_line(to, from, shape.width, following);
     }
-    box.way = box_way::call;
-    box.wishes = {};
+    box.way = box_route::call;
+    box.preferences = {};
     resolved_ends resolved;
     bool is_for_batches = true;
-    if (failure failed = resolve(copy.source, shape.source, resolved.source, box.from, is_for_batches))
+    if (error failed = resolve(copy.source, shape.source, resolved.source, box.from, is_for_batches))
         return on_side(failed, FERRY_SIDE_SOURCE);
-    if (failure failed = resolve(copy.destination, shape.destination, resolved.destination, box.to, is_for_batches))
+    if (error failed = resolve(copy.destination, shape.destination, resolved.destination, box.to, is_for_batches))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    if (failure failed = settle(resolved, instance_.limits, shape)) return failed;
+    if (error failed = validate_bounds(resolved, instance_.limits, shape)) return failed;
     const bool is_linear = !shape.source.array && !shape.destination.array;
     const std::uint32_t flags = copy.flags ? copy.flags : instance_.copy_flags;
     if (flags) return add_own(flags, box);
@@ -111,37 +111,38 @@ failure batch_checker::add_copy(const ferry_copy_desc &copy, std::uint64_t follo
     box.group = is_for_batches ? group_of(box) : piece_group::apart;
     const bool is_known = box.group != piece_group::apart && resolved.source.array.element_size != 0;
     last_of_array_ = shape.source.array && is_known ? &copy : nullptr;
-    return keep_box() ? failure{} : no_memory;
+    return keep_box() ? ok : no_memory;
 }
 
-piece_group batch_checker::group_of(const batch_box &box) const noexcept {
+piece_group batch_validator::group_of(const batch_box &box) const noexcept {
     if (box.shape.destination.array) return piece_group::apart;
-    const range_use from = box.shape.source.array ? range_use::of_device : job_.ranges[box.from].as_source;
-    return ferry::group_of(from, job_.ranges[box.to].as_destination);
+    const range_use from = box.shape.source.array ? range_use::of_device : request_.ranges[box.from].as_source;
+    return ferry::group_of(from, request_.ranges[box.to].as_destination);
 }
 
-failure batch_checker::add_own(std::uint32_t flags, batch_box &box) noexcept {
-    box.way = box_way::own;
+error batch_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {
+    box.way = box_route::own;
     box.group = piece_group::apart;
-    plan_facts facts = {.context_device = job_.context_device, .form = copy_form::asynchronous};
-    box.wishes = facts.wishes = wishes_of(flags);
-    if (failure failed = look_at_stream(instance_, box.shape, stream_, facts)) return failed;
+    plan_facts facts = {.context_device = request_.context_device, .form = copy_form::asynchronous};
+    box.preferences = facts.preferences = preferences_of(flags);
+    if (error failed = look_at_stream(instance_, box.shape, stream_, facts)) return failed;
     kernel_views views;
     resolved_ends ends; // nothing is known of them to kernels
-    if (failure failed = choose(instance_, box.shape, ends, job_.context.wanted, facts, views, box.plan)) return failed;
-    box.to = static_cast<std::uint32_t>(job_.own_views.size());
+    if (error failed = choose(instance_, box.shape, ends, request_.context.wanted, facts, views, box.plan))
+        return failed;
+    box.to = static_cast<std::uint32_t>(request_.own_views.size());
     last_of_array_ = nullptr;
-    return job_.own_views.append(views) && keep_box() ? failure{} : no_memory;
+    return request_.own_views.append(views) && keep_box() ? ok : no_memory;
 }
 
-failure batch_checker::walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept {
+error batch_validator::walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept {
     const std::uint64_t address = end.place.address + done, beyond = end.place.address + size;
     const std::uint32_t before = end.range;
-    if (failure failed = job_.ranges.find(address, size - done, end.stated_device(), end.range))
+    if (error failed = request_.ranges.find(address, size - done, end.stated_device(), end.range))
         return on_side(failed, end.side);
-    const known_range &range = job_.ranges[end.range];
+    const known_range &range = request_.ranges[end.range];
     if (done == 0)
-        if (failure failed = check_beginning(end, range, size)) return failed;
+        if (error failed = check_beginning(end, range, size)) return failed;
     const bool changes = done != 0 && end.range != before;
     if (changes && leaves_for_other_memory(before, address, range)) return refuse_end(end, address, beyond);
     if (range.size) {
@@ -153,9 +154,9 @@ failure batch_checker::walk(line_end &end, std::uint64_t done, std::uint64_t siz
     return {};
 }
 
-bool batch_checker::leaves_for_other_memory(std::uint32_t before, std::uint64_t address,
-                                            const known_range &range) const noexcept {
-    const known_range &left = job_.ranges[before];
+bool batch_validator::leaves_for_other_memory(std::uint32_t before, std::uint64_t address,
+                                              const known_range &range) const noexcept {
+    const known_range &left = request_.ranges[before];
     if (!left.is_told && !range.is_told) return left.kind != range.kind; // as far as anybody knows
     if (left.kind == memory_kind::device || range.kind == memory_kind::device)
         return left.kind != range.kind || left.device != range.device;
@@ -164,64 +165,63 @@ bool batch_checker::leaves_for_other_memory(std::uint32_t before, std::uint64_t 
            (is_pinned(left.kind) && !host_ranges_.find_registration(address - 1, registration));
 }
 
-failure batch_checker::check_beginning(const line_end &end, const known_range &range,
+error batch_validator::check_beginning(const line_end &end, const known_range &range,
                                        std::uint64_t size) const noexcept {
     if (!instance_.full_checks) {
         // Told here, as the driver might tell it in the middle of the batch.
         const bool is_nothing = end.place.kind == FERRY_KIND_DEVICE && range.kind == memory_kind::pageable;
-        return is_nothing ? refuse(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS) : failure{};
+        return is_nothing ? refuse(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS) : ok;
     }
     if (range.holds(end.place.address, size))
         return on_side(check_statement(end.place, range.kind, range.device), end.side);
     const address_span span = {end.place.address, end.place.address + (size - 1)};
     resolved_place resolved;
-    if (failure failed = ask_driver(instance_.cu, end.place, span, full_options(), resolved))
+    if (error failed = ask_driver(instance_.cu, end.place, span, full_options(), resolved))
         return on_side(failed, end.side);
     shape_end whole;
     whole.span = span;
     return check_range(whole, end.side, resolved);
 }
 
-failure batch_checker::resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved,
+error batch_validator::resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved,
                                std::uint32_t &known, bool &is_for_batches) noexcept {
     resolved.range_size = 0;
     resolved.array.element_size = 0;
     if (end.array) {
         resolved.kind = memory_kind::array;
         resolved.device = place.device;
-        is_for_batches &= place.device < 0 || place.device == job_.context_device;
-        if (failure failed = job_.arrays.find(place, known)) return failed;
-        resolved.array = job_.arrays[known].facts;
+        is_for_batches &= place.device < 0 || place.device == request_.context_device;
+        if (error failed = request_.arrays.find(place, known)) return failed;
+        resolved.array = request_.arrays[known].facts;
         return {};
     }
     const std::uint64_t bytes = end.span.last - end.span.first + 1;
     const int stated = place.kind == FERRY_KIND_DEVICE ? place.device : -1;
-    std::uint32_t index = job_.ranges.find_known(end.span.first, bytes);
+    std::uint32_t index = request_.ranges.find_known(end.span.first, bytes);
     if (index == known_ranges::unknown)
-        if (failure failed = job_.ranges.find(end.span.first, bytes, stated, index)) return failed;
+        if (error failed = request_.ranges.find(end.span.first, bytes, stated, index)) return failed;
     known = index;
-    const known_range &range = job_.ranges[index];
+    const known_range &range = request_.ranges[index];
     resolved.kind = range.kind;
     resolved.device = range.device;
     is_for_batches &= range.is_reached;
     if (range.holds(end.span.first, bytes))
-        return instance_.full_checks ? check_statement(place, range.kind, range.device) : failure{};
+        return instance_.full_checks ? check_statement(place, range.kind, range.device) : ok;
     is_for_batches = false;
     if (instance_.full_checks) {
         const memory_kind kind = resolved.kind; // pageable to this context, and perhaps to no other
-        failure failed = ask_driver(instance_.cu, place, end.span, full_options(), resolved);
+        error failed = ask_driver(instance_.cu, place, end.span, full_options(), resolved);
         resolved.kind = kind;
         return failed;
     }
     if (range.kind == memory_kind::pageable)
-        return place.kind == FERRY_KIND_DEVICE ? refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS)
-                                               : failure{};
+        return place.kind == FERRY_KIND_DEVICE ? refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS) : ok;
     if (is_host(range.kind) && host_ranges_.end_of_piece(end.span.first)) return {}; // runs in parts
     const known_range first = range; // which do not stay where they are while others are found
     bool goes_on = first.kind == memory_kind::device;
     for (known_range last = first; goes_on && !last.holds(end.span.last, 1);) {
-        if (failure failed = job_.ranges.find(last.first + last.size, 1, -1, index)) return failed;
-        last = job_.ranges[index];
+        if (error failed = request_.ranges.find(last.first + last.size, 1, -1, index)) return failed;
+        last = request_.ranges[index];
         goes_on = last.kind == first.kind && last.device == first.device;
     }
     if (goes_on) return {};

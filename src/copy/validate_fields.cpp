@@ -20,8 +20,8 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
 }
 
 // Names the field that takes the last byte past 64 bits, and the largest value that does not.
-[[gnu::cold, gnu::noinline]] failure refuse_overflow(const ferry_place &place, std::int32_t side, const shape_end &end,
-                                                     const extent &extent) noexcept {
+[[gnu::cold, gnu::noinline]] error refuse_overflow(const ferry_place &place, std::int32_t side, const shape_end &end,
+                                                   const extent &extent) noexcept {
     std::uint64_t slice_pitch = 0;
     if (!multiply_add(end.row_pitch, end.slice_height, 0, slice_pitch)) slice_pitch = 0;
     const struct {
@@ -59,7 +59,7 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
 
 } // namespace
 
-failure check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
+error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
     if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_ARRAY)
         return refuse(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND);
     if (!all_zero(place.reserved)) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED);
@@ -70,8 +70,8 @@ failure check_place(const ferry_place &place, std::int32_t side, const copy_limi
     return {};
 }
 
-failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
-                       shape_end &end) noexcept {
+error validate_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
+                      shape_end &end) noexcept {
     if (!place.address) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS);
     end.array = nullptr;
     end.x = end.y = end.z = 0;
@@ -102,7 +102,7 @@ failure lay_out_linear(const ferry_place &place, std::int32_t side, const copy_l
 
 namespace {
 
-failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
+error validate_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
     if (!place.array) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY);
     end.array = place.array;
     end.span = {};
@@ -113,14 +113,14 @@ failure lay_out_array(const ferry_place &place, std::int32_t side, shape_end &en
     return {};
 }
 
-failure lay_out_end(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
-                    shape_end &end) noexcept {
+error validate_end(const ferry_place &place, std::int32_t side, const copy_limits &limits, const shape &shape,
+                   shape_end &end) noexcept {
     return place.kind == FERRY_KIND_ARRAY
-               ? lay_out_array(place, side, end)
-               : lay_out_linear(place, side, limits, {shape.width, shape.height, shape.depth}, end);
+               ? validate_array(place, side, end)
+               : validate_linear(place, side, limits, {shape.width, shape.height, shape.depth}, end);
 }
 
-bool lay_out_line(const ferry_place &place, std::uint64_t width, shape_end &end) noexcept {
+bool fill_in_line(const ferry_place &place, std::uint64_t width, shape_end &end) noexcept {
     end.array = nullptr;
     end.x = end.y = end.z = 0;
     end.row_pitch = width;
@@ -129,45 +129,45 @@ bool lay_out_line(const ferry_place &place, std::uint64_t width, shape_end &end)
     return add(place.address, width - 1, end.span.last);
 }
 
-// A driver call evicts most of ferry from the caches, so the path of most copies is short. lay_out_any handles every
+// A driver call evicts most of ferry from the caches, so the path of most copies is short. validate_any handles every
 // other descriptor and names what is wrong with it.
-bool lay_out_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
+bool fill_in_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
     if (!is_plain_line(copy, limits)) return false;
     shape.width = copy.width;
     shape.height = shape.depth = 1;
-    return lay_out_line(copy.source, copy.width, shape.source) &&
-           lay_out_line(copy.destination, copy.width, shape.destination);
+    return fill_in_line(copy.source, copy.width, shape.source) &&
+           fill_in_line(copy.destination, copy.width, shape.destination);
 }
 
-[[gnu::noinline]] failure lay_out_any(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
+[[gnu::noinline]] error validate_any(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
     if (!are_known_copy_flags(copy.flags))
         return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, 0, copy.flags);
     if (copy.reserved0 || !all_zero(copy.reserved))
         return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
-    if (failure failed = check_place(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
-    if (failure failed = check_place(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
+    if (error failed = check_place(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
+    if (error failed = check_place(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
     shape.width = copy.width;
     shape.height = std::max<std::uint64_t>(copy.height, 1);
     shape.depth = std::max<std::uint64_t>(copy.depth, 1);
     if (shape.empty()) return {};
-    if (failure failed = lay_out_end(copy.source, FERRY_SIDE_SOURCE, limits, shape, shape.source)) return failed;
-    return lay_out_end(copy.destination, FERRY_SIDE_DESTINATION, limits, shape, shape.destination);
+    if (error failed = validate_end(copy.source, FERRY_SIDE_SOURCE, limits, shape, shape.source)) return failed;
+    return validate_end(copy.destination, FERRY_SIDE_DESTINATION, limits, shape, shape.destination);
 }
 
 } // namespace
 
 bool are_known_copy_flags(std::uint32_t flags) noexcept {
-    constexpr std::uint32_t most_multiprocessors = ~0u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT;
+    constexpr std::uint32_t max_multiprocessors = ~0u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT;
     constexpr std::uint32_t by_kernels = FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING;
     constexpr std::uint32_t known =
-        FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER | by_kernels | most_multiprocessors;
+        FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER | by_kernels | max_multiprocessors;
     if (flags & ~known) return false;
     const std::uint32_t forced = flags & (FERRY_COPY_BY_DRIVER | by_kernels);
     return !(forced & (forced - 1)) && !(forced & by_kernels && flags & FERRY_COPY_NO_KERNELS);
 }
 
-failure lay_out(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    return lay_out_plain_line(copy, limits, shape) ? failure{} : lay_out_any(copy, limits, shape);
+error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
+    return fill_in_plain_line(copy, limits, shape) ? ok : validate_any(copy, limits, shape);
 }
 
 } // namespace ferry

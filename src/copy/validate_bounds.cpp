@@ -7,8 +7,8 @@ namespace ferry {
 namespace {
 
 // Not inlined: most copies are plain lines, which do not need it.
-[[gnu::noinline]] failure check_array(const shape_end &end, std::int32_t side, const shape &shape,
-                                      const array_facts &array) noexcept {
+[[gnu::noinline]] error check_array(const shape_end &end, std::int32_t side, const shape &shape,
+                                    const array_facts &array) noexcept {
     if (array.element_size == 0) return {}; // the driver checks formats without elements
     struct {
         std::uint64_t origin, extent, limit;
@@ -31,7 +31,7 @@ namespace {
 
 } // namespace
 
-failure check_range(const shape_end &end, std::int32_t side, const resolved_place &resolved) noexcept {
+error check_range(const shape_end &end, std::int32_t side, const resolved_place &resolved) noexcept {
     if (!resolved.range_size) return {};
     const std::uint64_t range_last = resolved.range_start + (resolved.range_size - 1);
     if (end.span.first < resolved.range_start)
@@ -43,12 +43,11 @@ failure check_range(const shape_end &end, std::int32_t side, const resolved_plac
 
 namespace {
 
-failure check_end(const shape_end &end, std::int32_t side, const shape &shape,
-                  const resolved_place &resolved) noexcept {
+error check_end(const shape_end &end, std::int32_t side, const shape &shape, const resolved_place &resolved) noexcept {
     return end.array ? check_array(end, side, shape, resolved.array) : check_range(end, side, resolved);
 }
 
-failure check_formats(const resolved_ends &ends) noexcept {
+error check_formats(const resolved_ends &ends) noexcept {
     const std::uint32_t source = ends.source.array.element_size, destination = ends.destination.array.element_size;
     if (!source || !destination || source == destination) return {};
     return refuse(FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY, source, destination);
@@ -57,7 +56,7 @@ failure check_formats(const resolved_ends &ends) noexcept {
 // In a copy between two layers of one array of 2D layers the driver reads the destination layer in place of the source
 // layer, and reports success (cuMemcpy3D, its peer, async and batch forms; CUDA 13.0, H200). ferry refuses such copies
 // until there is another way.
-[[gnu::noinline]] failure check_layers(const shape &shape, const array_facts &array) noexcept {
+[[gnu::noinline]] error check_layers(const shape &shape, const array_facts &array) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     if (source.array != destination.array || !array.is_layered || !array.has_rows || source.z == destination.z)
         return {};
@@ -102,20 +101,20 @@ void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_e
 
 // A tight end of a copy that did not collapse has its width as its pitch, which may be above the driver's maximum. So
 // may the slice pitch of a linear end opposite layers of a 1D array.
-[[gnu::noinline]] failure check_strides(const shape &shape, const resolved_ends &resolved,
-                                        std::uint64_t max_pitch) noexcept {
+[[gnu::noinline]] error check_strides(const shape &shape, const resolved_ends &resolved,
+                                      std::uint64_t max_pitch) noexcept {
     if (shape.is_line()) return {};
     const auto needs_slices_as_rows = [](const resolved_place &place) noexcept {
         return place.array.element_size && place.array.is_layered && !place.array.has_rows;
     };
-    const auto check_slices = [&](const shape_end &end, std::int32_t side) noexcept -> failure {
+    const auto check_slices = [&](const shape_end &end, std::int32_t side) noexcept -> error {
         if (end.array || shape.depth == 1 || end.slice_height == 1) return {};
         return refuse(FERRY_ERROR_PITCH, side, FERRY_FIELD_SLICE_HEIGHT, max_pitch / end.row_pitch, end.slice_height);
     };
     if (needs_slices_as_rows(resolved.destination))
-        if (failure failed = check_slices(shape.source, FERRY_SIDE_SOURCE)) return failed;
+        if (error failed = check_slices(shape.source, FERRY_SIDE_SOURCE)) return failed;
     if (needs_slices_as_rows(resolved.source))
-        if (failure failed = check_slices(shape.destination, FERRY_SIDE_DESTINATION)) return failed;
+        if (error failed = check_slices(shape.destination, FERRY_SIDE_DESTINATION)) return failed;
     if (shape.source.row_pitch > max_pitch)
         return refuse(FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH, max_pitch, shape.source.row_pitch);
     if (shape.destination.row_pitch > max_pitch)
@@ -126,13 +125,12 @@ void fold_slices_of_one_row(const shape &shape, std::uint64_t max_pitch, shape_e
 
 } // namespace
 
-failure settle(const resolved_ends &resolved, const copy_limits &limits, shape &shape) noexcept {
-    if (failure failed = check_end(shape.source, FERRY_SIDE_SOURCE, shape, resolved.source)) return failed;
-    if (failure failed = check_end(shape.destination, FERRY_SIDE_DESTINATION, shape, resolved.destination))
-        return failed;
-    if (failure failed = check_formats(resolved)) return failed;
+error validate_bounds(const resolved_ends &resolved, const copy_limits &limits, shape &shape) noexcept {
+    if (error failed = check_end(shape.source, FERRY_SIDE_SOURCE, shape, resolved.source)) return failed;
+    if (error failed = check_end(shape.destination, FERRY_SIDE_DESTINATION, shape, resolved.destination)) return failed;
+    if (error failed = check_formats(resolved)) return failed;
     if (shape.source.array && shape.destination.array)
-        if (failure failed = check_layers(shape, resolved.source.array)) return failed;
+        if (error failed = check_layers(shape, resolved.source.array)) return failed;
     if (ends_overlap(shape)) return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     shape.source.kind = resolved.source.kind;
     shape.source.device = resolved.source.device;
