@@ -24,7 +24,7 @@ int main(void) {
     ferry_prepared *batch;
     uint64_t device, to[count], from[2][count], sizes[count];
     must(ferry_open(NULL, &ferry, NULL));
-    must(ferry_device_alloc(ferry, 0, sizeof received, &device));
+    must(ferry_device_alloc(ferry, 0, sizeof received, &device, NULL));
     must(ferry_host_register(ferry, frames, sizeof frames, 0)); /* pinned: kernels may read it */
     for (int i = 0; i < count; ++i) {
         for (int frame = 0; frame < 2; ++frame) {
@@ -45,7 +45,7 @@ int main(void) {
     halves[1].source.x = halves[1].destination.x = size / 2;
     must(ferry_copy_batch(ferry, halves, 2, FERRY_BATCH_CHECK_OVERLAP, NULL));
     if (!has_arrived(0)) return 1;
-    must(ferry_prepared_create_pieces(ferry, to, from[0], sizes, count, FERRY_BATCH_CHANGEABLE, NULL, &batch, NULL));
+    must(ferry_prepared_create_pieces(ferry, to, from[0], sizes, count, FERRY_BATCH_UPDATABLE, NULL, &batch, NULL));
     must(ferry_prepared_launch(batch, NULL, NULL));                       /* on the default stream */
     must(ferry_prepared_set_addresses(batch, NULL, from[1], NULL, NULL)); /* other sources */
     must(ferry_prepared_launch(batch, NULL, NULL));

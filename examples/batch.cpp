@@ -44,7 +44,7 @@ int main() try {
     ferry::copy_batch(ferry, halves, FERRY_BATCH_CHECK_OVERLAP).or_throw();
     const bool first_arrived = has_arrived(received, first);
 
-    const auto prepared = ferry::prepared::create(ferry, pieces, stream, FERRY_BATCH_CHANGEABLE).or_throw();
+    const auto prepared = ferry::prepared::create(ferry, pieces, stream, FERRY_BATCH_UPDATABLE).or_throw();
     prepared.launch(stream).or_throw();
     prepared.set_addresses(nullptr, from_second, stream).or_throw(); // other sources, the same slots
     prepared.launch(stream).or_throw();

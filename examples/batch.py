@@ -4,7 +4,7 @@ import ctypes
 import sys
 from ctypes import addressof, byref, c_int32, c_uint32, c_uint64, c_void_p, sizeof
 
-ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.0")
+ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.1")
 
 
 def struct(**fields):
@@ -22,14 +22,14 @@ Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, r
                slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
 CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
                   flags=c_uint32, reserved0=c_uint32, reserved=c_uint64 * 4)
-FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_BATCH_CHANGEABLE = 1, 2, 0x2000
+FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_BATCH_UPDATABLE = 1, 2, 0x2000
 count, size = 1000, 256  # two frames of pieces, each of one byte again and again
 frames = ctypes.create_string_buffer(bytes(n // size % 251 for n in range(2 * count * size)), 2 * count * size)
 received, numbers = ctypes.create_string_buffer(count * size), c_uint64 * count
 # No argtypes say how wide a number is, so each is wrapped in its type.
 instance, prepared, device, many, no_flags = c_void_p(), c_void_p(), c_uint64(), c_uint64(count), c_uint32(0)
 check(ferry.ferry_open(None, byref(instance), None))
-check(ferry.ferry_device_alloc(instance, c_int32(0), c_uint64(count * size), byref(device)))
+check(ferry.ferry_device_alloc(instance, c_int32(0), c_uint64(count * size), byref(device), None))
 check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), no_flags))  # pinned: kernels may read it
 slots = numbers(*(device.value + (count - 1 - n) * size for n in range(count)))  # the last piece comes first
 first, second = (numbers(*(addressof(frames) + (n + at) * size for n in range(count))) for at in (0, count))
@@ -44,7 +44,7 @@ halves = (CopyDesc * 2)(*(CopyDesc(Place(FERRY_KIND_DEVICE, address=device.value
 check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), no_flags, None))
 arrived = received.raw[::-1] == frames.raw[:count * size]
 
-check(ferry.ferry_prepared_create_pieces(instance, slots, first, sizes, many, c_uint32(FERRY_BATCH_CHANGEABLE), None,
+check(ferry.ferry_prepared_create_pieces(instance, slots, first, sizes, many, c_uint32(FERRY_BATCH_UPDATABLE), None,
                                          byref(prepared), None))
 check(ferry.ferry_prepared_launch(prepared, None, None))  # on a stream: here the default one
 check(ferry.ferry_prepared_set_addresses(prepared, None, second, None, None))  # other sources

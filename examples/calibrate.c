@@ -13,7 +13,7 @@ static void must(int32_t status) {
 
 static ferry_explanation explain(ferry_instance *ferry, const ferry_copy_desc *copy, const char *when) {
     ferry_explanation found = {.struct_size = sizeof found};
-    must(ferry_explain(ferry, copy, &found, NULL));
+    must(ferry_copy_explain(ferry, copy, &found, NULL));
     printf("%s: %d ns by the driver, %d ns by a kernel (obstacle %d); goes by the %s\n", when, (int)found.driver_ns,
            (int)found.kernel_ns, (int)found.kernel_obstacle, found.route == FERRY_ROUTE_KERNEL ? "kernel" : "driver");
     return found;
@@ -22,18 +22,18 @@ static ferry_explanation explain(ferry_instance *ferry, const ferry_copy_desc *c
 int main(int count, char **arguments) {
     const char *const path = count > 1 ? arguments[1] : "ferry-profile.txt";
     ferry_instance *ferry, *restarted;
-    void *host;
+    ferry_host_block host = {.struct_size = sizeof host};
     uint64_t device, size;
     must(ferry_open(NULL, &ferry, NULL));
     must(ferry_open(NULL, &restarted, NULL));
-    must(ferry_host_alloc(ferry, 1 << 20, 0, &host));
-    must(ferry_device_alloc(ferry, 0, 1 << 20, &device));
+    must(ferry_host_alloc(ferry, 1 << 20, NULL, &host, NULL));
+    must(ferry_device_alloc(ferry, 0, 1 << 20, &device, NULL));
     ferry_copy_desc copy = {.width = 16, .height = 4096}; /* every fourth 16-byte element */
-    ferry_place_host_pitched(&copy.source, host, 64, 0);
+    ferry_place_host_pitched(&copy.source, host.address, 64, 0);
     ferry_place_device(&copy.destination, 0, device);
     explain(ferry, &copy, "by the built-in profile");
 
-    must(ferry_calibrate(ferry, 0, NULL)); /* two seconds at most; nothing else should run */
+    must(ferry_device_calibrate(ferry, 0, NULL)); /* two seconds at most; nothing else should run */
     must(ferry_profile_save(ferry, 0, text, sizeof text, &size));
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(text, 1, size - 1, file) != size - 1 || fclose(file))
@@ -47,7 +47,7 @@ int main(int count, char **arguments) {
     must(ferry_profile_load(restarted, text, size, NULL));
     const ferry_explanation loaded = explain(restarted, &copy, "as loaded");
 
-    ferry_host_free(ferry, host);
+    ferry_host_free(ferry, host.address);
     ferry_device_free(ferry, device);
     ferry_close(restarted);
     ferry_close(ferry);

@@ -11,26 +11,26 @@ static uint64_t address_of(const void *pointer) { return (uint64_t)(uintptr_t)po
 int main(void) {
     ferry_error_info error = {.struct_size = sizeof error};
     ferry_instance *ferry = NULL;
-    void *sent = NULL, *received = NULL; /* pinned: pageable memory would be staged */
+    ferry_host_block sent = {.struct_size = sizeof sent}, received = sent; /* pinned: pageable memory would be staged */
     uint64_t buffers[2] = {0, 0};
     struct CUstream_st *up = NULL, *down = NULL;
     struct CUevent_st *arrived[2] = {NULL, NULL}, *emptied[2] = {NULL, NULL};
 
     int32_t status = ferry_open(NULL, &ferry, &error);
-    if (!status) status = ferry_host_alloc(ferry, size, 0, &sent);
-    if (!status) status = ferry_host_alloc(ferry, size, 0, &received);
-    if (!status) status = ferry_stream_create(ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &up);
-    if (!status) status = ferry_stream_create(ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &down);
+    if (!status) status = ferry_host_alloc(ferry, size, NULL, &sent, &error);
+    if (!status) status = ferry_host_alloc(ferry, size, NULL, &received, &error);
+    if (!status) status = ferry_stream_create(ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &up, NULL);
+    if (!status) status = ferry_stream_create(ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &down, NULL);
     for (int i = 0; i < 2; ++i) {
-        if (!status) status = ferry_device_alloc(ferry, 0, chunk, &buffers[i]);
-        if (!status) status = ferry_event_create(ferry, 0, FERRY_EVENT_DISABLE_TIMING, &arrived[i]);
-        if (!status) status = ferry_event_create(ferry, 0, FERRY_EVENT_DISABLE_TIMING, &emptied[i]);
+        if (!status) status = ferry_device_alloc(ferry, 0, chunk, &buffers[i], NULL);
+        if (!status) status = ferry_event_create(ferry, 0, FERRY_EVENT_DISABLE_TIMING, &arrived[i], NULL);
+        if (!status) status = ferry_event_create(ferry, 0, FERRY_EVENT_DISABLE_TIMING, &emptied[i], NULL);
     }
     for (int i = 0; !status && i < size; ++i)
-        ((unsigned char *)sent)[i] = (unsigned char)(i * 31 + (i >> 8));
+        ((unsigned char *)sent.address)[i] = (unsigned char)(i * 31 + (i >> 8));
 
     for (uint64_t at = 0; !status && at < size; at += chunk) {
-        const uint64_t i = at / chunk % 2, from = address_of(sent) + at, to = address_of(received) + at;
+        const uint64_t i = at / chunk % 2, from = address_of(sent.address) + at, to = address_of(received.address) + at;
         status = ferry_stream_wait_event(ferry, up, emptied[i]); /* not recorded before the first two: no wait */
         if (!status) status = ferry_copy_bytes_async(ferry, buffers[i], from, chunk, up, &error);
         if (!status) status = ferry_event_record(ferry, arrived[i], up);
@@ -39,7 +39,7 @@ int main(void) {
         if (!status) status = ferry_event_record(ferry, emptied[i], down);
     }
     if (!status) status = ferry_stream_synchronize(ferry, down);
-    const int is_same = !status && memcmp(sent, received, size) == 0;
+    const int is_same = !status && memcmp(sent.address, received.address, size) == 0;
     if (is_same) printf("%d chunks of %d bytes went there and back\n", size / chunk, chunk);
     if (status) fprintf(stderr, "%s: %s\n", ferry_status_name(status), ferry_status_text(status));
 
@@ -50,8 +50,8 @@ int main(void) {
     }
     ferry_stream_destroy(ferry, up);
     ferry_stream_destroy(ferry, down);
-    ferry_host_free(ferry, sent);
-    ferry_host_free(ferry, received);
+    ferry_host_free(ferry, sent.address);
+    ferry_host_free(ferry, received.address);
     ferry_close(ferry);
     return is_same ? 0 : 1;
 }

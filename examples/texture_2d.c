@@ -26,7 +26,7 @@ int main(void) {
     ferry_instance *ferry = NULL;
     struct CUarray_st *array = NULL;
     int32_t status = ferry_open(NULL, &ferry, &error);
-    if (!status) status = ferry_array_create(ferry, 0, &rgba, &array);
+    if (!status) status = ferry_array_create(ferry, 0, &rgba, &array, NULL);
 
     ferry_place from_image, to_image, texture;
     ferry_place_host_pitched(&from_image, image, row_pitch, image_height);

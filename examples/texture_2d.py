@@ -4,7 +4,7 @@ import ctypes
 import sys
 from ctypes import byref, c_int32, c_uint32, c_uint64, c_void_p, sizeof
 
-ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.0")
+ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.1")
 
 
 class Place(ctypes.Structure):
@@ -24,7 +24,7 @@ class ArrayDesc(ctypes.Structure):
 
 
 FERRY_KIND_HOST, FERRY_KIND_ARRAY, FERRY_FORMAT_UINT8 = 1, 3, 0x01
-ferry.ferry_array_create.argtypes = [c_void_p, c_int32, c_void_p, c_void_p]
+ferry.ferry_array_create.argtypes = [c_void_p, c_int32, c_void_p, c_void_p, c_void_p]
 ferry.ferry_array_destroy.argtypes = [c_void_p, c_void_p]
 ferry.ferry_copy.argtypes = [c_void_p, c_void_p, c_void_p]
 ferry.ferry_close.argtypes = [c_void_p]
@@ -44,7 +44,7 @@ at = {"row_pitch": pitch, "x": 100 * texel, "y": 50}  # x and widths are bytes
 instance, array = c_void_p(), c_void_p()
 check(ferry.ferry_open(None, byref(instance), None))
 rgba = ArrayDesc(sizeof(ArrayDesc), FERRY_FORMAT_UINT8, 4, 0, 256, 256, 0)
-check(ferry.ferry_array_create(instance, 0, byref(rgba), byref(array)))
+check(ferry.ferry_array_create(instance, 0, byref(rgba), byref(array), None))
 texture = Place(FERRY_KIND_ARRAY, 0, array=array, x=16 * texel, y=8)
 for source, destination in [(Place(FERRY_KIND_HOST, address=ctypes.addressof(image), **at), texture),
                             (texture, Place(FERRY_KIND_HOST, address=ctypes.addressof(back), **at))]:

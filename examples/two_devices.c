@@ -24,14 +24,14 @@ int main(void) {
     ferry_instance *ferry = NULL;
     uint64_t first = 0, second = 0;
     int32_t peer = 0, status = ferry_open(NULL, &ferry, &error);
-    if (!status) status = ferry_get_report(ferry, &report);
+    if (!status) status = ferry_instance_get_report(ferry, &report);
     if (!status && report.device_count > 1) peer = 1; /* otherwise both ends are on device 0 */
 
     /* This first probes with data: some machines report peer access but lose what is sent. */
     const int has_access = !status && peer == 1 && ferry_peer_enable(ferry, 0, peer) == FERRY_SUCCESS;
 
-    if (!status) status = ferry_device_alloc(ferry, 0, size, &first);
-    if (!status) status = ferry_device_alloc(ferry, peer, size, &second);
+    if (!status) status = ferry_device_alloc(ferry, 0, size, &first, NULL);
+    if (!status) status = ferry_device_alloc(ferry, peer, size, &second, NULL);
     if (!status) status = ferry_copy_bytes(ferry, first, address_of(sent), size, &error);
     if (!status) status = ferry_copy_bytes(ferry, second, first, size, &error);
     if (!status) status = ferry_copy_bytes(ferry, address_of(received), second, size, &error);

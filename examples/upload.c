@@ -25,8 +25,8 @@ int main(void) {
     uint64_t device_memory = 0;
 
     int32_t status = ferry_open(NULL, &ferry, &error);
-    if (!status) status = ferry_get_report(ferry, &report);
-    if (!status) status = ferry_device_alloc(ferry, 0, size, &device_memory);
+    if (!status) status = ferry_instance_get_report(ferry, &report);
+    if (!status) status = ferry_device_alloc(ferry, 0, size, &device_memory, NULL);
     if (!status) status = ferry_copy_bytes(ferry, device_memory, address_of(sent), size, &error);
     if (!status) status = ferry_copy_bytes(ferry, address_of(received), device_memory, size, &error);
     if (status) print_failure(&error, status);

@@ -4,7 +4,7 @@ import ctypes
 import sys
 from ctypes import byref, c_char_p, c_int32, c_uint32, c_uint64, c_void_p, create_string_buffer, sizeof
 
-ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.0")
+ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.1")
 
 
 class ErrorInfo(ctypes.Structure):
@@ -15,7 +15,7 @@ class ErrorInfo(ctypes.Structure):
 ferry.ferry_open.argtypes = [c_void_p, c_void_p, c_void_p]
 ferry.ferry_close.argtypes = [c_void_p]
 ferry.ferry_close.restype = None
-ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p]
+ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p, c_void_p]
 ferry.ferry_device_free.argtypes = [c_void_p, c_uint64]
 ferry.ferry_copy_bytes.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p]
 ferry.ferry_error_format.argtypes = [c_void_p, c_char_p, c_uint64]
@@ -37,7 +37,7 @@ check(ferry.ferry_open(None, byref(instance), byref(error)))
 try:
     sent = create_string_buffer(bytes(range(256)) * 4096, 256 * 4096)
     received = create_string_buffer(len(sent))
-    check(ferry.ferry_device_alloc(instance, 0, len(sent), byref(device_memory)))
+    check(ferry.ferry_device_alloc(instance, 0, len(sent), byref(device_memory), None))
     check(ferry.ferry_copy_bytes(instance, device_memory, ctypes.addressof(sent), len(sent), byref(error)))
     check(ferry.ferry_copy_bytes(instance, ctypes.addressof(received), device_memory, len(sent), byref(error)))
     if received.raw != sent.raw:

@@ -25,7 +25,8 @@ int main(void) {
     int32_t status = ferry_open(NULL, &ferry, &error);
     /* A volume is allocated as one tall image: its slices lie `height` rows apart. */
     if (!status)
-        status = ferry_device_alloc_pitched(ferry, 0, width * voxel, height * depth, voxel, &device_memory, &row_pitch);
+        status = ferry_device_alloc_pitched(ferry, 0, width * voxel, height * depth, voxel, &device_memory, &row_pitch,
+                                            NULL);
 
     ferry_place from_volume, to_volume, on_device;
     ferry_place_host_pitched(&from_volume, volume, width * voxel, height);

@@ -21,7 +21,8 @@ protected:
     void SetUp() override {
         counted_test::SetUp();
         if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
-        if (!ferry_get_proc(counted.get(), "cuSurfObjectCreate", 12000)) GTEST_SKIP() << "the driver has no surfaces";
+        if (!ferry_instance_get_proc(counted.get(), "cuSurfObjectCreate", 12000))
+            GTEST_SKIP() << "the driver has no surfaces";
     }
     void TearDown() override {
         counted_test::TearDown();
@@ -41,7 +42,7 @@ protected:
         return copy;
     }
     std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
-        return ferry_copy_async(counted.get(), &copy, stream, error);
+        return ferry_copy_async(counted.get(), &copy, stream, nullptr, error);
     }
     void expect_all_of(const ferry_array &from, CUdeviceptr to) {
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -142,7 +143,7 @@ TEST_F(array_routes, other_arrays_are_left_to_the_driver) {
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
         EXPECT_EQ(told.kernel_obstacle, FERRY_OBSTACLE_ARRAY);
         EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
         EXPECT_EQ(driver.calls("cuLaunchKernel") + made(), 0);
@@ -265,7 +266,7 @@ TEST_F(array_routes, no_surface_leaks_if_a_driver_call_fails_while_its_array_is_
 TEST_F(array_routes, surfaces_are_destroyed_with_their_context) {
     const device_memory to(1 << 20);
     CUctx_st *own = nullptr;
-    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own));
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
     ASSERT_OK(ferry_context_adopt(counted.get(), 0, own));
     const ferry_array_desc desc = {.struct_size = sizeof desc,
                                    .format = FERRY_FORMAT_FLOAT,
@@ -279,8 +280,8 @@ TEST_F(array_routes, surfaces_are_destroyed_with_their_context) {
     copy.width = 256;
     copy.height = 8;
     copy.flags = FERRY_COPY_BY_KERNEL;
-    ASSERT_OK(ferry_array_create(counted.get(), 0, &desc, &copy.source.array));
-    ASSERT_OK(ferry_device_alloc(counted.get(), 0, 4096, &copy.destination.address));
+    ASSERT_OK(ferry_array_create(counted.get(), 0, &desc, &copy.source.array, nullptr));
+    ASSERT_OK(ferry_device_alloc(counted.get(), 0, 4096, &copy.destination.address, nullptr));
     {
         const made_current in_own(own);
         ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
@@ -375,7 +376,7 @@ TEST_F(array_routes, an_explanation_matches_what_the_copy_does) {
             copy.flags = flags;
             ferry_explanation told = {};
             told.struct_size = sizeof told;
-            ASSERT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
             EXPECT_EQ(told.kernel_obstacle,
                       flags == FERRY_COPY_NO_KERNELS ? FERRY_OBSTACLE_FORBIDDEN : FERRY_OBSTACLE_NONE);
             EXPECT_GT(told.driver_ns, 0u);

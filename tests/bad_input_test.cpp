@@ -39,7 +39,7 @@ protected:
         for (const bool is_synchronous : {true, false}) {
             ferry_error_info error = new_error();
             const std::int32_t returned = is_synchronous ? ferry_copy(instance, &copy, &error)
-                                                         : ferry_copy_async(instance, &copy, nullptr, &error);
+                                                         : ferry_copy_async(instance, &copy, nullptr, nullptr, &error);
             expect_refusal(returned, error, status, side, field);
             CUcontext current = nullptr;
             EXPECT_OK(raw().cuCtxGetCurrent(&current));
@@ -63,10 +63,10 @@ TEST_F(bad_input, null_handles_are_refused) {
     EXPECT_EQ(ferry_copy(nullptr, &copy, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(error.status, FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_async(nullptr, &copy, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_async(nullptr, &copy, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_bytes(nullptr, 1, 2, 3, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_device_alloc(basic.get(), 0, 64, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_get_report(basic.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_device_alloc(basic.get(), 0, 64, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_instance_get_report(basic.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_context_destroy(basic.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
@@ -282,7 +282,7 @@ TEST_F(bad_input, full_checks_find_wrong_kinds_and_devices) {
 
 TEST_F(bad_input, freed_and_foreign_addresses_are_refused_where_the_driver_reports_them) {
     std::uint64_t freed = 0;
-    ASSERT_OK(ferry_device_alloc(full.get(), 0, 1 << 20, &freed));
+    ASSERT_OK(ferry_device_alloc(full.get(), 0, 1 << 20, &freed, nullptr));
     ASSERT_OK(ferry_device_free(full.get(), freed));
     ferry_copy_desc copy = good();
     copy.destination.address = freed;
@@ -302,7 +302,7 @@ TEST_F(bad_input, width_0_succeeds_without_a_driver_call) {
     driver.reset_counts();
     ferry_copy_desc copy = {};
     EXPECT_OK(ferry_copy(instance.get(), &copy, nullptr));
-    EXPECT_OK(ferry_copy_async(instance.get(), &copy, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_async(instance.get(), &copy, nullptr, nullptr, nullptr));
     EXPECT_OK(ferry_copy_bytes(instance.get(), 0, 0, 0, nullptr));
     EXPECT_EQ(driver.calls_beginning("cu"), 0);
     copy.flags = 0x20;
@@ -315,9 +315,9 @@ TEST_F(bad_input, refused_copies_make_no_driver_copy_call) {
     driver.reset_counts();
     ferry_copy_desc copy = good();
     copy.source.row_pitch = 1;
-    EXPECT_EQ(ferry_copy_async(instance.get(), &copy, nullptr, nullptr), FERRY_ERROR_PITCH);
+    EXPECT_EQ(ferry_copy_async(instance.get(), &copy, nullptr, nullptr, nullptr), FERRY_ERROR_PITCH);
     copy = describe_copy(host->describe(statement::any), array->describe(statement::stated, {.z = 4}), 128, 8, 1);
-    EXPECT_EQ(ferry_copy_async(instance.get(), &copy, nullptr, nullptr), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(ferry_copy_async(instance.get(), &copy, nullptr, nullptr, nullptr), FERRY_ERROR_OUT_OF_BOUNDS);
     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
 }
 
@@ -381,7 +381,7 @@ TEST_F(bad_input, structs_of_older_programs_are_accepted_and_of_newer_ones_if_th
     ferry_report report = {};
     report.struct_size = offsetof(ferry_report, device_count);
     report.device_count = -5;
-    EXPECT_OK(ferry_get_report(basic.get(), &report));
+    EXPECT_OK(ferry_instance_get_report(basic.get(), &report));
     EXPECT_GT(report.driver_version, 0);
     EXPECT_EQ(report.device_count, -5) << "lies past the size that the caller gave";
 }
@@ -389,27 +389,29 @@ TEST_F(bad_input, structs_of_older_programs_are_accepted_and_of_newer_ones_if_th
 TEST_F(bad_input, memory_calls_refuse_unknown_flags_and_formats) {
     void *memory = nullptr;
     CUarray made = nullptr;
-    EXPECT_EQ(ferry_host_alloc(basic.get(), 64, FERRY_HOST_ALLOW_SMALLER, &memory), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(allocate_pinned(basic.get(), 64, 64u, &memory), FERRY_ERROR_FLAGS);
     char bytes[64];
     EXPECT_EQ(ferry_host_register(basic.get(), bytes, 64, 2), FERRY_ERROR_FLAGS);
     ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0x40, 16, 0, 0};
-    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made, nullptr), FERRY_ERROR_FLAGS);
     desc.flags = 0;
     desc.channels = 3;
-    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_ARRAY_FORMAT);
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made, nullptr), FERRY_ERROR_ARRAY_FORMAT);
     EXPECT_EQ(made, nullptr);
     desc.channels = 1;
     CUmipmappedArray mipmapped = nullptr;
     for (const std::int32_t format : {0, 0x7f, -1}) {
         desc.format = format;
-        EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_ERROR_ARRAY_FORMAT) << format;
-        EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, &desc, 1, &mipmapped), FERRY_ERROR_ARRAY_FORMAT);
+        EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made, nullptr), FERRY_ERROR_ARRAY_FORMAT) << format;
+        EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, &desc, 1, &mipmapped, nullptr),
+                  FERRY_ERROR_ARRAY_FORMAT);
     }
     desc.format = FERRY_FORMAT_FLOAT;
     desc.width = std::uint64_t{1} << 40;
-    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
+    EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made, nullptr),
+              FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
         << "the format is known, so the driver's own status";
-    EXPECT_EQ(ferry_device_alloc(basic.get(), device_count(), 64, reinterpret_cast<std::uint64_t *>(bytes)),
+    EXPECT_EQ(ferry_device_alloc(basic.get(), device_count(), 64, reinterpret_cast<std::uint64_t *>(bytes), nullptr),
               FERRY_ERROR_DEVICE);
 }
 
@@ -422,7 +424,7 @@ TEST_F(bad_input, copies_between_layers_of_one_1d_array_work) {
             const ferry_copy_desc across = describe_copy(array.describe(statement::stated, {.x = 8, .z = 4}),
                                                          array.describe(statement::stated, {.z = 1}), 32, 1, 2);
             EXPECT_OK(is_synchronous ? ferry_copy(instance, &across, nullptr)
-                                     : ferry_copy_async(instance, &across, nullptr, nullptr));
+                                     : ferry_copy_async(instance, &across, nullptr, nullptr, nullptr));
             EXPECT_OK(raw().cuCtxSynchronize());
             reference_copy(array, {.x = 8, .z = 4}, array, {.z = 1}, 32, 1, 2);
             EXPECT_EQ(array.read(), array.picture());

@@ -17,7 +17,8 @@ protected:
     void SetUp() override {
         counted_test::SetUp();
         if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
-        if (!ferry_get_proc(counted.get(), "cuSurfObjectCreate", 12000)) GTEST_SKIP() << "the driver has no surfaces";
+        if (!ferry_instance_get_proc(counted.get(), "cuSurfObjectCreate", 12000))
+            GTEST_SKIP() << "the driver has no surfaces";
     }
     std::int32_t copy(const std::vector<ferry_copy_desc> &copies, ferry_error_info *error = nullptr) {
         return ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), 0, stream, error);
@@ -318,7 +319,7 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
     to.check(stream);
     // A surface belongs to one context.
     CUctx_st *other = nullptr;
-    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &other));
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &other, nullptr));
     ASSERT_OK(ferry_context_adopt(counted.get(), 0, other));
     {
         const made_current in_other(other);
@@ -343,7 +344,7 @@ TEST_F(batches_of_arrays, flags_keep_their_meaning) {
                 {FERRY_COPY_NO_KERNELS, false},
                 {FERRY_COPY_BY_KERNEL, true},
                 {FERRY_COPY_URGENT, true},
-                {FERRY_COPY_BY_KERNEL | 1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT, true}};
+                {FERRY_COPY_BY_KERNEL | 1u << FERRY_COPY_MAX_SMS_SHIFT, true}};
     for (const auto &row : rows) {
         SCOPED_TRACE(row.flags);
         catcher to(count * small_box_room);

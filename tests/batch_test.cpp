@@ -295,7 +295,8 @@ TEST_F(batch, adjacent_pieces_are_merged_into_one_copy) {
 TEST_F(batch, a_table_in_flight_is_not_reused_after_the_failure_of_another_context) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
+        GTEST_SKIP() << "the driver takes no kernels";
     warm_up(instance.get());
     scattered first(place_kind::pinned, place_kind::device, 1000, 64, 5),
         second(place_kind::pinned, place_kind::device, 1000, 64, 6);
@@ -344,7 +345,7 @@ TEST_F(batch, null_arrays_and_unknown_flags_are_refused) {
     EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, &one, nullptr, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, nullptr, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, &one, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    for (const std::uint32_t flags : {4u, 0x80000000u, FERRY_COPY_URGENT, FERRY_BATCH_CHANGEABLE | 0u})
+    for (const std::uint32_t flags : {4u, 0x80000000u, FERRY_COPY_URGENT, FERRY_BATCH_UPDATABLE | 0u})
         expect_refusal(ferry_copy_pieces_async(basic.get(), &one, &one, &one, 0, flags, stream, &error), error,
                        FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS);
     expect_refusal(ferry_copy_pieces(basic.get(), &one, &one, &one, UINT64_MAX / 2, 0, &error), error,
@@ -752,7 +753,7 @@ TEST_F(batch, new_addresses_apply_to_later_launches) {
             SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
             pages cache(from, to, 500, seed++);
             prepared_owner prepared;
-            ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared.handle));
+            ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_UPDATABLE, &prepared.handle));
             for (int step = 0; step < 3; ++step) {
                 ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
                 wait();
@@ -772,7 +773,7 @@ TEST_F(batch, a_graph_of_a_changeable_batch_reads_its_current_addresses_or_is_re
                                    {place_kind::device, place_kind::device}}) {
         pages cache(from, to, 600, seed++);
         prepared_owner prepared;
-        ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared.handle));
+        ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_UPDATABLE, &prepared.handle));
         captured_graph graph(stream);
         const std::int32_t status = ferry_prepared_launch(prepared.handle, stream, nullptr);
         EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
@@ -812,7 +813,7 @@ TEST_F(batch, bad_new_addresses_are_refused_by_their_index_and_the_old_ones_stay
     test_place elsewhere(place_kind::pinned, {.width = 4096});
     prepared_owner prepared;
     ASSERT_OK(
-        cache.batch.prepare(basic.get(), stream, FERRY_BATCH_CHANGEABLE | FERRY_BATCH_CHECK_OVERLAP, &prepared.handle));
+        cache.batch.prepare(basic.get(), stream, FERRY_BATCH_UPDATABLE | FERRY_BATCH_CHECK_OVERLAP, &prepared.handle));
     const struct {
         const char *what;
         std::uint64_t to;
@@ -901,7 +902,7 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                 expect_told(all.copy(instance.get()));
                 EXPECT_OK(raw().cuCtxSynchronize());
                 ferry_prepared *prepared = nullptr;
-                expect_told(all.prepare(instance.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared));
+                expect_told(all.prepare(instance.get(), stream, FERRY_BATCH_UPDATABLE, &prepared));
                 if (prepared) {
                     expect_told(ferry_prepared_launch(prepared, stream, nullptr));
                     expect_told(
@@ -989,6 +990,21 @@ TEST_F(batch, threads_launch_one_prepared_batch_at_once) {
     for (std::thread &thread : threads)
         thread.join();
     pieces.expect_copied();
+}
+
+// Without a current context the first copy's device chooses it, before that copy is validated.
+TEST_F(batch, a_device_that_does_not_exist_is_refused_as_such_in_a_thread_without_a_context) {
+    std::byte from[64] = {}, to[64] = {};
+    ferry_copy_desc copy = {};
+    ferry_place_host(&copy.source, from);
+    ferry_place_device(&copy.destination, device_count(), reinterpret_cast<std::uintptr_t>(to));
+    copy.width = sizeof to;
+    const made_current none(nullptr);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_copy_batch(basic.get(), &copy, 1, 0, &error), error, FERRY_ERROR_DEVICE,
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
+    expect_refusal(ferry_copy(basic.get(), &copy, &error), error, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
+                   FERRY_FIELD_DEVICE);
 }
 
 } // namespace

@@ -123,8 +123,9 @@ TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
                 const CUstream on = form == form::on_a_stream                ? stream
                                     : form == form::on_the_per_thread_stream ? CU_STREAM_PER_THREAD
                                                                              : nullptr;
-                const std::int32_t status = form == form::synchronous ? ferry_copy(instance, &copy, &error)
-                                                                      : ferry_copy_async(instance, &copy, on, &error);
+                const std::int32_t status = form == form::synchronous
+                                                ? ferry_copy(instance, &copy, &error)
+                                                : ferry_copy_async(instance, &copy, on, nullptr, &error);
                 ASSERT_OK(status) << describe(error);
                 if (form != form::synchronous) {
                     ASSERT_OK(raw().cuStreamSynchronize(on));
@@ -344,7 +345,7 @@ TEST_P(between_devices, boxes_are_copied_with_and_without_peer_access) {
                 ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
                 ferry_error_info error = new_error();
                 ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)
-                                         : ferry_copy_async(instance, &copy, stream, &error))
+                                         : ferry_copy_async(instance, &copy, stream, nullptr, &error))
                     << ferry::test::describe(error);
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 reference_copy(source, scene.from, destination, scene.to, scene.size.width, scene.size.height,
@@ -406,7 +407,7 @@ TEST_F(two_devices, the_current_context_does_not_matter) {
                                     copy.source.device = copy.destination.device = FERRY_DEVICE_UNKNOWN;
                                 ferry_error_info error = new_error();
                                 ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
-                                EXPECT_OK(ferry_copy_async(instance, &copy, stream, &error))
+                                EXPECT_OK(ferry_copy_async(instance, &copy, stream, nullptr, &error))
                                     << ferry::test::describe(error);
                                 // A default stream may belong to either context, so the test waits for both.
                                 for (const CUcontext each : {context, other}) {

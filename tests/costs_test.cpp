@@ -71,14 +71,15 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
                         const ferry_copy_desc copy = describe_copy(source.describe(how), destination.describe(how), 48);
                         ferry_explanation told = {};
                         told.struct_size = sizeof told;
-                        ASSERT_OK(is_synchronous ? ferry_explain(instance, &copy, &told, nullptr)
-                                                 : ferry_explain_async(instance, &copy, stream, &told, nullptr));
+                        ASSERT_OK(is_synchronous ? ferry_copy_explain(instance, &copy, &told, nullptr)
+                                                 : ferry_copy_explain_async(instance, &copy, stream, &told, nullptr));
                         if (told.route == FERRY_ROUTE_STAGED) continue; // covered by the next test
                         ferry_error_info error = new_error();
                         driver.reset_counts();
                         const long before = allocations;
-                        const std::int32_t status = is_synchronous ? ferry_copy(instance, &copy, &error)
-                                                                   : ferry_copy_async(instance, &copy, stream, &error);
+                        const std::int32_t status = is_synchronous
+                                                        ? ferry_copy(instance, &copy, &error)
+                                                        : ferry_copy_async(instance, &copy, stream, nullptr, &error);
                         const long made = allocations - before;
                         ASSERT_OK(status) << describe(error);
                         EXPECT_EQ(made, 0);
@@ -96,7 +97,8 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
 TEST_F(costs, kernel_copies_of_rows_and_explanations_query_each_end_once) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
+        GTEST_SKIP() << "the driver takes no kernels";
     const grid shape = {.width = 16, .height = 64, .row_pitch = 64};
     test_place host(place_kind::pinned, shape), device(place_kind::device, shape);
     for (const bool to_device : {true, false})
@@ -112,7 +114,7 @@ TEST_F(costs, kernel_copies_of_rows_and_explanations_query_each_end_once) {
             ferry_explanation told = {};
             told.struct_size = sizeof told;
             driver.reset_counts();
-            ASSERT_OK(ferry_explain(instance.get(), &copy, &told, nullptr));
+            ASSERT_OK(ferry_copy_explain(instance.get(), &copy, &told, nullptr));
             EXPECT_LE(driver.calls("cuPointerGetAttributes"), 2);
         }
 }
@@ -129,7 +131,8 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
     options.deallocate = [](void *, void *memory, std::uint64_t) { std::free(memory); };
     options.staging_bytes = 4 * 4096; // so few slots that no thread adds any later
     const instance_owner instance = open_or_fail(options);
-    if (!ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
+        GTEST_SKIP() << "the driver takes no kernels";
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     const grid shape = {.width = 300'000};
@@ -146,7 +149,7 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
                     const long before = own_allocations;
                     const std::int32_t status = is_synchronous
                                                     ? ferry_copy(instance.get(), &copy, nullptr)
-                                                    : ferry_copy_async(instance.get(), &copy, stream, nullptr);
+                                                    : ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr);
                     const long made = own_allocations - before;
                     ASSERT_OK(status);
                     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
@@ -185,9 +188,9 @@ TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_m
             // One query finds out whether the host memory is pageable. If so, ferry stages the copy or, without
             // staging, waits for the stream, since the driver would read a pageable source too early.
             const int asked = one == instance.get() || copy.source.kind == FERRY_KIND_HOST;
-            ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr));
+            ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr, nullptr));
             driver.reset_counts();
-            ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr));
+            ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr, nullptr));
             EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
             EXPECT_EQ(driver.calls("cuCtxGetCurrent"), 1);
             EXPECT_EQ(driver.calls("cuStreamGetCtx"), 1);
@@ -202,7 +205,7 @@ TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_m
 TEST_F(costs, a_fill_makes_one_driver_call_and_no_allocation) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    const bool has_kernels = ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
+    const bool has_kernels = ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
     constexpr std::uint8_t pattern[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (const place_kind kind : {place_kind::device, place_kind::pinned, place_kind::managed}) {
         test_place memory(kind, {.width = 64, .height = 4, .row_pitch = 80});

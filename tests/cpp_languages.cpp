@@ -367,7 +367,7 @@ void copy_many(const ferry::instance &ferry) {
                         again[] = {first + 128, first}, size[] = {128, 128, 128};
     expect(ferry::copy_pieces(ferry, {to, from, size}).field() == FERRY_FIELD_SIZE, "a size too many is refused");
     const std::array<std::uint64_t, 2> sizes = {128, 128};
-    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, FERRY_BATCH_CHANGEABLE);
+    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, FERRY_BATCH_UPDATABLE);
     expect(batch && batch.launch(nullptr).ok(), "pieces are prepared and launched");
     expect(ferry::copy(ferry, device, back), "they come back");
     expect(back[0] == 0 && back[63] == 63, "as they were");

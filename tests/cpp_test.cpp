@@ -157,7 +157,7 @@ TEST_F(cpp, a_moved_owner_takes_its_view_along) {
 
 TEST_F(cpp, an_owner_can_take_over_a_handle_and_its_view) {
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc(gpu, 0, 400, &address));
+    ASSERT_OK(ferry_device_alloc(gpu, 0, 400, &address, nullptr));
     device_memory<std::uint32_t> memory(gpu, address, device_view<std::uint32_t>(0, address, 100));
     const std::vector<std::uint32_t> sent = volume::numbers(100);
     ASSERT_OK(copy(gpu, sent, memory));
@@ -166,7 +166,7 @@ TEST_F(cpp, an_owner_can_take_over_a_handle_and_its_view) {
     const std::int32_t last = device_count() - 1;
     const auto shape = array_desc(FERRY_FORMAT_UINT32, 1, 16, 12);
     CUmipmappedArray handle = nullptr;
-    ASSERT_OK(ferry_mipmapped_array_create(gpu, last, &shape, 2, &handle));
+    ASSERT_OK(ferry_mipmapped_array_create(gpu, last, &shape, 2, &handle, nullptr));
     const mipmapped_array chain(gpu, handle, last);
     const result<array_view> level = chain.level(1);
     ASSERT_OK(level);
@@ -220,7 +220,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
     const auto current = [&] {
         CUcontext context = nullptr;
-        EXPECT_OK(ferry_context_current(gpu, &context));
+        EXPECT_OK(ferry_context_get_current(gpu, &context));
         return context;
     };
     {
@@ -229,7 +229,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
         const CUcontext primary = current();
         EXPECT_NE(primary, nullptr);
         CUcontext own = nullptr;
-        ASSERT_OK(ferry_context_create(gpu, 0, 0, &own));
+        ASSERT_OK(ferry_context_create(gpu, 0, 0, &own, nullptr));
         {
             context_scope inner = context_scope::enter(gpu, own).or_throw();
             EXPECT_EQ(current(), own);
@@ -277,7 +277,7 @@ TEST_F(cpp, registered_memory_is_pinned_in_place) {
     const auto memory_of = [&](const void *pointer) {
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_get_address_info(gpu, reinterpret_cast<std::uintptr_t>(pointer), &info));
+        EXPECT_OK(ferry_address_get_info(gpu, reinterpret_cast<std::uintptr_t>(pointer), &info));
         return info.memory;
     };
     {
@@ -635,7 +635,7 @@ template <class Element> void fill_some_of(ferry_instance *gpu, const Element &v
 }
 
 TEST_F(cpp, elements_of_8_and_16_bytes_fill_boxes_of_volumes) {
-    if (!ferry_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
     fill_some_of(gpu, 1.0 / 3);
     fill_some_of(gpu, std::array<float, 4>{1, 2, 3, 4});
 }
@@ -682,7 +682,7 @@ TEST_F(cpp, a_forced_route_is_taken_and_explained) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     ferry_instance *const gpu = opened.get();
-    if (!ferry_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
     const stream own = stream::create(gpu, 0).or_throw();
     auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
     auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();
@@ -869,7 +869,7 @@ protected:
     void SetUp() override {
         cpp::SetUp();
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_get_device_info(gpu, 0, &info));
+        ASSERT_OK(ferry_device_get_info(gpu, 0, &info));
         if (!info.memory_pools) GTEST_SKIP() << "the device has no pools";
         own = *stream::create(gpu, 0, FERRY_STREAM_NON_BLOCKING);
         ASSERT_TRUE(own);
@@ -1242,7 +1242,7 @@ TEST_F(cpp, a_failure_throws_only_where_asked) {
         device_memory<int>::create(gpu, 1000, 10).or_throw();
         FAIL() << "there is no such device";
     } catch (const std::exception &thrown) {
-        EXPECT_STREQ(thrown.what(), status(FERRY_ERROR_DEVICE).line().c_str());
+        EXPECT_EQ(thrown.what(), "device: " + std::string(status(FERRY_ERROR_DEVICE).line().c_str()));
         EXPECT_EQ(dynamic_cast<const error &>(thrown).why().code(), FERRY_ERROR_DEVICE);
     }
     const status dead(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -1339,14 +1339,14 @@ TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
     EXPECT_EQ(back, numbers);
     const ferry_ticket_info info = of_copy.query().or_throw();
     EXPECT_EQ(info.done, 1);
-    EXPECT_EQ(info.landed, numbers.size() * sizeof(std::uint32_t));
+    EXPECT_EQ(info.bytes_done, numbers.size() * sizeof(std::uint32_t));
     const ferry_copy_desc desc = describe_copy(view_of(numbers), view_of(device)).or_throw();
     EXPECT_OK(copy_async_ticket(gpu, desc, nullptr).or_throw().wait());
     const ticket moved = std::move(of_copy);
     EXPECT_FALSE(of_copy);
     EXPECT_TRUE(moved);
     instance view(gpu);
-    EXPECT_GT(view.staging().or_throw().ring_bytes, 0u);
+    EXPECT_GT(view.staging().or_throw().staging_bytes, 0u);
     EXPECT_OK(view.prepare_staging(0));
     EXPECT_OK(view.trim_staging());
     EXPECT_EQ(view.release(), gpu);
@@ -1364,7 +1364,7 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     }
     const std::vector<std::uint64_t> sizes(8, 128);
     prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, FERRY_BATCH_CHANGEABLE).or_throw();
+        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, FERRY_BATCH_UPDATABLE).or_throw();
     EXPECT_EQ(batch.count(), 8u);
     std::vector<std::uint32_t> back(256);
     ASSERT_OK(batch.launch(nullptr));
@@ -1404,7 +1404,7 @@ TEST_F(cpp, new_addresses_whose_number_differs_from_the_pieces_are_refused) {
                         swapped[] = {from + 128, from}, three[] = {from, from, from};
     const stream own = stream::create(gpu, 0).or_throw();
     const prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), own, FERRY_BATCH_CHANGEABLE).or_throw();
+        prepared::create(gpu, pieces(destinations, sources, sizes), own, FERRY_BATCH_UPDATABLE).or_throw();
     const auto expect_refused = [](const status &each, std::int32_t side, std::uint64_t value) {
         expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, FERRY_FIELD_SIZE);
         EXPECT_EQ(each.info().limit, 2u);

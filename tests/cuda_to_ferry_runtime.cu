@@ -169,7 +169,7 @@ std::int32_t copy_box(const place &from, const place &to, const box &what) {
 }
 std::int32_t copy_box_async(const place &from, const place &to, const box &what, cudaStream_t stream) {
     const ferry_copy_desc copy = describe(from, to, what);
-    return ferry_copy_async(ferry, &copy, stream, nullptr);
+    return ferry_copy_async(ferry, &copy, stream, nullptr, nullptr);
 }
 
 ferry_fill_desc describe_fill(const ferry_place &to, std::size_t fill_width, std::size_t fill_height = 1,

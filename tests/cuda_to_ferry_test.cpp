@@ -167,7 +167,7 @@ protected:
     }
     std::int32_t copy_async(const job &at) const {
         const ferry_copy_desc copy = describe(at);
-        return ferry_copy_async(basic.get(), &copy, stream, nullptr);
+        return ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr);
     }
     using form = std::function<std::int32_t(const job &)>;
     const form bytes = [this](const job &at) { return copy_bytes(at); };

@@ -36,18 +36,18 @@ class deferred_frees : public counted_test {
 protected:
     CUarray make(const ferry_array_desc &desc = description(), int device = 0) {
         CUarray made = nullptr;
-        EXPECT_OK(ferry_array_create(counted.get(), device, &desc, &made));
+        EXPECT_OK(ferry_array_create(counted.get(), device, &desc, &made, nullptr));
         return made;
     }
     CUmipmappedArray make_mipmapped(std::uint32_t levels = 3) {
         const ferry_array_desc desc = description();
         CUmipmappedArray made = nullptr;
-        EXPECT_OK(ferry_mipmapped_array_create(counted.get(), 0, &desc, levels, &made));
+        EXPECT_OK(ferry_mipmapped_array_create(counted.get(), 0, &desc, levels, &made, nullptr));
         return made;
     }
     std::uint64_t allocate(std::uint64_t size) {
         std::uint64_t made = 0;
-        EXPECT_OK(ferry_device_alloc(counted.get(), 0, size, &made));
+        EXPECT_OK(ferry_device_alloc(counted.get(), 0, size, &made, nullptr));
         return made;
     }
     std::int32_t give_up(CUarray array) { return ferry_array_destroy_async(counted.get(), array, stream); }
@@ -213,7 +213,7 @@ TEST_F(deferred_frees, freeing_waits_for_no_work) {
     const CUmipmappedArray mipmapped = make_mipmapped();
     const std::uint64_t memory = allocate(1 << 20);
     std::uint64_t pitched = 0, pitch = 0;
-    ASSERT_OK(ferry_device_alloc_pitched(counted.get(), 0, 1000, 10, 4, &pitched, &pitch));
+    ASSERT_OK(ferry_device_alloc_pitched(counted.get(), 0, 1000, 10, 4, &pitched, &pitch, nullptr));
     ASSERT_OK(give_up(passed));
     pass();
     driver.reset_counts();
@@ -226,7 +226,7 @@ TEST_F(deferred_frees, freeing_waits_for_no_work) {
             EXPECT_OK(ferry_device_free_deferred(instance, memory, stream));
             EXPECT_OK(ferry_device_free_deferred(instance, pitched, stream));
             const ferry_array_desc desc = description(2 * side);
-            EXPECT_OK(ferry_array_create(instance, 0, &desc, &again));
+            EXPECT_OK(ferry_array_create(instance, 0, &desc, &again, nullptr));
             EXPECT_OK(ferry_deferred_trim(instance, 0, 0)); // the stream has passed none of the frees
         }));
         expect_kept(2, 2, array_size + array_size / 16 * 21 + (1 << 20) + pitch * 10);
@@ -376,7 +376,7 @@ TEST_F(deferred_frees, an_allocation_without_memory_destroys_what_streams_have_p
     pass();
     out_of_memory("cuMemAllocPitch");
     std::uint64_t pitched = 0, pitch = 0;
-    ASSERT_OK(ferry_device_alloc_pitched(counted.get(), 0, 1000, 10, 4, &pitched, &pitch));
+    ASSERT_OK(ferry_device_alloc_pitched(counted.get(), 0, 1000, 10, 4, &pitched, &pitch, nullptr));
     EXPECT_EQ(1, driver.calls("cuMemFree"));
     ASSERT_OK(give_up(pitched));
     pass();
@@ -389,7 +389,7 @@ TEST_F(deferred_frees, an_allocation_without_memory_destroys_what_streams_have_p
     out_of_memory("cuArray3DCreate");
     const ferry_array_desc desc = description();
     CUarray none = nullptr;
-    EXPECT_EQ(-1000 - CUDA_ERROR_OUT_OF_MEMORY, ferry_array_create(counted.get(), 0, &desc, &none));
+    EXPECT_EQ(-1000 - CUDA_ERROR_OUT_OF_MEMORY, ferry_array_create(counted.get(), 0, &desc, &none, nullptr));
     EXPECT_EQ(nullptr, none);
     EXPECT_EQ(0, driver.calls("cuMipmappedArrayDestroy"));
 }
@@ -509,12 +509,12 @@ TEST_F(deferred_frees, freed_arrays_and_memory_are_dropped_with_their_context) {
     for (const bool by_ferry : {true, false}) {
         SCOPED_TRACE(by_ferry);
         CUcontext made = nullptr;
-        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &made));
+        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &made, nullptr));
         ASSERT_OK(ferry_context_adopt(counted.get(), 0, made));
         const CUarray there = make();
         const std::uint64_t memory = allocate(4096);
         CUstream_st *own = nullptr;
-        ASSERT_OK(ferry_stream_create(counted.get(), 0, FERRY_STREAM_NON_BLOCKING, 0, &own));
+        ASSERT_OK(ferry_stream_create(counted.get(), 0, FERRY_STREAM_NON_BLOCKING, 0, &own, nullptr));
         ASSERT_OK(ferry_array_destroy_async(counted.get(), there, own));
         ASSERT_OK(ferry_device_free_deferred(counted.get(), memory, own));
         ASSERT_OK(ferry_context_adopt(counted.get(), 0, nullptr));
@@ -555,7 +555,7 @@ TEST_F(deferred_frees, no_failing_driver_call_leaks_or_destroys_twice) {
                 const bool gave_array = give_up(array) == FERRY_SUCCESS, gave_memory = give_up(memory) == FERRY_SUCCESS;
                 const bool has_passed = raw().cuStreamSynchronize(stream) == CUDA_SUCCESS;
                 EXPECT_TRUE(has_passed);
-                const bool made = ferry_array_create(counted.get(), 0, &desc, &again) == FERRY_SUCCESS;
+                const bool made = ferry_array_create(counted.get(), 0, &desc, &again, nullptr) == FERRY_SUCCESS;
                 static_cast<void>(trim());
                 driver.heal();
                 EXPECT_OK(trim());

@@ -1,4 +1,4 @@
-// Tests that ferry_explain tells the truth, by comparing it with the driver calls that the copy then makes.
+// Tests that ferry_copy_explain tells the truth, by comparing it with the driver calls that the copy then makes.
 #include <cstring>
 
 #include "support/fault_driver.h"
@@ -23,7 +23,7 @@ std::string format(const ferry_explanation &explanation) {
 class explanations : public ferry_test {};
 
 bool has_kernels(const instance_owner &instance) {
-    return ferry_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
+    return ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000) != nullptr;
 }
 // Memory of a host pool to which the device has no access counts as pageable, too.
 constexpr bool is_pageable(place_kind kind) { return kind == place_kind::pageable || kind == place_kind::pool_of_host; }
@@ -50,8 +50,9 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
                             describe_copy(source.describe(how), destination.describe(how), 48, 3);
                         ferry_explanation told = new_explanation();
                         driver.reset_counts();
-                        ASSERT_OK(is_synchronous ? ferry_explain(instance.get(), &copy, &told, nullptr)
-                                                 : ferry_explain_async(instance.get(), &copy, stream, &told, nullptr));
+                        ASSERT_OK(is_synchronous
+                                      ? ferry_copy_explain(instance.get(), &copy, &told, nullptr)
+                                      : ferry_copy_explain_async(instance.get(), &copy, stream, &told, nullptr));
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0) << "nothing may be copied";
                         const bool is_staged = !is_synchronous && has_kernels(instance) &&
                                                ((is_pageable(from) && is_of_device(to)) ||
@@ -59,7 +60,7 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
                         EXPECT_EQ(told.route, is_staged ? FERRY_ROUTE_STAGED : FERRY_ROUTE_DRIVER);
                         driver.reset_counts();
                         ASSERT_OK(is_synchronous ? ferry_copy(instance.get(), &copy, nullptr)
-                                                 : ferry_copy_async(instance.get(), &copy, stream, nullptr));
+                                                 : ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
                         ASSERT_OK(raw().cuStreamSynchronize(stream));
                         for (const char *const call : calls)
                             EXPECT_EQ(driver.calls(call), std::strcmp(call, told.driver_call) == 0) << call;
@@ -124,7 +125,7 @@ TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
     told.source_memory = FERRY_MEMORY_PINNED;
     told.destination_memory = FERRY_MEMORY_DEVICE;
     std::strcpy(told.driver_call, "cuLaunchKernel");
-    told.multiprocessors = 8;
+    told.max_sms = 8;
     told.width = 4;
     told.height = told.depth = 1;
     told.driver_ns = 123456;
@@ -154,15 +155,15 @@ TEST_F(explanations, tell_what_the_caller_waits_for) {
         const ferry_copy_desc copy =
             describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);
         ferry_explanation told = new_explanation();
-        ASSERT_OK(ferry_explain_async(basic.get(), &copy, nullptr, &told, nullptr));
+        ASSERT_OK(ferry_copy_explain_async(basic.get(), &copy, nullptr, &told, nullptr));
         EXPECT_EQ(told.blocks, row.asynchronous);
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // the predictions depend on the device
         EXPECT_EQ(told.threads != 0, told.route == FERRY_ROUTE_STAGED);
         told.threads = 5; // the number of threads depends on the machine
-        if (told.route == FERRY_ROUTE_STAGED) told.multiprocessors = 8;
+        if (told.route == FERRY_ROUTE_STAGED) told.max_sms = 8;
         EXPECT_EQ(format(told), row.line);
         EXPECT_EQ(told.synchronises, row.asynchronous == FERRY_BLOCKS_UNTIL_STAGED);
-        ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+        ASSERT_OK(ferry_copy_explain(basic.get(), &copy, &told, nullptr));
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_DONE);
     }
 }
@@ -182,15 +183,15 @@ TEST_F(explanations, calls_that_do_not_block_return_before_the_work_ahead_of_the
             describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 48, 3);
         std::int32_t done = -1;
         if (row.asynchronous == FERRY_BLOCKS_NO) {
-            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr)); // creates what is needed once
+            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr)); // creates what is needed once
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             const gate held(stream); // a call that waited would not return
-            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr));
+            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr));
             ASSERT_OK(ferry_stream_query(basic.get(), stream, &done));
             EXPECT_EQ(done, 0);
         } else {
             ASSERT_OK(ferry_copy_bytes_async(basic.get(), memory.address(), ahead.address(), size, stream, nullptr));
-            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr));
+            ASSERT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr));
             ASSERT_OK(ferry_stream_query(basic.get(), stream, &done));
             EXPECT_EQ(done, 1);
         }
@@ -205,7 +206,7 @@ TEST_F(explanations, tight_dimensions_are_folded) {
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 64, 4, 3);
     ferry_explanation told = new_explanation();
-    ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain(basic.get(), &copy, &told, nullptr));
     EXPECT_EQ(told.width, 64u * 4 * 3);
     EXPECT_EQ(told.height, 1u);
     EXPECT_EQ(told.depth, 1u);
@@ -219,7 +220,7 @@ TEST_F(explanations, tight_dimensions_are_folded) {
 TEST_F(explanations, an_empty_copy_takes_no_route) {
     ferry_copy_desc copy = {};
     ferry_explanation told = new_explanation();
-    ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain(basic.get(), &copy, &told, nullptr));
     EXPECT_EQ(told.route, FERRY_ROUTE_NONE);
     EXPECT_STREQ(told.driver_call, "");
     EXPECT_EQ(format(told), "nothing to copy");
@@ -230,12 +231,12 @@ TEST_F(explanations, a_bad_copy_is_refused_as_by_the_copy_itself) {
     copy.width = 4;
     ferry_explanation told = new_explanation();
     ferry_error_info error = new_error();
-    expect_refusal(ferry_explain(basic.get(), &copy, &told, &error), error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE,
+    expect_refusal(ferry_copy_explain(basic.get(), &copy, &told, &error), error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE,
                    FERRY_FIELD_ADDRESS);
     told.struct_size = 4;
     copy.width = 0;
-    EXPECT_EQ(ferry_explain(basic.get(), &copy, &told, &error), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_explain(basic.get(), &copy, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_explain(basic.get(), &copy, &told, &error), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_copy_explain(basic.get(), &copy, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
     char line[8] = "before";
     EXPECT_EQ(ferry_explanation_format(nullptr, line, sizeof line), 0u);
     EXPECT_STREQ(line, "");
@@ -249,7 +250,7 @@ TEST_F(explanations, a_bad_copy_is_refused_as_by_the_copy_itself) {
 TEST_F(explanations, a_line_is_truncated_to_the_buffer) {
     ferry_copy_desc copy = {};
     ferry_explanation told = new_explanation();
-    ASSERT_OK(ferry_explain(basic.get(), &copy, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain(basic.get(), &copy, &told, nullptr));
     char buffer[8];
     EXPECT_EQ(ferry_explanation_format(&told, buffer, sizeof buffer), std::strlen("nothing to copy"));
     EXPECT_STREQ(buffer, "nothing");

@@ -44,7 +44,7 @@ fill_facts facts_with(std::uint32_t flags) {
         ferry_device_info info = {};
         std::strcpy(info.name, "NVIDIA H200");
         info.compute_major = 9;
-        info.multiprocessor_count = 132;
+        info.sm_count = 132;
         return info;
     }();
     return {.context_device = 0,
@@ -139,7 +139,7 @@ TEST(fill_plans, flags_are_obeyed_or_refused) {
         {"by driver", narrow, FERRY_COPY_BY_DRIVER, obstacle::none, obstacle::none, driver, 0, 0},
         {"on one multiprocessor, which is slower",
          {100, 1 << 16, 1, 200, 0},
-         1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT,
+         1u << FERRY_COPY_MAX_SMS_SHIFT,
          obstacle::none,
          obstacle::none,
          driver,
@@ -197,7 +197,7 @@ TEST(fill_plans, sms_are_limited_by_the_flags_and_few_over_the_link) {
     const std::uint16_t many = plan_fill(settled(large), facts_with(0)).blocks;
     EXPECT_GE(many, 64u);
     EXPECT_LT(plan_fill(settled(on_host), facts_with(0)).blocks, 64u);
-    EXPECT_EQ(plan_fill(settled(large), facts_with(3u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT)).blocks, 3u);
+    EXPECT_EQ(plan_fill(settled(large), facts_with(3u << FERRY_COPY_MAX_SMS_SHIFT)).blocks, 3u);
 }
 
 } // namespace

@@ -106,8 +106,7 @@ TEST_F(fills, random_patterns_and_boxes_match_the_reference) {
                     for (std::uint32_t i = 0; i < unit; ++i)
                         fill.pattern[i] = static_cast<std::uint8_t>(random());
                     constexpr std::uint32_t flags[] = {0, FERRY_COPY_BY_KERNEL, FERRY_COPY_URGENT,
-                                                       FERRY_COPY_BY_KERNEL |
-                                                           1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT};
+                                                       FERRY_COPY_BY_KERNEL | 1u << FERRY_COPY_MAX_SMS_SHIFT};
                     fill.flags = flags[between(0, std::size(flags) - 1)];
                     SCOPED_TRACE(testing::Message()
                                  << name_of(kind) << " unit " << unit << " at " << at.x << ", " << at.y << ", " << at.z

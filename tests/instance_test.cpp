@@ -14,7 +14,7 @@ class instance : public ferry_test {};
 TEST_F(instance, several_are_open_at_once_and_close_in_any_order) {
     instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc(first.get(), 0, 4096, &address));
+    ASSERT_OK(ferry_device_alloc(first.get(), 0, 4096, &address, nullptr));
     first.reset();
     std::vector<std::byte> bytes = random_bytes(4096, 1), back(4096);
     EXPECT_OK(ferry_copy_bytes(second.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()), 4096, nullptr));
@@ -26,19 +26,19 @@ TEST_F(instance, several_are_open_at_once_and_close_in_any_order) {
 TEST_F(instance, report_states_what_was_found) {
     ferry_report report = {};
     report.struct_size = sizeof report;
-    ASSERT_OK(ferry_get_report(full.get(), &report));
+    ASSERT_OK(ferry_instance_get_report(full.get(), &report));
     EXPECT_EQ(report.driver, on_software_driver() ? FERRY_DRIVER_SOFTWARE : FERRY_DRIVER_CUDA);
     EXPECT_GE(report.driver_version, 12000);
     EXPECT_GE(report.device_count, 1);
     EXPECT_EQ(report.checks, FERRY_CHECKS_FULL);
-    EXPECT_EQ(report.missing_count, 0u) << ferry_missing_entry_point(full.get(), 0);
-    EXPECT_EQ(ferry_missing_entry_point(full.get(), report.missing_count), nullptr);
+    EXPECT_EQ(report.missing_count, 0u) << ferry_instance_get_missing_entry_point(full.get(), 0);
+    EXPECT_EQ(ferry_instance_get_missing_entry_point(full.get(), report.missing_count), nullptr);
 }
 
 ferry_report report_of(const instance_owner &instance) {
     ferry_report report = {};
     report.struct_size = sizeof report;
-    EXPECT_OK(ferry_get_report(instance.get(), &report));
+    EXPECT_OK(ferry_instance_get_report(instance.get(), &report));
     return report;
 }
 
@@ -63,7 +63,8 @@ TEST_F(instance, report_states_when_kernels_and_staging_are_set_up_and_whether_t
         options.staging_threads = 3;
         options.staging_bytes = 8 << 20;
         const instance_owner opened = open_or_fail(options);
-        if (!ferry_get_proc(opened.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+        if (!ferry_instance_get_proc(opened.get(), "cuLibraryLoadData", 12000))
+            GTEST_SKIP() << "the driver takes no kernels";
         const ferry_report report = report_of(opened);
         EXPECT_EQ(report.kernels, row.kernels_in_force);
         EXPECT_EQ(report.kernels_loaded, row.is_at_open);
@@ -90,12 +91,13 @@ TEST_F(instance, report_states_when_kernels_and_staging_are_set_up_and_whether_t
 
 TEST_F(instance, kernels_are_counted_in_each_context_that_has_them) {
     const instance_owner opened = open_or_fail(options_under_test());
-    if (!ferry_get_proc(opened.get(), "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(opened.get(), "cuLibraryLoadData", 12000))
+        GTEST_SKIP() << "the driver takes no kernels";
     CUcontext made = nullptr;
-    ASSERT_OK(ferry_context_create(opened.get(), 0, 0, &made));
+    ASSERT_OK(ferry_context_create(opened.get(), 0, 0, &made, nullptr));
     const auto fill_by_kernel = [&] {
         std::uint64_t address = 0;
-        ASSERT_OK(ferry_device_alloc(opened.get(), 0, 4096, &address));
+        ASSERT_OK(ferry_device_alloc(opened.get(), 0, 4096, &address, nullptr));
         ferry_fill_desc fill = {};
         fill.destination.address = address;
         fill.width = 4096;
@@ -122,11 +124,11 @@ TEST_F(instance, a_driver_may_lack_an_optional_entry_point_and_its_name_is_repor
     const instance_owner poor = open_or_fail(driver.options());
     ferry_report report = {};
     report.struct_size = sizeof report;
-    ASSERT_OK(ferry_get_report(poor.get(), &report));
+    ASSERT_OK(ferry_instance_get_report(poor.get(), &report));
     ASSERT_EQ(report.missing_count, 2u);
-    EXPECT_STREQ(ferry_missing_entry_point(poor.get(), 0), "cuMemcpyAtoA");
-    EXPECT_STREQ(ferry_missing_entry_point(poor.get(), 1), "cuLaunchHostFunc");
-    EXPECT_EQ(ferry_get_proc(poor.get(), "cuLaunchHostFunc", 10000), nullptr);
+    EXPECT_STREQ(ferry_instance_get_missing_entry_point(poor.get(), 0), "cuMemcpyAtoA");
+    EXPECT_STREQ(ferry_instance_get_missing_entry_point(poor.get(), 1), "cuLaunchHostFunc");
+    EXPECT_EQ(ferry_instance_get_proc(poor.get(), "cuLaunchHostFunc", 10000), nullptr);
 }
 
 struct log_lines {
@@ -176,7 +178,7 @@ TEST_F(instance, an_old_driver_a_broken_driver_and_no_device_have_a_status_each)
         ASSERT_OK(ferry_open(&options, &opened, nullptr));
         ferry_report report = {};
         report.struct_size = sizeof report;
-        EXPECT_OK(ferry_get_report(opened, &report));
+        EXPECT_OK(ferry_instance_get_report(opened, &report));
         EXPECT_EQ(report.driver, FERRY_DRIVER_SOFTWARE);
         EXPECT_EQ(report.fallback_reason, each.status);
         EXPECT_TRUE(log.contain("software driver"));
@@ -213,7 +215,7 @@ TEST_F(instance, device_info_matches_the_driver) {
     for (int device = 0; device < device_count(); ++device) {
         ferry_device_info info = {};
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_get_device_info(basic.get(), device, &info));
+        ASSERT_OK(ferry_device_get_info(basic.get(), device, &info));
         EXPECT_EQ(info.device, device);
         EXPECT_GT(std::strlen(info.name), 0u);
         EXPECT_NE(std::strchr(info.pci_address, ':'), nullptr);
@@ -235,8 +237,8 @@ TEST_F(instance, device_info_matches_the_driver) {
     }
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_EQ(ferry_get_device_info(basic.get(), device_count(), &info), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_get_device_info(basic.get(), -1, &info), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_get_info(basic.get(), device_count(), &info), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_get_info(basic.get(), -1, &info), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(instance, every_status_has_a_name_and_a_text) {
@@ -274,14 +276,14 @@ class contexts : public ferry_test {
 protected:
     CUcontext current() {
         CUcontext current = nullptr;
-        EXPECT_OK(ferry_context_current(basic.get(), &current));
+        EXPECT_OK(ferry_context_get_current(basic.get(), &current));
         return current;
     }
 };
 
 TEST_F(contexts, push_and_pop_nest) {
     CUcontext own = nullptr, popped = nullptr;
-    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own, nullptr));
     EXPECT_EQ(current(), context) << "creating a context does not make it current";
     ASSERT_OK(ferry_context_push(basic.get(), 0, own));
     EXPECT_EQ(current(), own);
@@ -313,10 +315,10 @@ TEST_F(contexts, the_primary_context_is_reference_counted) {
 
 TEST_F(contexts, an_adopted_context_is_used_until_it_is_released_or_destroyed) {
     CUcontext own = nullptr, popped = nullptr;
-    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own, nullptr));
     ASSERT_OK(ferry_context_adopt(basic.get(), -1, own));
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address));
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address, nullptr));
     CUcontext owner = nullptr;
     ASSERT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
     EXPECT_EQ(owner, own);
@@ -329,7 +331,7 @@ TEST_F(contexts, an_adopted_context_is_used_until_it_is_released_or_destroyed) {
 
     ASSERT_OK(ferry_context_adopt(basic.get(), 0, own));
     ASSERT_OK(ferry_context_destroy(basic.get(), own));
-    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address)) << "back to the primary context";
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &address, nullptr)) << "back to the primary context";
     ASSERT_OK(raw().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address));
     EXPECT_EQ(owner, context);
     ASSERT_OK(ferry_device_free(basic.get(), address));
@@ -340,7 +342,7 @@ TEST_F(contexts, stay_current_whichever_driver_call_fails) {
     fault_driver driver(raw_entry_points());
     const instance_owner wrapped = open_or_fail(driver.options());
     CUcontext own = nullptr;
-    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own));
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &own, nullptr));
     test_place host(place_kind::pinned, {.width = 4096}), memory(place_kind::device, {.width = 4096});
     test_place image(place_kind::device, {.width = 64, .height = 4}),
         array(place_kind::array_2d, {.width = 64, .height = 4});
@@ -386,7 +388,7 @@ TEST_F(contexts, stay_current_whichever_driver_call_fails) {
                 return instance_owner(opened);
             }();
             for (const ferry_copy_desc &copy : copies) {
-                expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
+                expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, stream, nullptr, nullptr));
                 EXPECT_OK(
                     raw().cuStreamSynchronize(stream)); // the next copy, of the same bytes, does not wait for this one
                 expect_fault_or_success(ferry_copy(fresh.get(), &copy, nullptr));
@@ -395,9 +397,9 @@ TEST_F(contexts, stay_current_whichever_driver_call_fails) {
             void *pinned = nullptr;
             CUarray made = nullptr;
             const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0, 16, 0, 0};
-            expect_fault_or_success(ferry_device_alloc(fresh.get(), 0, 4096, &address));
-            expect_fault_or_success(ferry_host_alloc(fresh.get(), 4096, FERRY_HOST_BY_DRIVER, &pinned));
-            expect_fault_or_success(ferry_array_create(fresh.get(), 0, &desc, &made));
+            expect_fault_or_success(ferry_device_alloc(fresh.get(), 0, 4096, &address, nullptr));
+            expect_fault_or_success(allocate_pinned(fresh.get(), 4096, FERRY_HOST_BY_DRIVER, &pinned));
+            expect_fault_or_success(ferry_array_create(fresh.get(), 0, &desc, &made, nullptr));
             expect_fault_or_success(ferry_device_free(fresh.get(), address));
             driver.heal();
             ferry_device_free(fresh.get(), address); // already freed, unless the fault was in that call
@@ -419,7 +421,7 @@ protected:
     ferry_address_info ask(std::uint64_t address) {
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_get_address_info(basic.get(), address, &info));
+        EXPECT_OK(ferry_address_get_info(basic.get(), address, &info));
         return info;
     }
 
@@ -443,8 +445,8 @@ TEST_F(memory, address_info_describes_every_kind_of_memory) {
     std::uint64_t device = 0;
     void *pinned = nullptr;
     std::vector<std::byte> own(3 * 4096);
-    ASSERT_OK(ferry_device_alloc(basic.get(), device_count() - 1, 10000, &device));
-    ASSERT_OK(ferry_host_alloc(basic.get(), 10000, 0, &pinned));
+    ASSERT_OK(ferry_device_alloc(basic.get(), device_count() - 1, 10000, &device, nullptr));
+    ASSERT_OK(allocate_pinned(basic.get(), 10000, 0, &pinned));
     void *const pages = std::aligned_alloc(4096, 2 * 4096);
     ASSERT_OK(ferry_host_register(basic.get(), pages, 2 * 4096, 0));
 
@@ -479,7 +481,7 @@ TEST_F(memory, address_info_describes_every_kind_of_memory) {
 
 TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
     std::uint64_t address = 0, pitch = 0;
-    ASSERT_OK(ferry_device_alloc_pitched(basic.get(), 0, 1001, 33, 0, &address, &pitch));
+    ASSERT_OK(ferry_device_alloc_pitched(basic.get(), 0, 1001, 33, 0, &address, &pitch, nullptr));
     EXPECT_GE(pitch, 1001u);
     EXPECT_EQ(pitch % 32, 0u);
     EXPECT_EQ(address % 256, 0u);
@@ -495,7 +497,8 @@ TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
     ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
     EXPECT_EQ(back, image);
     EXPECT_OK(ferry_device_free(basic.get(), address));
-    EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch), FERRY_STATUS_DRIVER_BASE - 1);
+    EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch, nullptr),
+              FERRY_STATUS_DRIVER_BASE - 1);
 }
 
 TEST_F(memory, arrays_of_every_format_and_channel_count_keep_their_bytes) {
@@ -511,11 +514,11 @@ TEST_F(memory, arrays_of_every_format_and_channel_count_keep_their_bytes) {
                 const ferry_array_desc desc = {sizeof desc, formats[f], channels, FERRY_ARRAY_SURFACE,
                                                extent[0],   extent[1],  extent[2]};
                 CUarray array = nullptr;
-                ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array));
+                ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array, nullptr));
                 ferry_array_desc told = {};
                 told.struct_size = sizeof told;
                 std::uint32_t element = 0;
-                ASSERT_OK(ferry_array_describe(basic.get(), array, &told, &element));
+                ASSERT_OK(ferry_array_get_info(basic.get(), array, &told, &element));
                 EXPECT_EQ(std::memcmp(&told, &desc, sizeof desc), 0);
                 ASSERT_EQ(element, sizes[f] * channels);
                 const std::uint64_t width = extent[0] * element, height = std::max<std::uint64_t>(extent[1], 1),
@@ -537,11 +540,11 @@ TEST_F(memory, block_compressed_arrays_are_copied_by_blocks) {
         const ferry_array_desc desc = {
             sizeof desc, static_cast<std::int32_t>(each.format), each.channels, 0, 64, 32, 0};
         CUarray array = nullptr;
-        ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array));
+        ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array, nullptr));
         ferry_array_desc told = {};
         told.struct_size = sizeof told;
         std::uint32_t element = 0;
-        ASSERT_OK(ferry_array_describe(basic.get(), array, &told, &element));
+        ASSERT_OK(ferry_array_get_info(basic.get(), array, &told, &element));
         EXPECT_EQ(element, each.block);
         const std::uint64_t width = 16 * each.block, height = 8;
         const std::vector<std::byte> blocks = random_bytes(width * height, each.block);
@@ -613,7 +616,7 @@ TEST_F(memory, arrays_of_every_named_format_keep_their_bytes) {
     const auto describe_as = [&](CUarray array, ferry_array_desc &told) {
         told.struct_size = sizeof told;
         std::uint32_t element = 0;
-        EXPECT_OK(ferry_array_describe(basic.get(), array, &told, &element));
+        EXPECT_OK(ferry_array_get_info(basic.get(), array, &told, &element));
         return element;
     };
     const auto expect_through = [&](CUarray array, std::uint64_t width, std::uint64_t height) {
@@ -624,7 +627,7 @@ TEST_F(memory, arrays_of_every_named_format_keep_their_bytes) {
         SCOPED_TRACE(each.format);
         const ferry_array_desc desc = {sizeof desc, each.format, each.channels, each.flags, 64, 32, 0};
         CUarray array = nullptr;
-        ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array));
+        ASSERT_OK(ferry_array_create(basic.get(), 0, &desc, &array, nullptr));
         ferry_array_desc told = {};
         ASSERT_EQ(describe_as(array, told), each.element);
         EXPECT_EQ(std::memcmp(&told, &desc, sizeof desc), 0);
@@ -648,28 +651,30 @@ TEST_F(memory, missing_levels_and_impossible_mipmapped_arrays_are_refused) {
     CUmipmappedArray mipmapped = nullptr;
     CUarray level = nullptr;
     for (const std::uint32_t levels : {0u, 99u, 5u}) { // widths of 20, 10, 5, 2 and 1
-        ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, levels, &mipmapped));
+        ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, levels, &mipmapped, nullptr));
         ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 4, &level));
         EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 5, &level),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
         EXPECT_EQ(level, nullptr);
         EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped));
     }
-    ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, 2, &mipmapped));
+    ASSERT_OK(ferry_mipmapped_array_create(basic.get(), 0, &desc, 2, &mipmapped, nullptr));
     EXPECT_NE(ferry_mipmapped_array_get_level(basic.get(), mipmapped, 2, &level), FERRY_SUCCESS);
     EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), mipmapped));
-    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), device_count(), &desc, 1, &mipmapped), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), device_count(), &desc, 1, &mipmapped, nullptr),
+              FERRY_ERROR_DEVICE);
     EXPECT_EQ(mipmapped, nullptr);
     ferry_array_desc bad = desc;
     bad.flags = 0x80;
-    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, &bad, 1, &mipmapped), FERRY_ERROR_FLAGS);
-    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, nullptr, 1, &mipmapped), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, &bad, 1, &mipmapped, nullptr), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_mipmapped_array_create(basic.get(), 0, nullptr, 1, &mipmapped, nullptr),
+              FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_mipmapped_array_get_level(basic.get(), nullptr, 0, &level), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_OK(ferry_mipmapped_array_destroy(basic.get(), nullptr));
     std::uint64_t address = 7;
-    EXPECT_EQ(ferry_managed_alloc(basic.get(), 0, 0, &address), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_managed_alloc(basic.get(), 0, 0, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(address, 0u);
-    EXPECT_EQ(ferry_managed_alloc(basic.get(), -1, 64, &address), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_managed_alloc(basic.get(), -1, 64, &address, nullptr), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device) {
@@ -685,7 +690,7 @@ TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device)
 
 TEST_F(memory, write_combined_memory_is_portable_and_frees_of_null_succeed) {
     void *combined = nullptr;
-    ASSERT_OK(ferry_host_alloc(basic.get(), 4096, FERRY_HOST_WRITE_COMBINED, &combined));
+    ASSERT_OK(allocate_pinned(basic.get(), 4096, FERRY_HOST_WRITE_COMBINED, &combined));
     unsigned flags = 0;
     ASSERT_OK(raw().cuMemHostGetFlags(&flags, combined));
     EXPECT_TRUE(flags & CU_MEMHOSTALLOC_WRITECOMBINED);
@@ -698,7 +703,7 @@ TEST_F(memory, write_combined_memory_is_portable_and_frees_of_null_succeed) {
 
 TEST_F(memory, exhausted_device_memory_gives_the_drivers_status_and_is_worth_a_retry) {
     std::uint64_t address = 1;
-    const std::int32_t status = ferry_device_alloc(basic.get(), 0, std::uint64_t{1} << 50, &address);
+    const std::int32_t status = ferry_device_alloc(basic.get(), 0, std::uint64_t{1} << 50, &address, nullptr);
     EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_RETRY);
     EXPECT_EQ(address, 0u);
@@ -712,7 +717,7 @@ TEST_F(memory, threads_share_one_instance) {
             std::vector<std::byte> back(bytes.size());
             for (int round = 0; round < 25; ++round) {
                 std::uint64_t address = 0;
-                EXPECT_OK(ferry_device_alloc(basic.get(), 0, bytes.size(), &address));
+                EXPECT_OK(ferry_device_alloc(basic.get(), 0, bytes.size(), &address, nullptr));
                 EXPECT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()),
                                            bytes.size(), nullptr));
                 EXPECT_OK(ferry_copy_bytes_async(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address,
@@ -739,11 +744,11 @@ TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arr
                 std::uint64_t managed = 0;
                 CUmipmappedArray mipmapped = nullptr;
                 CUarray level = nullptr;
-                EXPECT_OK(ferry_stream_create(shared, device, FERRY_STREAM_NON_BLOCKING, 0, &stream));
-                EXPECT_OK(ferry_event_create(shared, device, 0, &event));
-                EXPECT_OK(ferry_managed_alloc(shared, device, 4096, &managed));
+                EXPECT_OK(ferry_stream_create(shared, device, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr));
+                EXPECT_OK(ferry_event_create(shared, device, 0, &event, nullptr));
+                EXPECT_OK(ferry_managed_alloc(shared, device, 4096, &managed, nullptr));
                 const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_UINT8, 1, 0, 128, 128, 0};
-                EXPECT_OK(ferry_mipmapped_array_create(shared, device, &desc, 2, &mipmapped));
+                EXPECT_OK(ferry_mipmapped_array_create(shared, device, &desc, 2, &mipmapped, nullptr));
                 EXPECT_OK(ferry_mipmapped_array_get_level(shared, mipmapped, 1, &level));
                 if (device_count() > 1) {
                     const std::int32_t status = ferry_peer_enable(shared, device, 1 - device);
@@ -759,8 +764,8 @@ TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arr
                 const ferry_copy_desc in = describe_copy(linear, array, 64, 64);
                 ferry_explanation told = {};
                 told.struct_size = sizeof told;
-                EXPECT_OK(ferry_explain_async(shared, &in, stream, &told, nullptr));
-                EXPECT_OK(ferry_copy_async(shared, &in, stream, nullptr));
+                EXPECT_OK(ferry_copy_explain_async(shared, &in, stream, &told, nullptr));
+                EXPECT_OK(ferry_copy_async(shared, &in, stream, nullptr, nullptr));
                 EXPECT_OK(ferry_event_record(shared, event, stream));
                 EXPECT_OK(ferry_event_synchronize(shared, event));
                 std::vector<unsigned char> back(4096);

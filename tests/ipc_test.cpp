@@ -22,7 +22,7 @@ constexpr std::size_t small = 64 << 10;
 
 struct ferry_memory {
     ferry_memory(ferry_instance *instance, std::uint64_t size) : instance(instance) {
-        EXPECT_OK(ferry_device_alloc(instance, 0, size, &address));
+        EXPECT_OK(ferry_device_alloc(instance, 0, size, &address, nullptr));
     }
     ~ferry_memory() { EXPECT_OK(ferry_device_free(instance, address)); }
     ferry_memory(const ferry_memory &) = delete;
@@ -35,7 +35,7 @@ struct ferry_event {
     explicit ferry_event(ferry_instance *instance,
                          std::uint32_t flags = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, int device = 0)
         : instance(instance) {
-        EXPECT_OK(ferry_event_create(instance, device, flags, &handle));
+        EXPECT_OK(ferry_event_create(instance, device, flags, &handle, nullptr));
     }
     ~ferry_event() { EXPECT_OK(ferry_event_destroy(instance, handle)); }
     ferry_event(const ferry_event &) = delete;
@@ -83,7 +83,7 @@ struct shared_pool {
 bool has_pools(ferry_instance *instance) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_get_device_info(instance, 0, &info));
+    EXPECT_OK(ferry_device_get_info(instance, 0, &info));
     return info.memory_pools && info.pool_handle_types & FERRY_HANDLE_POSIX_FD;
 }
 
@@ -217,7 +217,7 @@ TEST_F(ipc, a_handle_describes_what_it_names) {
     const ferry_ipc_handle handle = export_memory(basic.get(), memory + 100);
     ferry_device_info device = {};
     device.struct_size = sizeof device;
-    ASSERT_OK(ferry_get_device_info(basic.get(), 0, &device));
+    ASSERT_OK(ferry_device_get_info(basic.get(), 0, &device));
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
     ASSERT_OK(ferry_ipc_get_info(full.get(), &handle, &info));
@@ -334,7 +334,8 @@ TEST_F(ipc, handles_that_cannot_be_valid_here_are_refused_before_the_driver_open
         EXPECT_EQ(ferry_ipc_import_pool(counted.get(), &forged, -1, &pool, nullptr), FERRY_ERROR_HANDLE) << location;
     }
     CUevent_st *made = nullptr, *event = nullptr;
-    ASSERT_OK(ferry_event_create(counted.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &made));
+    ASSERT_OK(
+        ferry_event_create(counted.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &made, nullptr));
     const ferry_ipc_handle nameless = forge(handle, [](handle_contents &contents) {
         contents.kind = FERRY_IPC_EVENT;
         std::memset(contents.key, 0, sizeof contents.key);
@@ -391,7 +392,7 @@ TEST_F(ipc, objects_that_cannot_be_shared_are_refused_by_field) {
     pinned_memory pinned(4096);
     refuses_memory(reinterpret_cast<std::uintptr_t>(pinned.data()), FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_ADDRESS);
     std::uint64_t managed = 0;
-    ASSERT_OK(ferry_managed_alloc(basic.get(), 0, 4096, &managed));
+    ASSERT_OK(ferry_managed_alloc(basic.get(), 0, 4096, &managed, nullptr));
     refuses_memory(managed, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_ADDRESS);
     EXPECT_OK(ferry_device_free(basic.get(), managed));
 
@@ -541,7 +542,7 @@ FERRY_SECOND_PROCESS(imports_parts_of_one_allocation) {
     EXPECT_EQ(ferry_ipc_close_memory(ferry.get(), start, nullptr), FERRY_ERROR_ADDRESS);
     ferry_address_info address_info = {};
     address_info.struct_size = sizeof address_info;
-    EXPECT_OK(ferry_get_address_info(ferry.get(), start, &address_info));
+    EXPECT_OK(ferry_address_get_info(ferry.get(), start, &address_info));
     EXPECT_EQ(address_info.memory, FERRY_MEMORY_PAGEABLE) << "the mapping is gone";
     return 0;
 }
@@ -606,7 +607,7 @@ TEST_F(ipc, a_thread_without_a_context_can_export_and_import) {
     {
         std::uint64_t address = 0;
         ferry_event event(basic.get());
-        ASSERT_OK(ferry_device_alloc(basic.get(), 0, small, &address));
+        ASSERT_OK(ferry_device_alloc(basic.get(), 0, small, &address, nullptr));
         const ferry_ipc_handle of_memory = export_memory(basic.get(), address);
         const ferry_ipc_handle of_event = export_event(basic.get(), event);
         CUcontext after = context;
@@ -624,7 +625,7 @@ TEST_F(ipc, a_thread_without_a_context_can_export_and_import) {
 
 FERRY_SECOND_PROCESS(fills_in_another_context) {
     const instance_owner ferry = open_or_fail(options_under_test());
-    const bool has_kernels = ferry_get_proc(ferry.get(), "cuLibraryLoadData", 12000) != nullptr;
+    const bool has_kernels = ferry_instance_get_proc(ferry.get(), "cuLibraryLoadData", 12000) != nullptr;
     const std::uint64_t address = import_memory(ferry.get(), channel.receive<ferry_ipc_handle>());
     const test_context second;
     const made_current current(second);
@@ -673,11 +674,11 @@ FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
     const std::uint64_t address = import_memory(ferry.get(), of_memory);
     ferry_address_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_get_address_info(ferry.get(), address, &info));
+    EXPECT_OK(ferry_address_get_info(ferry.get(), address, &info));
     EXPECT_EQ(info.device, 1);
     CUevent_st *const event = import_event(ferry.get(), of_event);
     CUstream_st *stream = nullptr;
-    EXPECT_OK(ferry_stream_create(ferry.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &stream));
+    EXPECT_OK(ferry_stream_create(ferry.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr));
     EXPECT_OK(ferry_event_record(ferry.get(), event, stream)) << "the event belongs to that device here, too";
     EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream));
     bytes got(small);
@@ -692,7 +693,7 @@ FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
 TEST_F(ipc, a_handle_names_its_device) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc(basic.get(), 1, small, &address));
+    ASSERT_OK(ferry_device_alloc(basic.get(), 1, small, &address, nullptr));
     const bytes sent = random_bytes(small, 5);
     ASSERT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uintptr_t>(sent.data()), small, nullptr));
     ferry_event event(basic.get(), FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, 1);
@@ -708,8 +709,9 @@ FERRY_SECOND_PROCESS(exports_and_lives_until_told) {
     constexpr std::size_t size = 16 << 20;
     std::uint64_t address = 0;
     CUevent_st *event = nullptr;
-    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, size, &address));
-    EXPECT_OK(ferry_event_create(ferry.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event));
+    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, size, &address, nullptr));
+    EXPECT_OK(
+        ferry_event_create(ferry.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr));
     fill(address, 6, size);
     channel.send(export_memory(ferry.get(), address));
     channel.send(export_event(ferry.get(), event));
@@ -772,7 +774,7 @@ FERRY_SECOND_PROCESS(imports_into_a_context_that_ends) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const auto of_memory = channel.receive<ferry_ipc_handle>(), of_event = channel.receive<ferry_ipc_handle>();
     CUctx_st *adopted = nullptr;
-    EXPECT_OK(ferry_context_create(ferry.get(), 0, 0, &adopted));
+    EXPECT_OK(ferry_context_create(ferry.get(), 0, 0, &adopted, nullptr));
     EXPECT_OK(ferry_context_adopt(ferry.get(), 0, adopted));
     const std::uint64_t there = import_memory(ferry.get(), of_memory);
     CUevent_st *const event = import_event(ferry.get(), of_event);
@@ -817,7 +819,7 @@ TEST_F(ipc, handles_of_a_dead_exporter_are_refused) {
 FERRY_SECOND_PROCESS(exports_what_it_has_freed) {
     const instance_owner ferry = open_or_fail(options_under_test());
     std::uint64_t address = 0;
-    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, small, &address));
+    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, small, &address, nullptr));
     const ferry_ipc_handle handle = export_memory(ferry.get(), address);
     EXPECT_OK(ferry_device_free(ferry.get(), address));
     channel.send(handle);
@@ -1040,7 +1042,7 @@ FERRY_SECOND_PROCESS(consumes_what_is_produced) {
 
 TEST_F(ipc, events_order_both_directions) {
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc(basic.get(), 0, small, &address));
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, small, &address, nullptr));
     ferry_event filled(basic.get()), copied(basic.get());
     test_stream stream;
     second_process other("consumes_what_is_produced");
@@ -1256,8 +1258,9 @@ TEST_F(ipc, without_memory_for_its_records_an_import_leaves_nothing_open) {
     const instance_owner poor = open_or_fail(options);
     own_memory.is_empty = true;
     CUevent_st *refused = event;
-    EXPECT_EQ(ferry_event_create(poor.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &refused),
-              FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(
+        ferry_event_create(poor.get(), 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &refused, nullptr),
+        FERRY_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(refused, nullptr);
     ferry_ipc_handle handle = {};
     EXPECT_EQ(ferry_ipc_export_event(poor.get(), event, &handle, nullptr), FERRY_ERROR_OUT_OF_MEMORY);

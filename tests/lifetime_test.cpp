@@ -100,7 +100,7 @@ TEST_F(lifetimes, tables_of_a_destroyed_context_are_not_written) {
             if (is_from_driver) driver.fail("cuMemHostRegister", CUDA_ERROR_NOT_SUPPORTED, 1, true);
             ferry = open_or_fail(options());
             CUctx_st *own = nullptr;
-            ASSERT_OK(ferry_context_create(ferry.get(), 0, 0, &own));
+            ASSERT_OK(ferry_context_create(ferry.get(), 0, 0, &own, nullptr));
             ASSERT_OK(ferry_context_adopt(ferry.get(), 0, own));
             {
                 const made_current in_own(own);
@@ -130,7 +130,9 @@ TEST_F(lifetimes, tables_of_a_destroyed_context_are_not_written) {
 }
 
 struct own_context {
-    explicit own_context(ferry_instance *of) : ferry(of) { EXPECT_OK(ferry_context_create(of, 0, 0, &handle)); }
+    explicit own_context(ferry_instance *of) : ferry(of) {
+        EXPECT_OK(ferry_context_create(of, 0, 0, &handle, nullptr));
+    }
     ~own_context() { destroy(); }
     own_context(const own_context &) = delete;
     void destroy() {
@@ -147,7 +149,7 @@ struct own_context {
 TEST_F(lifetimes, in_another_context_a_prepared_batch_goes_by_the_driver) {
     own_context other(ferry.get());
     for (const std::size_t count : {std::size_t{5}, beyond_parameters})
-        for (const std::uint32_t flags : {0u, FERRY_BATCH_CHANGEABLE}) {
+        for (const std::uint32_t flags : {0u, FERRY_BATCH_UPDATABLE}) {
             SCOPED_TRACE(testing::Message() << count << " pieces, flags " << flags);
             kernel_pieces pieces(count);
             ferry_prepared *prepared = nullptr;
@@ -189,7 +191,7 @@ TEST_F(lifetimes, new_addresses_are_checked_for_the_context_that_a_batch_was_pre
     own_context other(ferry.get());
     kernel_pieces pieces(beyond_parameters);
     ferry_prepared *prepared = nullptr;
-    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, FERRY_BATCH_CHANGEABLE, &prepared));
+    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, FERRY_BATCH_UPDATABLE, &prepared));
     {
         const made_current in_other(other.handle);
         const kernel_pieces elsewhere(beyond_parameters);
@@ -287,7 +289,7 @@ TEST_F(lifetimes, a_forked_child_can_close_an_instance_that_another_thread_was_u
     slow_driver::has_begun = &has_begun;
     std::thread at_work([&] {
         std::uint64_t address = 0;
-        EXPECT_OK(ferry_device_alloc(slow.get(), 1, 64, &address));
+        EXPECT_OK(ferry_device_alloc(slow.get(), 1, 64, &address, nullptr));
         EXPECT_OK(ferry_device_free(slow.get(), address));
     });
     has_begun.get_future().wait();
@@ -346,7 +348,7 @@ TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_ma
     ferry_place_device(&copy.destination, 0, device + 2048);
     copy.width = 64;
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async_ticket(instance.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, &ticket, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     ASSERT_OK(ferry_ticket_release(ticket));
     const kernel_pieces pieces(5);
@@ -401,7 +403,7 @@ TEST_F(lifetimes, kernel_copies_in_flight_arrive_when_the_instance_closes) {
     const ferry_copy_desc copy = all_of(from, to);
     const auto copy_all = [&] {
         ASSERT_OK(few.copy(ferry.get(), stream));
-        ASSERT_OK(ferry_copy_async(ferry.get(), &copy, stream, nullptr));
+        ASSERT_OK(ferry_copy_async(ferry.get(), &copy, stream, nullptr, nullptr));
     };
     copy_all(); // loads the kernels and makes the surface, since either may wait
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -457,7 +459,7 @@ TEST_F(lifetimes, new_addresses_are_set_all_or_none_whatever_fails) {
             SCOPED_TRACE(testing::Message() << entry << " fails from call number " << nth << " on");
             kernel_pieces pieces(beyond_parameters);
             ferry_prepared *prepared = nullptr;
-            ASSERT_OK(pieces.prepare(ferry.get(), stream, FERRY_BATCH_CHANGEABLE, &prepared));
+            ASSERT_OK(pieces.prepare(ferry.get(), stream, FERRY_BATCH_UPDATABLE, &prepared));
             kernel_pieces moved(beyond_parameters);
             driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, nth, true);
             if (!std::strcmp(entry, "cuStreamSynchronize")) driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
@@ -512,7 +514,7 @@ struct everything {
         const auto note = [&](std::int32_t status) { first = first ? first : status; };
         note(pieces.copy(ferry, stream));
         ferry_prepared *prepared = nullptr;
-        note(pieces.prepare(ferry, stream, FERRY_BATCH_CHANGEABLE, &prepared));
+        note(pieces.prepare(ferry, stream, FERRY_BATCH_UPDATABLE, &prepared));
         if (!prepared) return first;
         note(ferry_prepared_launch(prepared, stream, nullptr));
         note(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), nullptr, stream, nullptr));
@@ -627,7 +629,7 @@ TEST_F(lifetimes, threads_do_everything_at_once_while_the_context_changes) {
                 if (thread == 0) {
                     ferry_array brief(ferry.get(), array_kinds[1], texels[2]);
                     const ferry_copy_desc copy = all_of(brief, all.to);
-                    const std::int32_t status = ferry_copy_async(ferry.get(), &copy, stream, nullptr);
+                    const std::int32_t status = ferry_copy_async(ferry.get(), &copy, stream, nullptr, nullptr);
                     // The array may have been made in the other context.
                     EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_ROUTE);
                 }

@@ -85,7 +85,7 @@ void enqueue(ferry_instance *instance, form how, const ferry_copy_desc &copy, CU
     const std::uint64_t to = copy.destination.address, from = copy.source.address;
     switch (how) {
     case form::single:
-        EXPECT_OK(ferry_copy_async(instance, &copy, stream, nullptr));
+        EXPECT_OK(ferry_copy_async(instance, &copy, stream, nullptr, nullptr));
         break;
     case form::batch:
         EXPECT_OK(ferry_copy_batch_async(instance, &copy, 1, 0, stream, nullptr));
@@ -97,7 +97,7 @@ void enqueue(ferry_instance *instance, form how, const ferry_copy_desc &copy, CU
         EXPECT_OK(ferry_prepared_launch(kept.prepared, stream, nullptr));
         break;
     case form::ticket:
-        EXPECT_OK(ferry_copy_async_ticket(instance, &copy, stream, &kept.ticket, nullptr));
+        EXPECT_OK(ferry_copy_async(instance, &copy, stream, &kept.ticket, nullptr));
         break;
     }
 }
@@ -147,7 +147,7 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
                         // stream.
                         run_behind(held, driver, [&] {
                             if (!has_kernels()) held.let_go();
-                            EXPECT_OK(ferry_copy_async(counted.get(), &write, stream, nullptr));
+                            EXPECT_OK(ferry_copy_async(counted.get(), &write, stream, nullptr, nullptr));
                             enqueue(counted.get(), how, read, stream, kept);
                         });
                     }
@@ -194,10 +194,10 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
                 {
                     gate held(nullptr);
                     run_behind(held, driver, [&] {
-                        EXPECT_OK(ferry_copy_async(writer, &write, nullptr, nullptr));
+                        EXPECT_OK(ferry_copy_async(writer, &write, nullptr, nullptr, nullptr));
                         const std::uint64_t to = target.address(), from = read.source.address;
                         ferry_instance *const ferry = counted.get();
-                        EXPECT_OK(way % 4 == 0 ? ferry_copy_async(ferry, &read, on, nullptr)
+                        EXPECT_OK(way % 4 == 0 ? ferry_copy_async(ferry, &read, on, nullptr, nullptr)
                                   : way == 1   ? ferry_copy(ferry, &read, nullptr)
                                   : way == 2   ? ferry_copy_batch(ferry, &read, 1, 0, nullptr)
                                                : ferry_copy_pieces(ferry, &to, &from, &read.width, 1, 0, nullptr));
@@ -216,11 +216,11 @@ TEST_F(order, explain_says_that_a_copy_waits_for_its_stream) {
     ferry_explanation told = {};
     told.struct_size = sizeof told;
     gate held(stream);
-    ASSERT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
     EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_STAGED);
     EXPECT_EQ(told.synchronises, 1);
     const int before = waits_of(driver);
-    run_behind(held, driver, [&] { EXPECT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); });
+    run_behind(held, driver, [&] { EXPECT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr)); });
     EXPECT_EQ(waits_of(driver), before + 1);
 }
 
@@ -265,7 +265,7 @@ TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable
     copy.width = size;
     ferry_explanation told = {};
     told.struct_size = sizeof told;
-    ASSERT_OK(ferry_explain(counted.get(), &copy, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain(counted.get(), &copy, &told, nullptr));
     EXPECT_EQ(told.source_memory, FERRY_MEMORY_PAGEABLE);
     EXPECT_TRUE(told.synchronises || told.route == FERRY_ROUTE_STAGED);
     for (int i = 1; i <= 60; ++i) {
@@ -386,11 +386,11 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
     const test_stream of_far;
     captured_graph refused(of_far);
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_async(counted.get(), &up, of_far, &error), error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE,
-                   FERRY_FIELD_ADDRESS);
+    expect_refusal(ferry_copy_async(counted.get(), &up, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
+                   FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     refused.end();
     captured_graph graph(of_far);
-    ASSERT_OK(ferry_copy_async(counted.get(), &down, of_far, &error)) << describe(error);
+    ASSERT_OK(ferry_copy_async(counted.get(), &down, of_far, nullptr, &error)) << describe(error);
     graph.end();
     for (int i = 0; i < 2; ++i) {
         host.fill(0);
@@ -447,7 +447,7 @@ TEST_F(order, a_captured_copy_of_rows_into_pinned_memory_runs_at_each_launch) {
     pinned_memory host(rows * row_pitch);
     const ferry_copy_desc copy = rows_to_host(at(host.address), device, FERRY_COPY_BY_STAGING);
     captured_graph graph(stream);
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
     graph.end();
     for (std::uint64_t i = 0; i < 5; ++i) {
         const bytes source = random_bytes(rows * row_width, i);
@@ -498,7 +498,7 @@ TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_reg
                         {
                             captured_graph graph(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
                             ferry_error_info error = new_error();
-                            const std::int32_t status = ferry_copy_async(counted.get(), &copy, stream, &error);
+                            const std::int32_t status = ferry_copy_async(counted.get(), &copy, stream, nullptr, &error);
                             graph.end();
                             if (status) {
                                 EXPECT_TRUE(status == FERRY_ERROR_CAPTURE || status == FERRY_ERROR_ROUTE)
@@ -547,7 +547,7 @@ TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) 
         copy.flags = is_device ? FERRY_COPY_BY_DRIVER : 0;
         captured_graph graph(stream);
         ferry_error_info error = new_error();
-        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &error), error, FERRY_ERROR_CAPTURE,
+        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, nullptr, &error), error, FERRY_ERROR_CAPTURE,
                        FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         expect_refusal(ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, &error), error, FERRY_ERROR_CAPTURE,
                        FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
@@ -556,8 +556,8 @@ TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) 
                            error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        expect_refusal(ferry_explain_async(counted.get(), &copy, stream, &told, &error), error, FERRY_ERROR_CAPTURE,
-                       FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        expect_refusal(ferry_copy_explain_async(counted.get(), &copy, stream, &told, &error), error,
+                       FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         graph.end();
     }
 }
@@ -578,13 +578,13 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
             if (!to_device) std::swap(copy.source, copy.destination);
             ferry_explanation told = {};
             told.struct_size = sizeof told;
-            ASSERT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
             ferry_ticket *ticket = nullptr;
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
             EXPECT_OK(ferry_ticket_wait(ticket));
-            EXPECT_OK(ferry_ticket_query(ticket, &info));
+            EXPECT_OK(ferry_ticket_get_info(ticket, &info));
             EXPECT_EQ(info.route, told.route);
             EXPECT_OK(ferry_ticket_release(ticket));
         }

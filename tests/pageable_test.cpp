@@ -76,13 +76,13 @@ protected:
     }
     std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
         const ferry_copy_desc copy = line(to, from, size, flags);
-        return ferry_copy_async(counted.get(), &copy, stream, nullptr);
+        return ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr);
     }
     ferry_explanation explain(const ferry_copy_desc &copy, bool is_synchronous = false) const {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(is_synchronous ? ferry_explain(counted.get(), &copy, &told, nullptr)
-                                 : ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(is_synchronous ? ferry_copy_explain(counted.get(), &copy, &told, nullptr)
+                                 : ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
         return told;
     }
 };
@@ -130,7 +130,7 @@ TEST_F(pageable, boxes_arrive_whole_however_they_go) {
             for (const bool to_device : both_ways)
                 for (const std::uint32_t flags :
                      {0u, FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS, FERRY_COPY_URGENT,
-                      FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT})
+                      FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MAX_SMS_SHIFT})
                     for (const statement how : {statement::stated, statement::any})
                         for (const bool is_synchronous : {true, false}) {
                             if (!is_supported(kind)) continue;
@@ -158,7 +158,7 @@ TEST_F(pageable, boxes_arrive_whole_however_they_go) {
                             }
                             ferry_error_info error = new_error();
                             ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, &error)
-                                                     : ferry_copy_async(counted.get(), &copy, stream, &error))
+                                                     : ferry_copy_async(counted.get(), &copy, stream, nullptr, &error))
                                 << describe(error);
                             if (!is_synchronous) {
                                 ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -175,7 +175,8 @@ TEST_F(pageable, boxes_arrive_whole_however_they_go) {
 }
 
 TEST_F(pageable, boxes_of_arrays_arrive_whole) {
-    if (!ferry_get_proc(counted.get(), "cuSurfObjectCreate", 12000)) GTEST_SKIP() << "the driver has no surfaces";
+    if (!ferry_instance_get_proc(counted.get(), "cuSurfObjectCreate", 12000))
+        GTEST_SKIP() << "the driver has no surfaces";
     std::mt19937_64 random(3);
     const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
     for (const array_kind &kind : array_kinds)
@@ -201,7 +202,7 @@ TEST_F(pageable, boxes_of_arrays_arrive_whole) {
                 copy.flags = is_synchronous ? FERRY_COPY_BY_STAGING : 0;
                 EXPECT_EQ(explain(copy, is_synchronous).route, FERRY_ROUTE_STAGED);
                 ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
-                                         : ferry_copy_async(counted.get(), &copy, stream, nullptr));
+                                         : ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 for (std::uint64_t z = 0; z < depth; ++z)
                     for (std::uint64_t y = 0; y < height; ++y) {
@@ -234,7 +235,7 @@ TEST_F(pageable, rows_scattered_into_pinned_memory_may_be_staged) {
     ferry_copy_desc copy = describe_copy(from, pinned.describe(statement::stated), 4, 10'000);
     copy.flags = FERRY_COPY_BY_STAGING;
     EXPECT_EQ(explain(copy).route, FERRY_ROUTE_STAGED);
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     for (std::uint64_t y = 0; y < 10'000; ++y)
         for (std::uint64_t x = 0; x < 4; ++x)
@@ -258,7 +259,7 @@ TEST_F(pageable, a_forced_copy_that_cannot_be_staged_is_refused_with_its_reason)
     for (const auto &row : rows) {
         ferry_error_info error = new_error();
         ferry_copy_desc copy = line(row.to, row.from, 4096, FERRY_COPY_BY_STAGING);
-        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &error), error, FERRY_ERROR_ROUTE,
+        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, nullptr, &error), error, FERRY_ERROR_ROUTE,
                        FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(row.why));
         copy.flags = 0;
@@ -476,7 +477,7 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
             EXPECT_TRUE(is_synchronous || told.route == FERRY_ROUTE_STAGED);
             driver.reset_counts();
             ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &there, nullptr)
-                                     : ferry_copy_async(counted.get(), &there, stream, nullptr));
+                                     : ferry_copy_async(counted.get(), &there, stream, nullptr, nullptr));
             if (!is_synchronous) {
                 EXPECT_EQ(driver.calls("cuLaunchKernel"), static_cast<int>(parts) - 1);
                 EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), first ? 1 : 2)
@@ -486,7 +487,7 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
             EXPECT_TRUE(read_back(device, size) == data);
             std::fill(memory, memory + size, std::byte{0});
             ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &back, nullptr)
-                                     : ferry_copy_async(counted.get(), &back, stream, nullptr));
+                                     : ferry_copy_async(counted.get(), &back, stream, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(std::equal(data.begin(), data.end(), memory));
         }
@@ -693,7 +694,7 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
 ferry_ticket_info look_at(ferry_ticket *ticket) {
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_ticket_query(ticket, &info));
+    EXPECT_OK(ferry_ticket_get_info(ticket, &info));
     return info;
 }
 
@@ -718,12 +719,12 @@ TEST_F(pageable, tickets_report_the_progress_of_a_copy_on_every_route) {
         ferry_ticket *ticket = nullptr, *early = nullptr;
         {
             gate held(stream);
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &early, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &early, nullptr));
             const ferry_ticket_info info = look_at(ticket);
             EXPECT_EQ(info.done, 0);
-            EXPECT_EQ(info.landed, 0u);
-            EXPECT_EQ(info.total, size);
+            EXPECT_EQ(info.bytes_done, 0u);
+            EXPECT_EQ(info.bytes_total, size);
             EXPECT_EQ(info.route, row.route);
             EXPECT_OK(ferry_ticket_release(early)); // the copy continues
         }
@@ -731,7 +732,7 @@ TEST_F(pageable, tickets_report_the_progress_of_a_copy_on_every_route) {
         const ferry_ticket_info info = look_at(ticket);
         EXPECT_EQ(info.done, 1);
         EXPECT_OK(info.status);
-        EXPECT_EQ(info.landed, size);
+        EXPECT_EQ(info.bytes_done, size);
         EXPECT_OK(ferry_ticket_release(ticket));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
     }
@@ -742,16 +743,16 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     const device_memory device(4096);
     ferry_copy_desc copy = line(device, at(host), 0);
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     EXPECT_EQ(look_at(ticket).done, 1);
-    EXPECT_EQ(look_at(ticket).total, 0u);
+    EXPECT_EQ(look_at(ticket).bytes_total, 0u);
     EXPECT_OK(ferry_ticket_wait(ticket));
     EXPECT_OK(ferry_ticket_release(ticket));
     EXPECT_OK(ferry_ticket_release(nullptr));
     copy.width = 4096;
     {
         captured_graph graph(stream);
-        EXPECT_EQ(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr), FERRY_ERROR_CAPTURE);
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr), FERRY_ERROR_CAPTURE);
         EXPECT_EQ(ticket, nullptr);
         ASSERT_OK(copy_async(device, at(host), 4096));
         graph.end();
@@ -759,16 +760,15 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     }
     copy.source.kind = 99;
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, &error), error, FERRY_ERROR_KIND,
+    expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &ticket, &error), error, FERRY_ERROR_KIND,
                    FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
-    EXPECT_EQ(ferry_copy_async_ticket(counted.get(), &copy, stream, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_ticket_query(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ticket_get_info(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ticket_wait(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     ferry_ticket_info cut = {};
     cut.struct_size = 4;
     copy.source.kind = 0;
-    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
-    EXPECT_EQ(ferry_ticket_query(ticket, &cut), FERRY_ERROR_ABI_MISMATCH);
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+    EXPECT_EQ(ferry_ticket_get_info(ticket, &cut), FERRY_ERROR_ABI_MISMATCH);
     EXPECT_OK(ferry_ticket_wait(ticket));
     EXPECT_OK(ferry_ticket_release(ticket));
 }
@@ -787,14 +787,14 @@ TEST_F(pageable, a_ticket_can_be_queried_while_a_free_in_another_thread_waits_fo
     own.hold(true);
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() != 0; }));
     {
         waiting_free free;
         EXPECT_TRUE(returns_beside(free, [ticket] {
             const ferry_ticket_info info = look_at(ticket);
             EXPECT_EQ(info.done, 0);
-            EXPECT_EQ(info.landed, 0u);
+            EXPECT_EQ(info.bytes_done, 0u);
         }));
         own.hold(false);
     }
@@ -808,15 +808,15 @@ TEST_F(pageable, while_bytes_arrive_querying_a_ticket_does_not_call_the_driver) 
     const device_memory device(host.size());
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     driver.reset_counts();
     int queries = 0, advances = 0;
-    for (std::uint64_t landed = 0;;) {
+    for (std::uint64_t bytes_done = 0;;) {
         const ferry_ticket_info info = look_at(ticket);
         if (info.done) break;
         ++queries;
-        advances += info.landed != landed;
-        landed = info.landed;
+        advances += info.bytes_done != bytes_done;
+        bytes_done = info.bytes_done;
         std::this_thread::yield();
     }
     EXPECT_GT(advances, 0);
@@ -838,27 +838,27 @@ TEST_F(pageable, the_ring_is_made_on_first_need_and_released_on_request) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     EXPECT_EQ(staging_of(counted).threads, 0u);
-    EXPECT_EQ(staging_of(counted).ring_bytes, 0u);
+    EXPECT_EQ(staging_of(counted).staging_bytes, 0u);
     for (int round = 0; round < 3; ++round) {
         ASSERT_OK(copy_async(device, at(host), host.size()));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, host.size()) == host);
         EXPECT_EQ(staging_of(counted).threads, 3u);
-        EXPECT_GT(staging_of(counted).ring_bytes, 0u);
-        EXPECT_LE(staging_of(counted).ring_bytes, std::uint64_t{300} << 10);
+        EXPECT_GT(staging_of(counted).staging_bytes, 0u);
+        EXPECT_LE(staging_of(counted).staging_bytes, std::uint64_t{300} << 10);
         // The kernel of the last copy may not have ended yet, and slots may still be added.
         const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-        while (staging_of(counted).ring_bytes && std::chrono::steady_clock::now() < patience) {
+        while (staging_of(counted).staging_bytes && std::chrono::steady_clock::now() < patience) {
             EXPECT_OK(ferry_staging_trim(counted.get()));
             std::this_thread::yield();
         }
-        EXPECT_EQ(staging_of(counted).ring_bytes, 0u);
+        EXPECT_EQ(staging_of(counted).staging_bytes, 0u);
     }
     ferry_options options = small();
     options.staging = FERRY_STAGING_AT_OPEN;
     open(options);
     EXPECT_EQ(staging_of(counted).threads, 3u);
-    EXPECT_GT(staging_of(counted).ring_bytes, 0u);
+    EXPECT_GT(staging_of(counted).staging_bytes, 0u);
     EXPECT_EQ(ferry_staging_trim(nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_staging_get_info(counted.get(), nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
@@ -877,7 +877,7 @@ TEST_F(pageable, pinned_memory_that_the_driver_fails_to_free_stays_in_use) {
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             const auto trim_all = [&] { // slots may still be added, and the last kernel may not have ended
                 const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-                while (staging_of(counted).ring_bytes && std::chrono::steady_clock::now() < patience) {
+                while (staging_of(counted).staging_bytes && std::chrono::steady_clock::now() < patience) {
                     const std::int32_t status = ferry_staging_trim(counted.get());
                     if (status) return status;
                     std::this_thread::yield();
@@ -892,13 +892,13 @@ TEST_F(pageable, pinned_memory_that_the_driver_fails_to_free_stays_in_use) {
             CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL; // the failed call may have left it changed
             EXPECT_OK(raw().cuThreadExchangeStreamCaptureMode(&mode));
             if (status) {
-                EXPECT_GT(staging_of(counted).ring_bytes, 0u);
+                EXPECT_GT(staging_of(counted).staging_bytes, 0u);
             }
             ASSERT_OK(copy_async(device, at(host), host.size()));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(read_back(device, host.size()) == host);
             EXPECT_OK(trim_all());
-            EXPECT_EQ(staging_of(counted).ring_bytes, 0u);
+            EXPECT_EQ(staging_of(counted).staging_bytes, 0u);
             counted.reset();
             const auto failed = [&](const char *which) { return is_reached && std::string(which) == entry; };
             EXPECT_EQ(driver.calls("cuMemHostRegister") + driver.calls("cuMemHostAlloc"),
@@ -912,7 +912,7 @@ TEST_F(pageable, everything_the_first_copy_needs_can_be_made_in_advance) {
     const device_memory device(host.size());
     ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
     EXPECT_EQ(staging_of(counted).threads, 3u);
-    EXPECT_GT(staging_of(counted).ring_bytes, 0u);
+    EXPECT_GT(staging_of(counted).staging_bytes, 0u);
     {
         const test_stream other;
         gate held(other); // loading kernels would wait for it
@@ -963,11 +963,11 @@ TEST_F(pageable, copies_in_flight_are_counted_until_they_have_ended) {
         ferry_copy_desc apart = line(at(host), device, row);
         apart.height = rows;
         apart.source.row_pitch = apart.destination.row_pitch = 2 * row;
-        ASSERT_OK(ferry_copy_async(counted.get(), &apart, stream, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &apart, stream, nullptr, nullptr));
         expect_under_way(2, size + rows * row);
         ferry_ticket *ticket = nullptr;
         const ferry_copy_desc back = line(at(host), device, 70'000);
-        ASSERT_OK(ferry_copy_async_ticket(counted.get(), &back, stream, &ticket, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, &ticket, nullptr));
         EXPECT_OK(ferry_ticket_release(ticket));
         expect_under_way(3, size + rows * row + 70'000);
     }
@@ -1154,7 +1154,7 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whoever_co
     open(options);
     ferry_report report = {};
     report.struct_size = sizeof report;
-    ASSERT_OK(ferry_get_report(counted.get(), &report));
+    ASSERT_OK(ferry_instance_get_report(counted.get(), &report));
 
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
@@ -1175,7 +1175,7 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whoever_co
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ferry_instance *const second = open_or_fail(options).release();
         ferry_report of_second = report;
-        EXPECT_OK(ferry_get_report(second, &of_second));
+        EXPECT_OK(ferry_instance_get_report(second, &of_second));
         EXPECT_EQ(of_second.staging_threads, report.staging_threads);
         ferry_close(second);
         ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
@@ -1213,7 +1213,7 @@ protected:
                                 there = *device + i * size;
             const ferry_copy_desc copy =
                 line(to_device ? there : here, to_device ? here : there, size, FERRY_COPY_BY_STAGING);
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, on, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr));
         }
         small_stream.emplace(); // consecutive streams share no hardware queue
         EXPECT_TRUE(within_ten_seconds([&] { return pages->waiting() >= expected_waiting; }));
@@ -1243,7 +1243,7 @@ protected:
                 line(to_device ? std::uint64_t{*small_device} : at(host),
                      to_device ? at(host) : std::uint64_t{*small_device}, 4096, FERRY_COPY_BY_STAGING);
             ferry_ticket *ticket = nullptr;
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, *small_stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, *small_stream, &ticket, nullptr));
             if (caller_waits) {
                 EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_ticket_wait(ticket)); }));
             }
@@ -1322,7 +1322,7 @@ TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
         ferry_options options = small();
         options.staging_threads = 1;
         open(options);
-        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &context_of_calls));
+        ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &context_of_calls, nullptr));
         const bytes host = random_bytes(4096, 1);
         {
             std::optional<made_current> scope(context_of_calls);
@@ -1350,7 +1350,7 @@ public:
     copy_graph(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
         const driver_table &cu = raw();
         EXPECT_OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-        EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr));
+        EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr, nullptr));
         EXPECT_OK(cu.cuStreamEndCapture(stream, &graph));
         CUuserObject counts = nullptr;
         EXPECT_OK(cu.cuUserObjectCreate(
@@ -1441,7 +1441,8 @@ TEST_F(ending_graphs, a_captured_copy_runs_as_long_as_anything_can_launch_its_gr
     const device_memory there(host.size());
     device = there;
     copy = line(there, at(host), host.size());
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // makes everything that is made on first need
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr,
+                               nullptr)); // makes everything that is made on first need
     expect_whole();
     {
         copy_graph graph(counted.get(), copy, stream);
@@ -1473,7 +1474,7 @@ TEST_F(ending_graphs, a_graph_may_be_destroyed_after_the_instance_was_closed) {
     }
     EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 2; }));
     counted = open_or_fail(small());
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
     expect_whole();
 }
 
@@ -1508,12 +1509,13 @@ TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone
     copy = line(there, at(host), host.size());
     for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_PERMITTED}) {
         open(small());
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
         expect_whole();
         CUgraph graph = nullptr;
         ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
         driver.fail("cuLaunchKernel", answer); // the host function before it is captured
-        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr), answer ? -1000 - answer : FERRY_SUCCESS);
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr),
+                  answer ? -1000 - answer : FERRY_SUCCESS);
         driver.heal();
         ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
         CUgraphExec executable = nullptr;
@@ -1522,7 +1524,7 @@ TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone
             ASSERT_OK(raw().cuGraphLaunch(executable, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(staging_of(counted).copies_in_flight, answer ? 0u : 3u);
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr)); // other copies are not held up
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr)); // other copies are not held up
         expect_whole();
         ASSERT_OK(raw().cuGraphDestroy(graph));
         ASSERT_OK(raw().cuGraphExecDestroy(executable));
@@ -1565,7 +1567,7 @@ private:
 // A context that a test may break. It is current while this object lives.
 struct expendable_context {
     explicit expendable_context(ferry_instance *of) : ferry(of) {
-        EXPECT_OK(ferry_context_create(of, 0, 0, &handle));
+        EXPECT_OK(ferry_context_create(of, 0, 0, &handle, nullptr));
         EXPECT_OK(raw().cuCtxPushCurrent(handle));
     }
     ~expendable_context() {
@@ -1592,7 +1594,7 @@ TEST_F(pageable, an_error_status_from_elsewhere_ends_no_copy_in_a_living_context
             gate held(stream);
             ASSERT_OK(copy_async(device, at(up), up.size()));
             const ferry_copy_desc back = line(at(down), device, down.size());
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &back, stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, &ticket, nullptr));
             driver.fail("cuEventRecord", injected);
             EXPECT_EQ(ferry_event_record(counted.get(), event, other), -1000 - injected);
             driver.fail("cuEventQuery", injected); // the answer about the context itself, once
@@ -1659,7 +1661,7 @@ TEST_F(pageable, a_stream_whose_copy_was_abandoned_fails) {
         if (when == state::before_its_kernel) held.emplace(there);
         ferry_ticket *ticket = nullptr;
         const ferry_copy_desc copy = line(device, at(host), host.size());
-        ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, there, &ticket, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, there, &ticket, nullptr));
         if (when != state::before_its_kernel) {
             EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() != 0; }));
         }
@@ -1696,13 +1698,13 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
         const test_stream held_stream, other;
         const device_memory there(host.size());
         const ferry_copy_desc copy = line(there, at(host), host.size());
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, other, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, other, nullptr, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(other));
         ferry_ticket *asked = nullptr, *waited_for = nullptr;
         {
             gate held(held_stream);
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &waited_for, nullptr));
-            ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &asked, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &waited_for, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &asked, nullptr));
             fatal.run();
             EXPECT_EQ(ferry_ticket_wait(waited_for), -1000 - fatal.killed);
             const ferry_ticket_info info = look_at(asked);
@@ -1771,7 +1773,7 @@ TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
     {
         gate held(stream);
         const ferry_copy_desc copy = line(device, at(host), host.size());
-        ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
         program_threads::submit(
             &own,
             [](void *) {
@@ -1800,7 +1802,7 @@ TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
 TEST_F(pageable, the_ring_outlives_an_adopted_context) {
     const bytes host = random_bytes(300'000, 1);
     CUcontext adopted = nullptr;
-    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted));
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted, nullptr));
     ASSERT_OK(ferry_context_adopt(counted.get(), 0, adopted));
     {
         const made_current scope(adopted);
@@ -1859,7 +1861,7 @@ TEST_F(pageable, whichever_call_first_meets_a_dead_context_ends_the_copies_there
         {"cuMemAlloc",
          [](auto *ferry, auto, auto, auto) {
              std::uint64_t none = 0;
-             return ferry_device_alloc(ferry, 0, 4096, &none);
+             return ferry_device_alloc(ferry, 0, 4096, &none, nullptr);
          }},
         {"cuMemFree", [](auto *ferry, auto, auto, auto address) { return ferry_device_free(ferry, address); }},
         {"cuMemAllocFromPoolAsync",
@@ -1895,7 +1897,7 @@ TEST_F(pageable, whichever_call_first_meets_a_dead_context_ends_the_copies_there
             {
                 gate held(held_stream);
                 const ferry_copy_desc copy = line(device, at(host), host.size());
-                ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, held_stream, &ticket, nullptr));
+                ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &ticket, nullptr));
                 EXPECT_EQ(staging_of(counted).copies_in_flight, 1u);
                 driver.fail(call.entry, fatal.killed);
                 EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
@@ -1920,14 +1922,14 @@ TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
     const device_memory device(host.size());
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     const pid_t child = fork();
     if (child == 0) {
         constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_query(ticket, &info) == none;
+        bool is_refused = ferry_ticket_wait(ticket) == none && ferry_ticket_get_info(ticket, &info) == none;
         is_refused = is_refused && ferry_staging_trim(counted.get()) == none &&
                      ferry_staging_prepare(counted.get(), 0) == none && ferry_ticket_release(ticket) == none;
         ferry_close(counted.release());
@@ -1958,9 +1960,9 @@ TEST_F(pageable, any_failing_driver_call_hangs_nothing_and_the_next_copy_works) 
                     line(device, at(host), host.size(), is_synchronous ? FERRY_COPY_BY_STAGING : 0);
                 driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
                 ferry_ticket *ticket = nullptr;
-                const std::int32_t status =
-                    is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
-                                   : ferry_copy_async_ticket(counted.get(), &copy, stream, &ticket, nullptr);
+                const std::int32_t status = is_synchronous
+                                                ? ferry_copy(counted.get(), &copy, nullptr)
+                                                : ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr);
                 driver.heal();
                 EXPECT_TRUE(status == FERRY_SUCCESS || status == -1000 - CUDA_ERROR_UNKNOWN ||
                             (is_synchronous && status == FERRY_ERROR_ROUTE))

@@ -12,14 +12,14 @@ namespace {
 ferry_peer_info ask(ferry_instance *instance, int device, int peer) {
     ferry_peer_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_get_peer_info(instance, device, peer, &info));
+    EXPECT_OK(ferry_peer_get_info(instance, device, peer, &info));
     return info;
 }
 
 std::uint32_t failed_peers(const ferry_instance *instance) {
     ferry_report report = {};
     report.struct_size = sizeof report;
-    EXPECT_OK(ferry_get_report(instance, &report));
+    EXPECT_OK(ferry_instance_get_report(instance, &report));
     return report.failed_peers;
 }
 
@@ -255,12 +255,12 @@ TEST_F(peer_arguments, devices_that_do_not_form_a_pair_are_refused) {
     info.struct_size = sizeof info;
     const int count = device_count();
     for (const auto &[device, peer] : {std::pair{0, 0}, std::pair{0, count}, std::pair{-1, 0}, std::pair{count, 0}}) {
-        EXPECT_EQ(ferry_get_peer_info(basic.get(), device, peer, &info), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_peer_get_info(basic.get(), device, peer, &info), FERRY_ERROR_DEVICE);
         EXPECT_EQ(ferry_peer_probe(basic.get(), device, peer), FERRY_ERROR_DEVICE);
         EXPECT_EQ(ferry_peer_enable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
         EXPECT_EQ(ferry_peer_disable(basic.get(), device, peer), FERRY_ERROR_DEVICE);
     }
-    EXPECT_EQ(ferry_get_peer_info(basic.get(), 0, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_peer_get_info(basic.get(), 0, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_peer_enable(nullptr, 0, 1), FERRY_ERROR_INVALID_ARGUMENT);
 }
 

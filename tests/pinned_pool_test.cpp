@@ -116,7 +116,7 @@ TEST_F(pinned_pools, give_blocks_that_are_pinned_and_do_not_overlap) {
             ASSERT_EQ(bytes[at], i % 251);
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        ASSERT_OK(ferry_get_address_info(basic.get(), reinterpret_cast<std::uintptr_t>(bytes), &info));
+        ASSERT_OK(ferry_address_get_info(basic.get(), reinterpret_cast<std::uintptr_t>(bytes), &info));
         ASSERT_EQ(info.memory, FERRY_MEMORY_PINNED);
     }
     for (const auto &block : blocks)
@@ -755,7 +755,7 @@ TEST_F(pinned_pools, that_cannot_grow_say_so_or_make_a_stream_wait) {
 
 TEST_F(pinned_pools, forget_memory_that_ended_with_its_context) {
     CUctx_st *passing = nullptr;
-    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &passing));
+    ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &passing, nullptr));
     ASSERT_OK(ferry_context_adopt(basic.get(), 0, passing));
     for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER}) {
         const ferry_pinned_pool_options options = {sizeof options, flags, 0, 0, 0, 0, 0};
@@ -766,7 +766,7 @@ TEST_F(pinned_pools, forget_memory_that_ended_with_its_context) {
         ASSERT_OK(ferry_context_destroy(basic.get(), passing));
         EXPECT_OK(ferry_pinned_pool_trim(made, 0));
         EXPECT_EQ(stats_of(other).reserved_current, 0u);
-        ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &passing));
+        ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &passing, nullptr));
         ASSERT_OK(ferry_context_adopt(basic.get(), 0, passing));
     }
     ASSERT_OK(ferry_context_destroy(basic.get(), passing));
@@ -896,11 +896,11 @@ TEST_F(pinned_pools, replace_events_that_ended_with_a_context) {
 TEST_F(pinned_pools, do_not_touch_the_events_of_a_destroyed_context) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
-    if (!ferry_get_proc(instance.get(), "cuCtxGetId", 12000)) GTEST_SKIP() << "contexts have no IDs";
+    if (!ferry_instance_get_proc(instance.get(), "cuCtxGetId", 12000)) GTEST_SKIP() << "contexts have no IDs";
     pool_owner counted = new_pool(instance.get(), large);
     const auto use_in_new_context = [&](int blocks_left_waiting) {
         CUcontext context = nullptr;
-        ASSERT_OK(ferry_context_create(instance.get(), 0, 0, &context));
+        ASSERT_OK(ferry_context_create(instance.get(), 0, 0, &context, nullptr));
         ASSERT_OK(ferry_context_push(instance.get(), 0, context));
         CUstream stream = nullptr;
         ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -1023,9 +1023,9 @@ TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
         const int device = number % device_count();
         CUstream_st *streams[2] = {};
         for (CUstream_st *&stream : streams)
-            if (ferry_stream_create(basic.get(), device, FERRY_STREAM_NON_BLOCKING, 0, &stream)) ++wrong;
+            if (ferry_stream_create(basic.get(), device, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr)) ++wrong;
         std::uint64_t memory = 0;
-        if (ferry_device_alloc(basic.get(), device, 1 << 20, &memory)) ++wrong;
+        if (ferry_device_alloc(basic.get(), device, 1 << 20, &memory, nullptr)) ++wrong;
         std::mt19937 random(static_cast<unsigned>(number));
         for (int round = 0; round < rounds; ++round) {
             const std::uint64_t size = 1 + random() % (random() % 4 ? 40000 : 1 << 20);
@@ -1073,7 +1073,7 @@ TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
 TEST_F(pinned_pools, serve_streams_of_several_devices) {
     if (device_count() < 2) GTEST_SKIP() << "one device only";
     CUstream_st *far = nullptr;
-    ASSERT_OK(ferry_stream_create(basic.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &far));
+    ASSERT_OK(ferry_stream_create(basic.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &far, nullptr));
     const pool_owner small = new_pool(basic.get(), large);
     void *const block = allocate(small, large, first);
     for (int round = 0; round < 10; ++round) {

@@ -36,7 +36,7 @@ ferry_host_block new_block() {
 ferry_address_info ask(ferry_instance *instance, const void *address) {
     ferry_address_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_OK(ferry_get_address_info(instance, number(address), &info));
+    EXPECT_OK(ferry_address_get_info(instance, number(address), &info));
     return info;
 }
 
@@ -86,7 +86,7 @@ protected:
         for (int device = 0; device < device_count(); ++device) {
             ferry_device_info info = {};
             info.struct_size = sizeof info;
-            EXPECT_OK(ferry_get_device_info(basic.get(), device, &info));
+            EXPECT_OK(ferry_device_get_info(basic.get(), device, &info));
             is_mapped_by_ferry &= info.host_register && info.registered_address_is_device_address;
         }
     }
@@ -102,7 +102,7 @@ protected:
     std::int32_t allocate(std::uint64_t size, const ferry_host_options &options, ferry_host_block &block) {
         block = new_block();
         ferry_error_info error = new_error();
-        const std::int32_t status = ferry_host_alloc_with_options(counted.get(), size, &options, &block, &error);
+        const std::int32_t status = ferry_host_alloc(counted.get(), size, &options, &block, &error);
         EXPECT_EQ(error.status, status);
         return status;
     }
@@ -130,7 +130,7 @@ TEST_F(pinned, blocks_of_every_size_are_aligned_usable_and_end_at_the_requested_
                                      5 * huge_page + page + 7, 40 * huge_page}) {
         SCOPED_TRACE(size);
         void *address = nullptr;
-        ASSERT_OK(ferry_host_alloc(counted.get(), size, 0, &address));
+        ASSERT_OK(allocate_pinned(counted.get(), size, 0, &address));
         EXPECT_EQ(number(address) % (is_mapped_by_ferry && size >= huge_page ? huge_page : page), 0u);
         const ferry_address_info info = ask(counted.get(), address);
         EXPECT_EQ(info.memory, FERRY_MEMORY_PINNED);
@@ -187,7 +187,7 @@ TEST_F(pinned, wrong_options_are_named) {
         change(options);
         ferry_host_block block = new_block(), untouched = block;
         ferry_error_info error = new_error();
-        const std::int32_t returned = ferry_host_alloc_with_options(counted.get(), size, &options, &block, &error);
+        const std::int32_t returned = ferry_host_alloc(counted.get(), size, &options, &block, &error);
         expect_refusal(returned, error, status, side, field);
         EXPECT_EQ(std::memcmp(&block, &untouched, sizeof block), 0);
     };
@@ -215,25 +215,23 @@ TEST_F(pinned, wrong_options_are_named) {
             FERRY_FIELD_STRUCT_SIZE);
     ferry_host_block block = new_block();
     block.struct_size = 3;
-    EXPECT_EQ(ferry_host_alloc_with_options(counted.get(), 1, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_host_alloc_with_options(counted.get(), 1, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_host_alloc(counted.get(), 1, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_host_alloc(counted.get(), 1, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     block = new_block();
-    EXPECT_EQ(ferry_host_alloc_with_options(nullptr, 1, nullptr, &block, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_host_alloc(nullptr, 1, nullptr, &block, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     void *address = &block;
-    for (const std::uint32_t flags : {FERRY_HOST_ALLOW_SMALLER, FERRY_HOST_ALLOW_PAGEABLE, 64u}) {
-        EXPECT_EQ(ferry_host_alloc(counted.get(), 1, flags, &address), FERRY_ERROR_FLAGS);
-        EXPECT_EQ(address, nullptr) << "the short form has no block to report it in";
-    }
+    EXPECT_EQ(allocate_pinned(counted.get(), 1, 64u, &address), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(address, nullptr);
     EXPECT_EQ(driver.calls("cuMemHostAlloc") + driver.calls("cuMemHostRegister"), 0);
 }
 
 TEST_F(pinned, the_block_struct_is_filled_up_to_the_callers_size_and_options_are_optional) {
     ferry_host_block block = new_block();
     block.struct_size = offsetof(ferry_host_block, size); // a caller could do nothing without the address and the size
-    EXPECT_EQ(ferry_host_alloc_with_options(basic.get(), 4096, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_host_alloc(basic.get(), 4096, nullptr, &block, nullptr), FERRY_ERROR_ABI_MISMATCH);
     block.struct_size = offsetof(ferry_host_block, origin);
     block.origin = 77;
-    ASSERT_OK(ferry_host_alloc_with_options(counted.get(), page, nullptr, &block, nullptr));
+    ASSERT_OK(ferry_host_alloc(counted.get(), page, nullptr, &block, nullptr));
     EXPECT_EQ(block.size, page);
     EXPECT_EQ(block.origin, 77);
     EXPECT_OK(ferry_host_free(counted.get(), block.address));
@@ -261,7 +259,7 @@ TEST_F(pinned, any_number_of_threads_can_touch_the_pages) {
 TEST_F(pinned, a_block_lies_on_the_requested_node_where_the_system_reports_it) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    ASSERT_OK(ferry_get_device_info(counted.get(), 0, &info));
+    ASSERT_OK(ferry_device_get_info(counted.get(), 0, &info));
     for (const std::int32_t numa : {FERRY_NUMA_ANY, FERRY_NUMA_DEVICE, FERRY_NUMA_NODE}) {
         ferry_host_options options = new_options();
         options.numa = numa;
@@ -292,7 +290,7 @@ TEST_F(pinned, a_smaller_block_is_taken_only_if_allowed_and_within_the_allowed_s
     constexpr std::uint64_t size = 64 * page;
     struct {
         std::uint32_t flags;
-        std::uint64_t least_size;
+        std::uint64_t min_size;
         int tries; // of the driver to allocate
     } const rows[] = {{0, 0, 1},
                       {0, page, 1},
@@ -302,10 +300,10 @@ TEST_F(pinned, a_smaller_block_is_taken_only_if_allowed_and_within_the_allowed_s
                       {FERRY_HOST_ALLOW_SMALLER, size, 1},
                       {FERRY_HOST_ALLOW_SMALLER, 2 * size, 1}};
     for (const auto &row : rows) {
-        SCOPED_TRACE(testing::Message() << row.flags << ", at least " << row.least_size);
+        SCOPED_TRACE(testing::Message() << row.flags << ", at least " << row.min_size);
         ferry_host_options options = new_options();
         options.flags = row.flags;
-        options.least_size = row.least_size;
+        options.min_size = row.min_size;
         ferry_host_block block;
         driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
         driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
@@ -319,7 +317,7 @@ TEST_F(pinned, a_smaller_block_is_taken_only_if_allowed_and_within_the_allowed_s
     ferry_host_options options = new_options();
     options.flags = FERRY_HOST_ALLOW_SMALLER | FERRY_HOST_ALLOW_PAGEABLE | FERRY_HOST_BY_DRIVER;
     for (const auto &[least, expected] : {std::pair{std::uint64_t{0}, size / 2}, {size - page, size - page}}) {
-        options.least_size = least;
+        options.min_size = least;
         driver.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
         ferry_host_block block;
         ASSERT_OK(allocate(size, options, block));
@@ -378,7 +376,7 @@ TEST_F(pinned, without_memory_for_the_record_there_is_no_block_and_no_registrati
     memory.left = 0;
     void *address = nullptr;
     if (is_mapped_by_ferry) {
-        EXPECT_EQ(ferry_host_alloc(counted.get(), page, 0, &address), FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(allocate_pinned(counted.get(), page, 0, &address), FERRY_ERROR_OUT_OF_MEMORY);
         EXPECT_EQ(address, nullptr);
     }
     mapped_pages own(4 * page);
@@ -390,7 +388,7 @@ TEST_F(pinned, without_memory_for_the_record_there_is_no_block_and_no_registrati
 TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_leaks) {
     mapped_pages own(4 * page);
     void *kept = nullptr;
-    ASSERT_OK(ferry_host_alloc(counted.get(), page, 0, &kept));
+    ASSERT_OK(allocate_pinned(counted.get(), page, 0, &kept));
     for (const char *const entry : {"cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuMemHostAlloc",
                                     "cuMemFreeHost", "cuMemHostRegister", "cuMemHostUnregister"})
         for (int nth = 1; nth <= 3; ++nth)
@@ -406,7 +404,7 @@ TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_lea
                     return status == FERRY_SUCCESS;
                 };
                 void *address = nullptr;
-                if (expect_fault_or_success(ferry_host_alloc(counted.get(), 2 * page, flags, &address))) {
+                if (expect_fault_or_success(allocate_pinned(counted.get(), 2 * page, flags, &address))) {
                     if (!expect_fault_or_success(ferry_host_free(counted.get(), address))) { // the caller still owns it
                         EXPECT_OK(ferry_host_free(counted.get(), address));
                     }
@@ -437,7 +435,7 @@ TEST_F(pinned, wrong_frees_are_refused_and_harm_nothing) {
     EXPECT_OK(ferry_host_free(counted.get(), nullptr));
     EXPECT_EQ(ferry_host_free(nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     void *block = nullptr;
-    ASSERT_OK(ferry_host_alloc(counted.get(), 2 * page, 0, &block));
+    ASSERT_OK(allocate_pinned(counted.get(), 2 * page, 0, &block));
     mapped_pages own(2 * page);
     ASSERT_OK(ferry_host_register(counted.get(), own.data, own.size, 0));
     EXPECT_EQ(ferry_host_free(counted.get(), own.data), FERRY_ERROR_ADDRESS) << "it is registered, not allocated";
@@ -471,7 +469,7 @@ TEST_F(pinned, memory_of_the_drivers_own_calls_can_be_freed_and_unregistered_too
 
 TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_freed) {
     CUcontext own = nullptr;
-    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own));
+    ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &own, nullptr));
     ASSERT_OK(raw().cuCtxPushCurrent(own));
     ferry_host_block block;
     ASSERT_OK(allocate(2 * page, new_options(), block));
@@ -497,8 +495,8 @@ TEST_F(pinned, many_threads_allocate_and_free_blocks) {
             for (unsigned round = 0; round < 30; ++round) {
                 void *blocks[3] = {};
                 for (void *&block : blocks)
-                    ASSERT_OK(ferry_host_alloc(basic.get(), page * (1 + thread), round % 3 ? 0 : FERRY_HOST_BY_DRIVER,
-                                               &block));
+                    ASSERT_OK(allocate_pinned(basic.get(), page * (1 + thread), round % 3 ? 0 : FERRY_HOST_BY_DRIVER,
+                                              &block));
                 for (void *const block : blocks) {
                     std::memset(block, static_cast<int>(thread), page * (1 + thread));
                     ASSERT_OK(ferry_host_free(basic.get(), block));
@@ -515,7 +513,7 @@ TEST_F(pinned, captures_on_other_streams_are_left_alone) {
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (const std::uint32_t flags : {0u, FERRY_HOST_BY_DRIVER}) {
         void *block = nullptr;
-        EXPECT_OK(ferry_host_alloc(counted.get(), page, flags, &block));
+        EXPECT_OK(allocate_pinned(counted.get(), page, flags, &block));
         EXPECT_OK(ferry_host_free(counted.get(), block));
     }
     EXPECT_OK(ferry_host_register(counted.get(), own.data, own.size, 0));
@@ -646,7 +644,7 @@ TEST_F(pieces, unregistering_releases_all_pieces_and_returns_the_first_error) {
 TEST_F(pieces, read_only_memory_is_registered_for_reading) {
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    ASSERT_OK(ferry_get_device_info(basic.get(), 0, &info));
+    ASSERT_OK(ferry_device_get_info(basic.get(), 0, &info));
     if (!info.host_register_read_only) GTEST_SKIP() << "not on this machine";
     mapped_pages own(3 * page, PROT_READ);
     ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, FERRY_REGISTER_READ_ONLY));
@@ -767,12 +765,12 @@ TEST_F(pieces, copies_of_every_shape_and_direction_cross_pieces_as_if_they_were_
         ferry_explanation told = {};
         told.struct_size = sizeof told;
         ferry_error_info error = new_error();
-        ASSERT_OK(is_synchronous ? ferry_explain(instance, &copy, &told, &error)
-                                 : ferry_explain_async(instance, &copy, stream, &told, &error))
+        ASSERT_OK(is_synchronous ? ferry_copy_explain(instance, &copy, &told, &error)
+                                 : ferry_copy_explain_async(instance, &copy, stream, &told, &error))
             << describe(error);
         driver.reset_counts();
         ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)
-                                 : ferry_copy_async(instance, &copy, stream, &error))
+                                 : ferry_copy_async(instance, &copy, stream, nullptr, &error))
             << describe(error);
         // The first call may be one that the driver refuses, which makes one call more.
         const int made = driver.calls_beginning("cuMemcpy3D") + driver.calls("cuLaunchKernel");
@@ -812,10 +810,11 @@ TEST_F(pieces, copies_from_one_patchwork_to_another_are_cut_at_the_borders_of_bo
             describe_copy(from.describe(source), to.describe(destination), extent.width, extent.height, extent.depth);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        ASSERT_OK(ferry_explain_async(instance, &copy, stream, &told, nullptr));
+        ASSERT_OK(ferry_copy_explain_async(instance, &copy, stream, &told, nullptr));
         driver.reset_counts();
         ferry_error_info error = new_error();
-        ASSERT_OK(round % 3 ? ferry_copy(instance, &copy, &error) : ferry_copy_async(instance, &copy, stream, &error))
+        ASSERT_OK(round % 3 ? ferry_copy(instance, &copy, &error)
+                            : ferry_copy_async(instance, &copy, stream, nullptr, &error))
             << describe(error);
         EXPECT_EQ(driver.calls_beginning("cuMemcpy3D"), static_cast<int>(told.calls + (told.calls > 1)));
         crossing += told.calls > 1;
@@ -858,10 +857,10 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
         copy.flags = flags;
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_explain_async(one_page.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(one_page.get(), &copy, stream, &told, nullptr));
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // predictions depend on the device
         told.threads = 5;                                     // and this on the number of processors
-        if (told.route == FERRY_ROUTE_STAGED) told.multiprocessors = 8;
+        if (told.route == FERRY_ROUTE_STAGED) told.max_sms = 8;
         told.kernel_obstacle = told.staged_obstacle = FERRY_OBSTACLE_NONE;
         std::string line(ferry_explanation_format(&told, nullptr, 0), '\0');
         ferry_explanation_format(&told, line.data(), line.size() + 1);
@@ -876,7 +875,7 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
               "rows x 1 slices; blocks until the source has been read");
     EXPECT_EQ(explain(2 * page, 2 * page, false), "driver route: cuMemcpy3DAsync in 2 calls, device 0 to pinned, 8192 "
                                                   "B x 1 rows x 1 slices; blocks until done");
-    if (!ferry_get_proc(one_page.get(), "cuLibraryLoadData", 12000)) return;
+    if (!ferry_instance_get_proc(one_page.get(), "cuLibraryLoadData", 12000)) return;
     flags = 0;
     EXPECT_EQ(explain(2 * page, 2 * page, false),
               "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads in 2 calls, "
@@ -920,7 +919,7 @@ TEST_F(pieces, a_crossing_copy_is_captured_with_all_its_parts) {
 
 TEST_F(pieces, a_copy_past_an_allocation_is_refused_by_full_checks_and_by_the_driver) {
     void *block = nullptr;
-    ASSERT_OK(ferry_host_alloc(full.get(), page, 0, &block));
+    ASSERT_OK(allocate_pinned(full.get(), page, 0, &block));
     void *drivers = nullptr;
     ASSERT_OK(raw().cuMemHostAlloc(&drivers, page, 0));
     device_memory there(4 * page);

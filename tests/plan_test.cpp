@@ -20,7 +20,7 @@ ferry_device_info h200() {
     ferry_device_info info = {};
     std::strcpy(info.name, "NVIDIA H200");
     info.compute_major = 9;
-    info.multiprocessor_count = 132;
+    info.sm_count = 132;
     return info;
 }
 
@@ -28,7 +28,7 @@ ferry_device_info unknown_device() {
     ferry_device_info info = h200();
     std::strcpy(info.name, "NVIDIA A100");
     info.compute_major = 8;
-    info.multiprocessor_count = 108;
+    info.sm_count = 108;
     return info;
 }
 

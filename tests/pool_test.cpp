@@ -42,7 +42,7 @@ protected:
 
     ferry_device_info device_info(int device = 0) const {
         auto info = sized<ferry_device_info>();
-        EXPECT_OK(ferry_get_device_info(basic.get(), device, &info));
+        EXPECT_OK(ferry_device_get_info(basic.get(), device, &info));
         return info;
     }
     ferry_pool_info info_of(CUmemoryPool pool) const { return info_of(basic.get(), pool); }
@@ -63,7 +63,7 @@ protected:
     }
     ferry_address_info about(std::uint64_t address) const {
         auto info = sized<ferry_address_info>();
-        EXPECT_OK(ferry_get_address_info(basic.get(), address, &info));
+        EXPECT_OK(ferry_address_get_info(basic.get(), address, &info));
         return info;
     }
     CUmemoryPool default_pool(int device = 0) const {
@@ -169,7 +169,7 @@ TEST_F(pools, allocating_no_bytes_succeeds) {
 TEST_F(pools, either_free_takes_memory_of_either_kind) {
     std::uint64_t pooled = 0, plain = 0, on_host = 0;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &pooled));
-    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &plain));
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &plain, nullptr));
     EXPECT_OK(ferry_device_free(basic.get(), pooled));
     EXPECT_OK(ferry_device_free_async(basic.get(), plain, *stream));
     EXPECT_EQ(ferry_device_free(basic.get(), pooled), FERRY_ERROR_ADDRESS);
@@ -372,9 +372,9 @@ TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
         ferry_fill_desc_init(&fill, &place, 8192, 1, 1, &nine, 1);
         EXPECT_OK(ferry_fill_async(instance, &fill, *stream, &error)) << describe(error);
         ferry_copy_desc copy = describe_copy(host.describe(statement::stated), place, 4096);
-        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, &error)) << describe(error);
+        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, nullptr, &error)) << describe(error);
         copy = describe_copy(place, back.describe(statement::any), 8192);
-        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, &error)) << describe(error);
+        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, nullptr, &error)) << describe(error);
         EXPECT_OK(ferry_device_free_async(instance, address, *stream));
         const captured graph(*stream);
         ASSERT_TRUE(graph.runs);
@@ -399,7 +399,7 @@ TEST_F(pools, full_checks_trust_no_stated_kind_outside_a_capture) {
     ferry_place_device(&place, 0, address);
     const ferry_copy_desc copy = describe_copy(place, back.describe(statement::stated), 64);
     ferry_error_info error = new_error();
-    std::int32_t status = ferry_copy_async(full.get(), &copy, *stream, &error);
+    std::int32_t status = ferry_copy_async(full.get(), &copy, *stream, nullptr, &error);
     expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     status = ferry_copy(full.get(), &copy, &error);
     expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
@@ -450,8 +450,9 @@ TEST_F(pools, copies_between_devices_are_captured_if_one_context_reaches_both) {
                         ferry_error_info error = new_error();
                         ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
                         auto told = sized<ferry_explanation>();
-                        const std::int32_t explained = ferry_explain_async(instance, &copy, *stream, &told, nullptr);
-                        const std::int32_t status = ferry_copy_async(instance, &copy, *stream, &error);
+                        const std::int32_t explained =
+                            ferry_copy_explain_async(instance, &copy, *stream, &told, nullptr);
+                        const std::int32_t status = ferry_copy_async(instance, &copy, *stream, nullptr, &error);
                         EXPECT_EQ(explained, status);
                         const captured graph(*stream);
                         ASSERT_TRUE(graph.runs) << "a refusal does not break the capture";
@@ -803,7 +804,7 @@ TEST_F(pools, host_pool_memory_is_usable_at_once_by_the_host_and_by_devices_with
             ferry_place_host(&from, host);
             const ferry_copy_desc copy = describe_copy(from, memory.describe(statement::stated), 4096);
             auto told = sized<ferry_explanation>();
-            EXPECT_OK(ferry_explain_async(basic.get(), &copy, *stream, &told, nullptr));
+            EXPECT_OK(ferry_copy_explain_async(basic.get(), &copy, *stream, &told, nullptr));
             return told;
         };
         ferry_place place;
@@ -1092,7 +1093,7 @@ TEST_F(pools, an_address_is_known_to_a_driver_that_needs_a_context_for_its_devic
     const std::uint64_t address = take(default_pool(), 4096);
     auto info = sized<ferry_address_info>();
     driver.fail("cuPointerGetAttributes", CUDA_ERROR_INVALID_CONTEXT);
-    EXPECT_OK(ferry_get_address_info(strict.get(), address, &info));
+    EXPECT_OK(ferry_address_get_info(strict.get(), address, &info));
     EXPECT_EQ(info.range_size, 4096u);
     EXPECT_EQ(info.device_address, address);
     EXPECT_EQ(info.pool, default_pool());
@@ -1300,7 +1301,8 @@ TEST_F(pools, threads_create_use_and_destroy_pools_at_once) {
     for (int i = 0; i < 4; ++i)
         threads.emplace_back([&, i] {
             CUstream own = nullptr;
-            ASSERT_OK(ferry_stream_create(basic.get(), i % device_count(), FERRY_STREAM_NON_BLOCKING, 0, &own));
+            ASSERT_OK(
+                ferry_stream_create(basic.get(), i % device_count(), FERRY_STREAM_NON_BLOCKING, 0, &own, nullptr));
             for (int round = 0; round < 20; ++round) {
                 const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, (i + round) % device_count()));
                 std::uint64_t address = 0;

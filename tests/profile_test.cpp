@@ -53,7 +53,7 @@ TEST_F(profiles, calibration_keeps_to_its_time_and_its_results_are_plausible) {
     const std::uint64_t free_before = free_memory();
     const auto begin = std::chrono::steady_clock::now();
     ferry_error_info error = new_error();
-    ASSERT_OK(ferry_calibrate(ferry.get(), 0, &error)) << describe(error);
+    ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, &error)) << describe(error);
     const auto took = std::chrono::steady_clock::now() - begin;
     RecordProperty("milliseconds",
                    static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()));
@@ -115,7 +115,7 @@ TEST_F(profiles, calibration_keeps_to_its_time_and_its_results_are_plausible) {
 
 TEST_F(profiles, a_saved_profile_is_loaded_by_another_instance) {
     const instance_owner first = open_or_fail(options_under_test()), second = open_or_fail(options_under_test());
-    ASSERT_OK(ferry_calibrate(first.get(), 0, nullptr));
+    ASSERT_OK(ferry_device_calibrate(first.get(), 0, nullptr));
     const std::string text = saved(first.get());
     ASSERT_NE(saved(second.get()), text);
     ASSERT_OK(ferry_profile_load(second.get(), text.data(), text.size(), nullptr));
@@ -123,9 +123,9 @@ TEST_F(profiles, a_saved_profile_is_loaded_by_another_instance) {
     ASSERT_OK(ferry_profile_load(second.get(), text.c_str(), text.size() + 1, nullptr)) << "with its terminating zero";
     ferry_device_info info = {}, other = {};
     info.struct_size = other.struct_size = sizeof info;
-    ASSERT_OK(ferry_get_device_info(first.get(), 0, &info));
+    ASSERT_OK(ferry_device_get_info(first.get(), 0, &info));
     for (int device = 1; device < device_count(); ++device) {
-        ASSERT_OK(ferry_get_device_info(first.get(), device, &other));
+        ASSERT_OK(ferry_device_get_info(first.get(), device, &other));
         const bool is_equal = std::strcmp(info.name, other.name) == 0;
         EXPECT_EQ(saved(second.get(), device) == text, is_equal) << "equal devices share a profile";
         EXPECT_NE(saved(first.get(), device), text) << "a calibration is of one device";
@@ -171,9 +171,9 @@ TEST_F(profiles, a_profile_that_is_damaged_outdated_or_for_another_device_is_ref
     ferry_error_info error = new_error();
     EXPECT_EQ(ferry_profile_load(ferry.get(), nullptr, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_profile_load(nullptr, text.data(), text.size(), &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_calibrate(nullptr, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_calibrate(ferry.get(), -1, &error), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_calibrate(ferry.get(), device_count(), &error), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_calibrate(nullptr, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_device_calibrate(ferry.get(), -1, &error), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_device_calibrate(ferry.get(), device_count(), &error), FERRY_ERROR_DEVICE);
 }
 
 // Imitates another machine, as far as a profile can tell: the entry points that identify it answer differently.
@@ -253,10 +253,10 @@ TEST_F(profiles, a_failed_calibration_changes_nothing) {
     };
     for (const auto &step : steps) {
         SCOPED_TRACE(testing::Message() << step.entry << ", call " << step.nth);
-        if (!ferry_get_proc(ferry.get(), step.entry, 13000)) continue; // a driver of 12.0 lacks some
+        if (!ferry_instance_get_proc(ferry.get(), step.entry, 13000)) continue; // a driver of 12.0 lacks some
         faults.reset_counts();
         faults.fail(step.entry, CUDA_ERROR_UNKNOWN, step.nth);
-        EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), step.status);
+        EXPECT_EQ(ferry_device_calibrate(ferry.get(), 0, nullptr), step.status);
         faults.heal();
         EXPECT_EQ(faults.calls("cuMemFree"), faults.calls("cuMemAlloc") - (std::strcmp(step.entry, "cuMemAlloc") == 0));
         EXPECT_EQ(faults.calls("cuMemFreeHost"),
@@ -278,10 +278,10 @@ TEST_F(profiles, where_kernels_cannot_be_loaded_the_rest_is_measured) {
     faults.hide("cuLaunchKernel");
     const instance_owner ferry = open_or_fail(faults.options());
     const std::string before = saved(ferry.get());
-    ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
     const std::string found = saved(ferry.get());
     for (const char *const entry : {"cuMemcpyBatchAsync", "cuMemcpy3DBatchAsync"})
-        EXPECT_EQ(faults.calls(entry) > 0, ferry_get_proc(ferry.get(), entry, 13000) != nullptr) << entry;
+        EXPECT_EQ(faults.calls(entry) > 0, ferry_instance_get_proc(ferry.get(), entry, 13000) != nullptr) << entry;
     EXPECT_EQ(numbers(found, "within_device.kernel_line_rate"), numbers(before, "within_device.kernel_line_rate"));
     EXPECT_NE(numbers(found, "within_device.driver_rates.both_gaps"),
               numbers(before, "within_device.driver_rates.both_gaps"));
@@ -292,7 +292,7 @@ TEST_F(profiles, where_nothing_is_staged_the_rest_is_measured) {
     options.staging = FERRY_STAGING_NONE;
     const instance_owner ferry = open_or_fail(options);
     const std::string before = saved(ferry.get());
-    ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
     const std::string found = saved(ferry.get());
     for (const std::string fact : {"staged_fixed_ns", "staged_rate", "staged_thread_rate", "staged_row_ns"})
         EXPECT_EQ(numbers(found, "host_to_device." + fact), numbers(before, "host_to_device." + fact)) << fact;
@@ -306,7 +306,7 @@ TEST_F(profiles, batch_calls_that_a_driver_refuses_keep_their_previous_numbers) 
     const std::string before = saved(ferry.get());
     faults.fail("cuMemcpyBatchAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
     faults.fail("cuMemcpy3DBatchAsync", CUDA_ERROR_UNKNOWN, 3); // once measuring has begun
-    ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
     const std::string found = saved(ferry.get());
     const auto expect_kept = [&](const std::string &name, bool is_kept) {
         EXPECT_EQ(numbers(found, name) == numbers(before, name), is_kept) << name;
@@ -325,16 +325,16 @@ TEST_F(profiles, a_calibration_works_with_less_memory) {
     faults.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 2);
     faults.fail("cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1);
     faults.reset_counts();
-    EXPECT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+    EXPECT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
     EXPECT_EQ(faults.calls("cuMemHostAlloc"), 2);
     EXPECT_EQ(faults.calls("cuMemAlloc"), 4);
     EXPECT_EQ(faults.calls("cuMemFree"), 3) << "for the allocations that succeeded";
     faults.fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
-    EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ferry_device_calibrate(ferry.get(), 0, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
     faults.heal();
     faults.hide("cuStreamCreateWithPriority");
     const instance_owner without_streams = open_or_fail(faults.options());
-    EXPECT_EQ(ferry_calibrate(without_streams.get(), 0, nullptr), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_device_calibrate(without_streams.get(), 0, nullptr), FERRY_ERROR_UNSUPPORTED);
 }
 
 TEST_F(profiles, a_calibration_needs_no_current_context_and_leaves_captures_alone) {
@@ -346,7 +346,7 @@ TEST_F(profiles, a_calibration_needs_no_current_context_and_leaves_captures_alon
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     std::thread([&] {
         CUcontext current = nullptr;
-        EXPECT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+        EXPECT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
         EXPECT_OK(raw().cuCtxGetCurrent(&current));
         EXPECT_EQ(current, nullptr);
     }).join();
@@ -362,7 +362,7 @@ TEST_F(profiles, copies_continue_while_profiles_change) {
     const instance_owner ferry = open_or_fail(options_under_test());
     const std::string text = saved(ferry.get());
     std::uint64_t memory = 0;
-    ASSERT_OK(ferry_device_alloc(ferry.get(), 0, 4096, &memory));
+    ASSERT_OK(ferry_device_alloc(ferry.get(), 0, 4096, &memory, nullptr));
     std::atomic<bool> is_over = false;
     std::thread loader([&] {
         for (int round = 0; round < 200; ++round)
@@ -411,7 +411,7 @@ TEST_F(profiles, memory_for_profiles_comes_from_the_program_and_is_returned) {
         const std::string text = saved(ferry.get());
         counted.is_empty = true;
         EXPECT_EQ(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr), FERRY_ERROR_OUT_OF_MEMORY);
-        EXPECT_EQ(ferry_calibrate(ferry.get(), 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
+        EXPECT_EQ(ferry_device_calibrate(ferry.get(), 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
         counted.is_empty = false;
         EXPECT_OK(ferry_profile_load(ferry.get(), text.data(), text.size(), nullptr));
         counted.is_empty = true;
@@ -428,7 +428,7 @@ TEST_F(profiles, loading_the_same_profiles_again_takes_no_more_memory) {
     {
         const instance_owner ferry = open_or_fail(options);
         const std::string built_in = saved(ferry.get());
-        ASSERT_OK(ferry_calibrate(ferry.get(), 0, nullptr));
+        ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
         const std::string measured = saved(ferry.get());
         ASSERT_NE(measured, built_in);
         ASSERT_OK(ferry_profile_load(ferry.get(), built_in.data(), built_in.size(), nullptr));

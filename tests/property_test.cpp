@@ -205,7 +205,7 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
         ferry_error_info error = new_error();
         const bool is_synchronous = random.one_in(2);
         const std::int32_t status = is_synchronous ? ferry_copy(full.get(), &copy.desc, &error)
-                                                   : ferry_copy_async(full.get(), &copy.desc, stream, &error);
+                                                   : ferry_copy_async(full.get(), &copy.desc, stream, nullptr, &error);
         if (!is_synchronous) {
             ASSERT_OK(raw().cuStreamSynchronize(stream));
         }

@@ -20,7 +20,7 @@ bool is_on_host(place_kind kind) { return kind == place_kind::pinned || kind == 
 ferry_explanation explain(ferry_instance *instance, const ferry_copy_desc &copy, CUstream stream) {
     ferry_explanation told = {};
     told.struct_size = sizeof told;
-    EXPECT_OK(ferry_explain_async(instance, &copy, stream, &told, nullptr));
+    EXPECT_OK(ferry_copy_explain_async(instance, &copy, stream, &told, nullptr));
     return told;
 }
 
@@ -28,7 +28,7 @@ class routes : public counted_test {
 protected:
     routes() { kernels = FERRY_KERNELS_AT_OPEN; } // loading would wait for held work
     std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
-        return ferry_copy_async(counted.get(), &copy, stream, error);
+        return ferry_copy_async(counted.get(), &copy, stream, nullptr, error);
     }
 };
 
@@ -91,7 +91,7 @@ TEST_F(routes, a_demanded_kernel_that_cannot_serve_is_refused_with_the_reason) {
         copy.flags = FERRY_COPY_URGENT; // only a wish
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
         EXPECT_NE(told.route, FERRY_ROUTE_KERNEL);
         EXPECT_OK(copy_async(copy));
         EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_STAGED);
@@ -153,7 +153,7 @@ TEST_F(routes, the_flags_of_a_copy_override_those_of_the_instance) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
         copy.flags = flags;
         driver.reset_counts();
-        EXPECT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr));
+        EXPECT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         return driver.calls("cuLaunchKernel");
     };
@@ -204,12 +204,12 @@ TEST_F(routes, an_explanation_names_the_call_the_multiprocessors_and_both_times)
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 EXPECT_EQ(driver.calls(told.driver_call), 1) << told.driver_call;
                 EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_KERNEL);
-                EXPECT_EQ(told.multiprocessors != 0, told.route == FERRY_ROUTE_KERNEL);
+                EXPECT_EQ(told.max_sms != 0, told.route == FERRY_ROUTE_KERNEL);
                 EXPECT_GT(told.driver_ns, 0u);
                 EXPECT_EQ(told.kernel_ns == 0, told.kernel_obstacle != FERRY_OBSTACLE_NONE);
                 EXPECT_EQ(told.kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN, flags == FERRY_COPY_NO_KERNELS);
                 if (flags >> 16) {
-                    EXPECT_LE(told.multiprocessors, 2u);
+                    EXPECT_LE(told.max_sms, 2u);
                 }
                 if (flags == 0) {
                     EXPECT_EQ(told.route == FERRY_ROUTE_KERNEL, told.kernel_ns * 21 / 20 < told.driver_ns);
@@ -255,7 +255,7 @@ TEST_F(routes, a_kernel_copy_is_captured_and_replayed) {
     copy.flags = FERRY_COPY_BY_KERNEL;
     const instance_owner fresh = open_or_fail(driver.options()); // loads its kernels within the capture
     captured_graph graph(stream);
-    EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr));
+    EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr, nullptr));
     graph.end();
     for (const std::uint64_t seed : {1u, 2u}) {
         from.fill(seed);

@@ -150,7 +150,7 @@ struct drawn_copy {
 // How copies are served.
 struct setting {
     const char *name;
-    std::uint64_t ring_bytes;
+    std::uint64_t staging_bytes;
     std::uint32_t threads;
     std::uint64_t largest; // bytes of a buffer
     // Whether the program's own threads replace ferry's, and in which order they take jobs.
@@ -318,7 +318,7 @@ private:
                                                 0,
                                                 FERRY_COPY_URGENT,
                                                 FERRY_COPY_BY_STAGING,
-                                                FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT};
+                                                FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MAX_SMS_SHIFT};
         drawn.flags =
             is_to_be_staged || (may_be_staged && !random_.one_in(8)) ? random_.of(for_staged) : random_.of(for_all);
         if (drawn.from->is_registered_in_part() || drawn.to->is_registered_in_part())
@@ -346,8 +346,8 @@ private:
             std::optional<made_current> elsewhere;
             const bool is_own = std::any_of(std::begin(own_), std::end(own_), [&](auto &one) { return *one == on_; });
             if (is_own && random_.one_in(4)) elsewhere.emplace(nullptr);
-            status = with_ticket ? ferry_copy_async_ticket(of_.ferry, &copy, on_, &ticket, &error)
-                                 : ferry_copy_async(of_.ferry, &copy, on_, &error);
+            status = with_ticket ? ferry_copy_async(of_.ferry, &copy, on_, &ticket, &error)
+                                 : ferry_copy_async(of_.ferry, &copy, on_, nullptr, &error);
         }
         if (!is_success(status)) return fail(describe_failure(drawn, error));
         drawn.apply();
@@ -420,7 +420,7 @@ private:
                     drawn = draw(true);
                 const ferry_copy_desc copy = drawn.describe();
                 ferry_error_info error = new_error();
-                if (!is_success(ferry_copy_async(of_.ferry, &copy, *own_[1], &error)))
+                if (!is_success(ferry_copy_async(of_.ferry, &copy, *own_[1], nullptr, &error)))
                     fail(describe_failure(drawn, error));
                 graph_->copies.push_back(drawn);
             }
@@ -450,10 +450,10 @@ private:
         if (waits) require(ferry_ticket_wait(held.ticket));
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        require(ferry_ticket_query(held.ticket, &info));
+        require(ferry_ticket_get_info(held.ticket, &info));
         of_.all.staged += info.route == FERRY_ROUTE_STAGED;
-        if (info.total != held.total || info.landed > info.total || info.status != 0 || (waits && !info.done) ||
-            (info.done && info.landed != info.total))
+        if (info.bytes_total != held.total || info.bytes_done > info.bytes_total || info.status != 0 ||
+            (waits && !info.done) || (info.done && info.bytes_done != info.bytes_total))
             fail("a ticket that is wrong");
         if (waits && chosen + 1 == tickets_.size() && is_last_ticketed_ && last_.to->is_on_host() &&
             !last_.to->is_as_expected())
@@ -481,8 +481,8 @@ private:
         for (const held_ticket &held : tickets_) {
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
-            require(ferry_ticket_query(held.ticket, &info));
-            if (!info.done || info.landed != held.total) fail("a ticket of a copy that its stream has passed");
+            require(ferry_ticket_get_info(held.ticket, &info));
+            if (!info.done || info.bytes_done != held.total) fail("a ticket of a copy that its stream has passed");
             require(ferry_ticket_release(held.ticket));
         }
         tickets_.clear();
@@ -776,7 +776,7 @@ struct soak : driver_test {
         const std::int32_t processor = a_processor();
         ferry_options options = options_under_test();
         options.checks = seed % 2 ? FERRY_CHECKS_FULL : FERRY_CHECKS_BASIC;
-        options.staging_bytes = how.ring_bytes;
+        options.staging_bytes = how.staging_bytes;
         options.staging_threads = how.threads;
         if (how.jobs != setting::order::none) {
             jobs.emplace(how, seed);
@@ -855,7 +855,7 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
         dice random(seed);
         const std::uint64_t ring = random.of(rings);
         const setting drawn = {.name = "settings are drawn",
-                               .ring_bytes = ring,
+                               .staging_bytes = ring,
                                .threads = static_cast<std::uint32_t>(1 + random.up_to(3)),
                                .largest = ring == 4096       ? std::uint64_t{200'000}
                                           : random.one_in(8) ? 2'000'000
@@ -875,13 +875,13 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
 constexpr std::uint64_t little = 100'000;
 
 TEST_F(soak, a_ring_of_one_slot_and_one_thread_serve_many_streams) {
-    expect_whole({.name = "the ring has one slot", .ring_bytes = 4096, .threads = 1, .largest = little}, 1, 40);
+    expect_whole({.name = "the ring has one slot", .staging_bytes = 4096, .threads = 1, .largest = little}, 1, 40);
 }
 
 TEST_F(soak, jobs_run_late_and_out_of_order_by_one_thread_complete_all_copies) {
     for (const auto order : {setting::order::last, setting::order::any})
         expect_whole({.name = "jobs are late",
-                      .ring_bytes = 64 << 10,
+                      .staging_bytes = 64 << 10,
                       .threads = 1,
                       .largest = little,
                       .jobs = order,
@@ -899,7 +899,7 @@ TEST_F(soak, threads_that_are_stopped_at_any_point_continue) {
     ASSERT_EQ(sigaction(SIGUSR1, &stop, &before), 0);
     for (const auto order : {setting::order::first, setting::order::none})
         expect_whole({.name = "threads are stopped",
-                      .ring_bytes = 64 << 10,
+                      .staging_bytes = 64 << 10,
                       .threads = 3,
                       .largest = little,
                       .jobs = order,
@@ -910,7 +910,7 @@ TEST_F(soak, threads_that_are_stopped_at_any_point_continue) {
 
 TEST_F(soak, threads_with_little_processor_time_complete_all_copies) {
     expect_whole({.name = "threads share a busy processor",
-                  .ring_bytes = 64 << 10,
+                  .staging_bytes = 64 << 10,
                   .threads = 3,
                   .largest = little,
                   .shares_a_processor = true},

@@ -249,7 +249,7 @@ TEST_F(staged, one_slot_and_one_thread_suffice) {
 TEST_F(staged, the_default_ring_works) {
     open(staged_options{});
     copy_scenes({linear(20'000'007)});
-    EXPECT_LE(engine->ring_bytes(), std::uint64_t{33} << 20);
+    EXPECT_LE(engine->staging_bytes(), std::uint64_t{33} << 20);
 }
 
 TEST_F(staged, boxes_of_arrays_of_every_form_arrive_whole) {
@@ -430,11 +430,11 @@ TEST_F(staged, a_watch_reports_the_progress_of_a_copy) {
     gate held(stream);
     ASSERT_OK(enqueue(one, stream, &watch));
     EXPECT_FALSE(watch.is_done());
-    EXPECT_EQ(watch.landed, 0u);
+    EXPECT_EQ(watch.bytes_done, 0u);
     EXPECT_EQ(watch.launches_left, 3u); // of 1 MiB each
     held.open();
     ASSERT_OK(engine->help(watch).status);
-    EXPECT_EQ(watch.landed, 3'000'000u);
+    EXPECT_EQ(watch.bytes_done, 3'000'000u);
     EXPECT_TRUE(watch.is_done());
     one.expect_whole();
 }
@@ -484,18 +484,18 @@ double share_of_big(staged &test, const big_and_small &given, bool to_device) {
     copied big(linear(size), to_device, 1), little(linear(20'000), false, 2);
     staged_progress of_big, of_little;
     EXPECT_OK(test.enqueue(big, big_stream, &of_big, given.blocks));
-    while (of_big.landed == 0)
+    while (of_big.bytes_done == 0)
         std::this_thread::yield();
     EXPECT_OK(test.enqueue(little, small_stream, &of_little));
     if (given.helps) {
         EXPECT_OK(test.engine->help(of_little).status);
     }
     EXPECT_OK(raw().cuStreamSynchronize(small_stream));
-    const auto landed = static_cast<double>(of_big.landed);
+    const auto bytes_done = static_cast<double>(of_big.bytes_done);
     EXPECT_OK(raw().cuStreamSynchronize(big_stream));
     little.expect_whole();
     big.expect_whole();
-    return landed / static_cast<double>(size);
+    return bytes_done / static_cast<double>(size);
 }
 
 TEST_F(staged, a_small_copy_is_not_stuck_behind_a_big_one) {
@@ -687,7 +687,7 @@ TEST_F(staged_graph, a_copy_whose_capture_fails_leaves_nothing_once_its_graph_is
             ASSERT_OK(enqueue(plain, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             plain.expect_whole();
-            while (engine->ring_bytes() != 0) { // part of the ring stays as long as a captured copy may run
+            while (engine->staging_bytes() != 0) { // part of the ring stays as long as a captured copy may run
                 engine->trim();
                 std::this_thread::yield();
             }
@@ -1058,8 +1058,8 @@ TEST_F(staged, where_little_can_be_pinned_slots_are_fewer_and_smaller) {
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         one.expect_whole();
     }
-    EXPECT_GT(its.ring_bytes(), 0u);
-    EXPECT_LE(its.ring_bytes(), 2 * largest_pinned);
+    EXPECT_GT(its.staging_bytes(), 0u);
+    EXPECT_LE(its.staging_bytes(), 2 * largest_pinned);
     its.close();
 }
 
@@ -1080,21 +1080,21 @@ TEST_F(staged, a_forked_child_leaves_the_engine_alone) {
 TEST_F(staged, pinned_memory_is_released) {
     open();
     copy_scenes({linear(1'000'000)});
-    while (engine->ring_bytes() < 8 * 16384)
+    while (engine->staging_bytes() < 8 * 16384)
         std::this_thread::yield();
-    while (engine->ring_bytes() != 0) { // possible once the engine knows that its last kernel has ended
+    while (engine->staging_bytes() != 0) { // possible once the engine knows that its last kernel has ended
         engine->trim();
         std::this_thread::yield();
     }
     copy_scenes({linear(1'000'000)});
-    EXPECT_GT(engine->ring_bytes(), 0u);
+    EXPECT_GT(engine->staging_bytes(), 0u);
 
     const test_stream stream;
     copied one(linear(1'000'000), true, 1);
     staged_progress watch;
     ASSERT_OK(enqueue(one, stream, &watch));
     engine->trim();
-    EXPECT_TRUE(watch.is_done() || engine->ring_bytes() != 0);
+    EXPECT_TRUE(watch.is_done() || engine->staging_bytes() != 0);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     one.expect_whole();
 }

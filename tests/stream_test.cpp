@@ -12,19 +12,19 @@ class streams : public ferry_test {
 protected:
     CUstream_st *new_stream(std::uint32_t flags = FERRY_STREAM_NON_BLOCKING, int device = 0) {
         CUstream_st *stream = nullptr;
-        EXPECT_OK(ferry_stream_create(basic.get(), device, flags, 0, &stream));
+        EXPECT_OK(ferry_stream_create(basic.get(), device, flags, 0, &stream, nullptr));
         return stream;
     }
     CUevent_st *new_event(std::uint32_t flags = 0, int device = 0) {
         CUevent_st *event = nullptr;
-        EXPECT_OK(ferry_event_create(basic.get(), device, flags, &event));
+        EXPECT_OK(ferry_event_create(basic.get(), device, flags, &event, nullptr));
         return event;
     }
 };
 
 TEST_F(streams, have_the_requested_flags_and_priority) {
     CUstream_st *stream = nullptr;
-    ASSERT_OK(ferry_stream_create(basic.get(), 0, FERRY_STREAM_NON_BLOCKING, -1, &stream));
+    ASSERT_OK(ferry_stream_create(basic.get(), 0, FERRY_STREAM_NON_BLOCKING, -1, &stream, nullptr));
     unsigned flags = 0;
     int priority = 0;
     EXPECT_OK(raw().cuStreamGetFlags(stream, &flags));
@@ -166,13 +166,13 @@ TEST_F(streams, refuse_bad_arguments) {
     CUevent_st *event = reinterpret_cast<CUevent_st *>(7);
     std::int32_t done = 7;
     float milliseconds = 7;
-    EXPECT_EQ(ferry_stream_create(basic.get(), 0, 2, 0, &stream), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_stream_create(basic.get(), 0, 2, 0, &stream, nullptr), FERRY_ERROR_FLAGS);
     EXPECT_EQ(stream, nullptr);
-    EXPECT_EQ(ferry_stream_create(basic.get(), device_count(), 0, 0, &stream), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(ferry_stream_create(basic.get(), 0, 0, 0, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_event_create(basic.get(), 0, 4, &event), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_stream_create(basic.get(), device_count(), 0, 0, &stream, nullptr), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_stream_create(basic.get(), 0, 0, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_event_create(basic.get(), 0, 4, &event, nullptr), FERRY_ERROR_FLAGS);
     EXPECT_EQ(event, nullptr);
-    EXPECT_EQ(ferry_event_create(basic.get(), -1, 0, &event), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_event_create(basic.get(), -1, 0, &event, nullptr), FERRY_ERROR_DEVICE);
     EXPECT_EQ(ferry_event_record(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_stream_wait_event(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_event_query(basic.get(), nullptr, &done), FERRY_ERROR_INVALID_ARGUMENT);
@@ -193,8 +193,8 @@ TEST_F(streams, a_driver_without_an_entry_point_says_so) {
     CUstream_st *stream = nullptr;
     CUevent_st *event = nullptr;
     std::int32_t done = 0;
-    EXPECT_EQ(ferry_stream_create(instance.get(), 0, 0, 0, &stream), FERRY_ERROR_UNSUPPORTED);
-    EXPECT_EQ(ferry_event_create(instance.get(), 0, 0, &event), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_stream_create(instance.get(), 0, 0, 0, &stream, nullptr), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_event_create(instance.get(), 0, 0, &event, nullptr), FERRY_ERROR_UNSUPPORTED);
     EXPECT_EQ(ferry_stream_query(instance.get(), nullptr, &done), FERRY_ERROR_UNSUPPORTED);
 }
 

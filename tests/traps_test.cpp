@@ -64,7 +64,7 @@ TEST_F(recording, trap_1_origins_of_linear_memory_are_folded_into_the_address) {
     const box from = {.x = 3, .y = 2, .z = 4}, to = {.x = 5, .y = 6, .z = 1};
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated, from), destination.describe(statement::stated, to), 32, 7, 3);
-    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr, nullptr));
     ASSERT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(last.srcXInBytes | last.srcY | last.srcZ | last.dstXInBytes | last.dstY | last.dstZ, 0u);
     EXPECT_EQ(last.srcDevice, source.address() + (4 * 20 + 2) * 80 + 3);
@@ -86,7 +86,7 @@ TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_cal
     ASSERT_OK(raw().cuCtxSetCurrent(other));
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 64, 4);
-    EXPECT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr));
+    EXPECT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr));
     CUcontext current = nullptr;
     EXPECT_OK(raw().cuCtxGetCurrent(&current));
     EXPECT_EQ(current, other);
@@ -243,7 +243,7 @@ TEST_F(recording, trap_7_slice_heights_reach_the_driver_as_the_allocations) {
     destination.fill(2);
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 60, 5, 4);
-    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr, nullptr));
     ASSERT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(last.srcHeight, 19u);
     EXPECT_EQ(last.dstHeight, 19u);
@@ -467,7 +467,7 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
     }
     for (ferry_instance *const instance : {limited.get(), unlimited.get()}) {
         void *block = nullptr;
-        EXPECT_OK(ferry_host_alloc(instance, size, 0, &block));
+        EXPECT_OK(allocate_pinned(instance, size, 0, &block));
         EXPECT_OK(ferry_host_free(instance, block));
     }
     std::free(pages);
@@ -519,7 +519,7 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
 // 16: a plain dlsym("cuMemGetAddressRange") finds the first version, which has 32-bit sizes.
 TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 12345, &address));
+    ASSERT_OK(ferry_device_alloc(basic.get(), 0, 12345, &address, nullptr));
     struct {
         CUdeviceptr base = 0;
         size_t size = ~size_t{0}; // a 32-bit write would leave the upper half set
@@ -530,8 +530,8 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     EXPECT_EQ(told.size, 12345u);
     EXPECT_EQ(told.guard, 0x1234567890abcdef);
     EXPECT_OK(ferry_device_free(basic.get(), address));
-    EXPECT_EQ(ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 13000),
-              ferry_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
+    EXPECT_EQ(ferry_instance_get_proc(basic.get(), "cuMemcpy3DAsync", 13000),
+              ferry_instance_get_proc(basic.get(), "cuMemcpy3DAsync", 3020));
 }
 
 // 17: at process exit the driver may be gone, and after fork the child has no driver.
@@ -547,10 +547,12 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     CUstream stream = nullptr;
     CUevent event = nullptr;
     const ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0, 16, 16, 0};
-    if (ferry_device_alloc(late, 0, 1 << 20, &address) || ferry_managed_alloc(late, 0, 4096, &managed) ||
-        ferry_host_alloc(late, 1 << 20, 0, &pinned) || ferry_array_create(late, 0, &desc, &array) ||
-        ferry_mipmapped_array_create(late, 0, &desc, 0, &mipmapped) ||
-        ferry_stream_create(late, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream) || ferry_event_create(late, 0, 0, &event))
+    if (ferry_device_alloc(late, 0, 1 << 20, &address, nullptr) ||
+        ferry_managed_alloc(late, 0, 4096, &managed, nullptr) || allocate_pinned(late, 1 << 20, 0, &pinned) ||
+        ferry_array_create(late, 0, &desc, &array, nullptr) ||
+        ferry_mipmapped_array_create(late, 0, &desc, 0, &mipmapped, nullptr) ||
+        ferry_stream_create(late, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream, nullptr) ||
+        ferry_event_create(late, 0, 0, &event, nullptr))
         std::exit(3);
     if (device_count() > 1) ferry_peer_enable(late, 0, 1); // if there is access
     if (is_supported(place_kind::pool)) {
@@ -578,7 +580,7 @@ TEST_F(trap, trap_17_closing_after_the_driver_has_gone_is_harmless) {
     fault_driver driver(raw_entry_points());
     instance_owner late = open_or_fail(driver.options());
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc(late.get(), 0, 4096, &address));
+    ASSERT_OK(ferry_device_alloc(late.get(), 0, 4096, &address, nullptr));
     for (const char *const entry : {"cuDevicePrimaryCtxRelease", "cuCtxGetCurrent", "cuCtxSynchronize"})
         driver.fail(entry, CUDA_ERROR_DEINITIALIZED, 1, true);
     const std::int32_t status = ferry_copy_bytes(late.get(), address, address + 64, 32, nullptr);
@@ -608,10 +610,10 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_continues) {
         const std::int32_t statuses[] = {
             ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr),
             ferry_fill(basic.get(), &fill, nullptr),
-            ferry_stream_create(basic.get(), 0, 0, 0, &stream),
-            ferry_event_create(basic.get(), 0, 0, &event),
+            ferry_stream_create(basic.get(), 0, 0, 0, &stream, nullptr),
+            ferry_event_create(basic.get(), 0, 0, &event, nullptr),
             ferry_stream_synchronize(basic.get(), nullptr),
-            ferry_managed_alloc(basic.get(), 0, 64, &address),
+            ferry_managed_alloc(basic.get(), 0, 64, &address, nullptr),
         };
         const bool all_told = std::all_of(std::begin(statuses), std::end(statuses),
                                           [](std::int32_t status) { return status <= FERRY_STATUS_DRIVER_BASE; });
@@ -800,7 +802,7 @@ TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
     EXPECT_OK(ferry_copy_pieces(basic.get(), to_another.data(), from.data(), sizes.data(), count, 0, nullptr));
     ferry_prepared *prepared = nullptr;
     EXPECT_OK(ferry_prepared_create_pieces(basic.get(), to.data(), from.data(), sizes.data(), count,
-                                           FERRY_BATCH_CHANGEABLE, other, &prepared, nullptr));
+                                           FERRY_BATCH_UPDATABLE, other, &prepared, nullptr));
     EXPECT_OK(ferry_prepared_launch(prepared, other, nullptr));
     EXPECT_OK(ferry_prepared_set_addresses(prepared, to.data(), from.data(), other, nullptr));
     EXPECT_OK(ferry_prepared_destroy(prepared));

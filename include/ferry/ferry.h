@@ -27,7 +27,7 @@
  *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info of 1 to 7
  *             is not filled. ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have none and never
  *             change; reserved fields must be zero.
- *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_missing_entry_point may return NULL.
+ *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_instance_get_missing_entry_point may return NULL.
  *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close,
  *             what ends a thing while another call is using that thing, and what its own comment leaves out.
  *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
@@ -70,7 +70,7 @@ typedef struct ferry_instance ferry_instance;
  * ------------------------------------------------------------------------------------------------------------ */
 
 #define FERRY_VERSION_MAJOR 0
-#define FERRY_VERSION_MINOR 5
+#define FERRY_VERSION_MINOR 6
 #define FERRY_VERSION_PATCH 0
 
 /*
@@ -424,9 +424,10 @@ typedef struct ferry_report {
     int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
     int32_t device_count;
     int32_t fallback_reason; /* why AUTO took the software driver, as ferry_open with CUDA would say; or 0 */
-    uint32_t missing_count;  /* optional entry points that this driver lacks; see ferry_missing_entry_point */
-    int32_t checks;          /* FERRY_CHECKS_* in force */
-    uint32_t failed_peers;   /* ordered pairs of devices between which a probe with data failed so far */
+    uint32_t
+        missing_count; /* optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point */
+    int32_t checks;    /* FERRY_CHECKS_* in force */
+    uint32_t failed_peers; /* ordered pairs of devices between which a probe with data failed so far */
     int32_t kernels; /* FERRY_KERNELS_* in force: NONE too where the driver lacks what they need or refused them */
     int32_t kernels_loaded;   /* 1: the driver has them by now */
     uint32_t kernel_contexts; /* in which they are by now; 16 at most are counted */
@@ -445,7 +446,7 @@ typedef struct ferry_report {
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
  * Driver:        none; found at ferry_open, but for what has become of peers and kernels since.
  */
-FERRY_API int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report);
+FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
 
 /*
  * The name of the index-th optional entry point the driver lacks, such as "cuLaunchHostFunc"; NULL past the last.
@@ -456,7 +457,7 @@ FERRY_API int32_t ferry_get_report(const ferry_instance *instance, ferry_report 
  * Errors:        none.
  * Driver:        none.
  */
-FERRY_API const char *ferry_missing_entry_point(const ferry_instance *instance, uint32_t index);
+FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index);
 
 /*
  * A driver entry point as this instance reaches it: for calls beside ferry's on the same driver, software or not.
@@ -469,7 +470,607 @@ FERRY_API const char *ferry_missing_entry_point(const ferry_instance *instance, 
  * Errors:        NULL.
  * Driver:        cuGetProcAddress.
  */
-FERRY_API void *ferry_get_proc(const ferry_instance *instance, const char *name, int32_t version);
+FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, int32_t version);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Copies
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What a place is. */
+#define FERRY_KIND_ANY 0    /* `address` decides; what the driver does not know is taken for host memory */
+#define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
+#define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
+#define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
+
+#define FERRY_DEVICE_UNKNOWN (-1) /* DEVICE: asks the driver. ARRAY: the device of the stream or of the other place */
+
+/*
+ * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
+ *
+ * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, and then x
+ *               must be 0 unless the copy is one row of the first slice. Not read for arrays.
+ * slice_height  rows from one slice to the next, at least y + height: the allocation's height, not the copy's; 0:
+ *               slices lie tight, height rows apart, and then y must be 0 unless the copy is in the first slice. Not
+ *               read for arrays.
+ * device        not read for ANY and HOST. Managed memory may be described as HOST, as DEVICE on any device, or as ANY.
+ * array         rows and bytes of block-compressed arrays are those of blocks of 4 x 4 texels. A planar array itself
+ *               takes no copy (the driver's -1001), its planes do.
+ *
+ * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
+ * as with the driver's own calls.
+ */
+typedef struct ferry_place {
+    int32_t kind;   /* FERRY_KIND_* */
+    int32_t device; /* ordinal, or FERRY_DEVICE_UNKNOWN */
+    uint64_t address;
+    struct CUarray_st *array;
+    uint64_t row_pitch;
+    uint64_t slice_height;
+    uint64_t x;
+    uint64_t y;
+    uint64_t z;
+    uint64_t reserved[4]; /* must be zero */
+} ferry_place;
+
+/*
+ * What a caller may ask of the way that a copy or a fill takes. Without any of these it is the one predicted to be
+ * fastest: a kernel where it wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace
+ * all of the instance's (ferry_options.copy_flags); 65535 for the most multiprocessors, which asks for nothing, does
+ * just that.
+ *
+ * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
+ *                  goes by a kernel where one can take it, and is still ordered on its stream.
+ * NO_KERNELS       leaves all multiprocessors to others.
+ * BY_DRIVER, BY_KERNEL, BY_STAGING  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out, and
+ *                  BY_STAGING says nothing. Two of them, or NO_KERNELS with one of the latter two, are
+ *                  FERRY_ERROR_FLAGS; beside NO_KERNELS and BY_DRIVER URGENT says nothing.
+ * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
+ * pay, which are few where a host link is the limit.
+ */
+#define FERRY_COPY_URGENT 0x1u
+#define FERRY_COPY_NO_KERNELS 0x2u
+#define FERRY_COPY_BY_DRIVER 0x100u
+#define FERRY_COPY_BY_KERNEL 0x200u
+#define FERRY_COPY_BY_STAGING 0x400u
+#define FERRY_COPY_MAX_SMS_SHIFT 16
+
+/*
+ * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
+ * own calls copy nothing then). With width 0 nothing is copied, and that is a success, once kinds, devices, flags and
+ * reserved fields are right.
+ */
+typedef struct ferry_copy_desc {
+    ferry_place source;
+    ferry_place destination;
+    uint64_t width;  /* bytes */
+    uint64_t height; /* rows */
+    uint64_t depth;  /* slices */
+    uint32_t flags;  /* FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags) */
+    uint32_t reserved0;
+    uint64_t reserved[4]; /* must be zero */
+} ferry_copy_desc;
+
+/*
+ * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
+ * starts at layer number `layer` of a layered array (of a cubemap: at that face), which is its z.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        none here: ferry_copy checks. A NULL place is ignored.
+ * Driver:        none.
+ */
+FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
+FERRY_API void ferry_place_host(ferry_place *place, const void *address);
+FERRY_API void ferry_place_host_pitched(ferry_place *place, const void *address, uint64_t row_pitch,
+                                        uint64_t slice_height);
+FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t address);
+FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
+                                          uint64_t slice_height);
+FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
+FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
+
+/*
+ * Fills a descriptor from two places and an extent; a NULL place leaves that end all zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs; the places may be those inside *copy.
+ * Errors:        none here: ferry_copy checks. A NULL copy is ignored.
+ * Driver:        none.
+ */
+FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
+                                    uint64_t width, uint64_t height, uint64_t depth);
+
+/*
+ * Copies, and returns when the bytes are there: visible to the host, to every stream and to every other thread.
+ * It is ordered like a driver call on the legacy default stream of its context: after earlier work on that stream
+ * and on streams that synchronise with it; work on non-blocking streams is the caller's to order. To wait for a copy on
+ * another stream: ferry_copy_async and ferry_stream_synchronize.
+ * The context is the calling thread's current one, else that of the destination's device, else of the source's, else of
+ * device 0.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the copy is complete.
+ * Ownership:     `copy` is read before return.
+ * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
+ *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
+ *                _UNSUPPORTED from one 2D layer or face to another of one array, which the driver gets wrong; _ROUTE
+ *                where the flags force a route that cannot take it; the driver's own, which may also report earlier
+ *                asynchronous work that failed.
+ * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
+ *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
+ *                the driver refuses because its host memory was registered in pieces is split, with one call for each
+ *                part; should one fail, those before it have been made. By a kernel: cuPointerGetAttributes for both
+ *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels. Staged
+ *                likewise, and the calling thread helps.
+ */
+FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
+
+/* The progress of a copy. Opaque. */
+typedef struct ferry_ticket ferry_ticket;
+
+/*
+ * Enqueues a copy on `stream`: it starts after the work before it there, and is complete for the work after it.
+ * Any stream of the caller's will do, a CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default
+ * stream, FERRY_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for
+ * those three it is found as for ferry_copy. `ticket` may be NULL; else *ticket reports the copy's progress.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU, except from host memory to host memory, and with pageable memory that
+ *                cannot be staged (managed memory, arrays without a surface, another device's; see docs/staging.md):
+ *                these are the driver's own copies, which wait for earlier work on the stream, and until a pageable
+ *                source has been read or, to a host destination, until the copy is complete. Memory of a host pool is
+ *                not the host's here to a device with access to the pool. ferry_copy_explain_async tells.
+ *                The first copy in a context that goes by a kernel may wait while that is loaded, and the first that is
+ *                staged while threads and memory are made, see ferry_options.kernels and staging.
+ *                As all calls that enqueue it waits for the driver's lock while another thread frees (see Memory).
+ * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy, and
+ *                its source stay unchanged. Memory that is unmapped while a copy runs cannot be made safe. *ticket is
+ *                the caller's until ferry_ticket_release, which must come before ferry_close.
+ * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
+ *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured: between memory from pools of
+ *                two devices neither of which has access to the other's pool; from pageable memory that cannot be
+ *                staged, which the driver would read at the launch, before the graph's earlier nodes have run. With a
+ *                ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, where the copy may run any
+ *                number of times; if the driver refuses only the event behind the copy, the copy is in flight all the
+ *                same. What goes wrong later comes back from a later call that synchronises.
+ * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
+ *                too, with cuStreamIsCapturing and cuCtxGetId before and, under capture and with ferry_options.submit,
+ *                cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable source cuStreamQuery;
+ *                before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and cuEventSynchronize.
+ *                With a ticket cuEventCreate before the copy and cuEventRecord behind it.
+ */
+FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
+                                   ferry_ticket **ticket, ferry_error_info *error);
+
+/*
+ * The short form in one dimension: `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy.
+ * Host addresses are passed as integers: (uint64_t)(uintptr_t)pointer.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the copy is complete.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
+ * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                                   ferry_error_info *error);
+
+/*
+ * ferry_copy_bytes on a stream, as ferry_copy_async.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_async.
+ * Ownership:     the memory must live until the stream has passed the copy.
+ * Errors:        as ferry_copy_bytes; nothing was enqueued.
+ * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                                         struct CUstream_st *stream, ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Tickets
+ *
+ * A ticket reports the progress of one copy, whatever its route.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* How far it is. */
+typedef struct ferry_ticket_info {
+    uint32_t struct_size;
+    int32_t done;         /* 1: it has ended, well or not */
+    int32_t status;       /* of the copy: 0 until it is done, and then if it went well; else what ended it */
+    int32_t route;        /* FERRY_ROUTE_* that it took */
+    uint64_t bytes_done;  /* bytes that have arrived: of a staged copy as they do, of others all at the end */
+    uint64_t bytes_total; /* of the copy */
+} ferry_ticket_info;
+
+/*
+ * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment
+ * before its stream goes on. Where the context has died, this finds out: at the latest when no bytes have arrived since
+ * the last query.
+ *
+ * Thread-safety: safe; not beside ferry_ticket_release of the same one.
+ * Blocking:      never.
+ * Ownership:     the caller's struct.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is
+ *                in info->status.
+ * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
+ */
+FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
+
+/*
+ * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
+ *
+ * Thread-safety: as ferry_ticket_get_info.
+ * Blocking:      until the copy is done, or its context has died.
+ * Ownership:     the ticket stays the caller's.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the
+ *                child of a fork.
+ * Driver:        cuEventSynchronize, of staged copies none but, without progress, cuCtxGetId and cuEventQuery.
+ */
+FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
+
+/*
+ * Ends a ticket, at any time: the copy goes on. NULL is allowed.
+ *
+ * Thread-safety: not beside another call on the same one.
+ * Blocking:      never.
+ * Ownership:     the ticket is gone.
+ * Errors:        -1003 in the child of a fork, where it does nothing.
+ * Driver:        cuEventDestroy.
+ */
+FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Batches
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Of batches: none has the value of a FERRY_COPY_*. */
+#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch in which a copy writes what another one reads or writes */
+#define FERRY_BATCH_UPDATABLE 0x2000u     /* of prepared pieces only: ferry_prepared_set_addresses will be called */
+
+/*
+ * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the
+ * copies of a batch have none among themselves and must not overlap, no destination with another's source or
+ * destination. FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without
+ * it, what such a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at
+ * both ends are merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation
+ * that it begins in, but into adjacent memory of the same device (full checks: not even there) or out of a registration
+ * of the host's. The context is found as for ferry_copy, for the first copy that has a device. A copy with flags of its
+ * own, and with instance flags every box of rows, goes as they ask, by a call or launch of its own; pieces go with the
+ * instance's. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however
+ * many they are; into arrays the driver copies.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until all are complete.
+ * Ownership:     `copies` is read before return. Memory to work in is kept for the next batch, until ferry_close.
+ * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
+ *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
+ *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
+ * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory) and
+ *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads one; then
+ *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each;
+ *                and cuStreamSynchronize.
+ */
+FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                   uint32_t flags, ferry_error_info *error);
+
+/*
+ * Enqueues a batch on `stream`, any that ferry_copy_async takes: all of it after the work before it there, and complete
+ * for the work after it.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async; and where
+ *                the driver makes no event for a table (below), for the stream.
+ * Ownership:     `copies` is read before return; the memory it names must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, but where the driver refuses a part of
+ *                it: what comes before that.
+ * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams
+ *                other than the legacy one that are not being captured. More than 169 pieces, or 46 boxes, of a launch
+ *                lie in a table in pinned memory that the instance keeps: cuMemHostAlloc or cuMemHostRegister for more
+ *                of it, and cuEventRecord.
+ */
+FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                         uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * A batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
+ * ferry_copy_bytes. The fastest form for thousands of small pieces.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until all are complete.
+ * Ownership:     the arrays are read before return.
+ * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses are.
+ * Driver:        as ferry_copy_batch.
+ */
+FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
+                                    const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error);
+
+/*
+ * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch_async.
+ * Driver:        as ferry_copy_batch_async.
+ */
+FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
+                                          const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/* A batch that is checked and planned once, and launched as often as wanted. Opaque. */
+typedef struct ferry_prepared ferry_prepared;
+
+/*
+ * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
+ * plan, with the profile and the instance flags of now, stays. `count` 0 is fine.
+ *
+ * Thread-safety: safe.
+ * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
+ *                for the device.
+ * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
+ *                read before return. The memory that it names and the context must live, and stay what they are, for
+ *                every launch.
+ * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
+ * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
+ *                made, waited for and destroyed.
+ */
+FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                        uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                        ferry_error_info *error);
+
+/*
+ * The same for pieces. With FERRY_BATCH_UPDATABLE their addresses can be set anew; they are not merged then.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_prepared_create.
+ * Ownership:     as ferry_prepared_create; the arrays are read before return.
+ * Errors:        as ferry_prepared_create; of changeable ones FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie
+ *                in one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+ * Driver:        as ferry_prepared_create.
+ */
+FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
+                                               const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                               uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                               ferry_error_info *error);
+
+/*
+ * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
+ * would; a default stream is that of the current context, else of the one it was prepared in. On a stream that is being
+ * captured it becomes part of the graph; the prepared batch must then live as long as the graph may run. In another
+ * context of the device than it was prepared in, which does not see all memory of that, the driver copies instead of
+ * kernels.
+ *
+ * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     as ferry_copy_batch_async.
+ * Errors:        FERRY_ERROR_DEVICE for a stream of another device; in another context FERRY_ERROR_UNSUPPORTED for a
+ *                changeable one; FERRY_ERROR_CAPTURE for a changeable one, parts of
+ *                which the graph would hold by their addresses; the driver's own. `error` has no index.
+ * Driver:        as ferry_copy_batch_async, without the look-ups.
+ */
+FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the
+ * destinations. Those of pieces of size 0 are not looked at.
+ * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
+ * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
+ * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
+ * flags given then and for the context that it was prepared in.
+ *
+ * Thread-safety: safe, but not beside another call on the same prepared batch.
+ * Blocking:      does not wait for the GPU.
+ * Ownership:     the arrays are read before return.
+ * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND, and
+ *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not
+ *                changeable; _CAPTURE on a stream that is being captured. The addresses are the old ones then.
+ * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
+ */
+FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
+                                               const uint64_t *sources, struct CUstream_st *stream,
+                                               ferry_error_info *error);
+
+/*
+ * Ends a prepared batch. Launches of it may still be on their way; graphs that hold it may not run any more. NULL is
+ * allowed.
+ *
+ * Thread-safety: not beside another call on the same one.
+ * Blocking:      where there is a table on the device, for the device's running work, as cuMemFree does.
+ * Ownership:     *prepared is gone, whatever is returned.
+ * Errors:        the driver's own, which may be those of earlier work.
+ * Driver:        cuMemFree for the table.
+ */
+FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Fills
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned host
+ * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
+ * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
+ * width 0 nothing is filled, and that is a success, once kind, device, pattern_size, flags and reserved fields are
+ * right.
+ *
+ * The driver itself fills patterns of up to 4 bytes over rows at one distance. The rest needs a kernel of ferry's: a
+ * pattern of 8 or 16 bytes that does not repeat every 4, and slices apart, unless their rows are tight or each has but
+ * one. Such a fill is refused where no kernel can run or reach the memory.
+ */
+typedef struct ferry_fill_desc {
+    ferry_place destination;
+    uint64_t width; /* bytes */
+    uint64_t height;
+    uint64_t depth;
+    uint8_t pattern[16];   /* its first pattern_size bytes are read */
+    uint32_t pattern_size; /* 1, 2, 4, 8 or 16 */
+    uint32_t flags;        /* FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags) */
+    uint64_t reserved[6];  /* must be zero */
+} ferry_fill_desc;
+
+/*
+ * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken). A NULL place
+ * leaves the destination all zero, a NULL pattern means bytes of zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's structs; the place may be the one inside *fill.
+ * Errors:        none here: ferry_fill checks. A NULL fill is ignored.
+ * Driver:        none.
+ */
+FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
+                                    uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
+
+/*
+ * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
+ * memory's device, else the one that ferry uses for that device; for pinned and managed memory the current one, else
+ * device 0's. Where the driver fills memory in its own context alone, as it does another process's, it is that one.
+ *
+ * Thread-safety: safe.
+ * Blocking:      until the fill is complete.
+ * Ownership:     `fill` is read before return.
+ * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
+ *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
+ *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the
+ *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or
+ *                the driver keep kernels out, where the box leaves an allocation or registration, or where they do not
+ *                reach the memory; _ROUTE for FERRY_COPY_BY_KERNEL that cannot be; the driver's own.
+ * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
+ *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
+ *                are, where all of the memory is registered. By a kernel, in memory of the context's device also where
+ *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
+ *                cuLaunchKernel; on first need cuLibraryLoadData.
+ */
+FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
+
+/*
+ * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the device of the memory, or on
+ * one with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
+ * are those of the context found as for ferry_fill.
+ *
+ * Thread-safety: safe.
+ * Blocking:      does not wait for the GPU, but where it loads kernels (ferry_options.kernels).
+ * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
+ * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
+ *                memory, _NO_CONTEXT for another process's memory on a stream of another context than opened it.
+ * Driver:        as ferry_fill, without the wait. Under capture memory that the capture itself has allocated is not
+ *                known to the driver, and no kernel fills it.
+ */
+FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
+                                   ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Explanations
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* How a copy travels. */
+#define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
+#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
+#define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
+#define FERRY_ROUTE_STAGED 3 /* by a kernel there that meets threads of ferry's at pinned memory */
+
+/* Why a route does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
+#define FERRY_OBSTACLE_NONE 0
+#define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
+#define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
+#define FERRY_OBSTACLE_FORBIDDEN 3    /* FERRY_COPY_NO_KERNELS */
+#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver did not take ferry's kernels, or the options keep them out */
+#define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
+#define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
+#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: only with BY_KERNEL */
+#define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
+#define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
+#define FERRY_OBSTACLE_NOT_MEASURED 10
+#define FERRY_OBSTACLE_BEYOND 11       /* an end reaches past its allocation or registration */
+#define FERRY_OBSTACLE_READ_ONLY 12    /* the destination is memory that the device may only read */
+#define FERRY_OBSTACLE_NOT_PAGEABLE 13 /* no end is pageable memory, so nothing has to be staged */
+#define FERRY_OBSTACLE_NO_STAGING                                                                                      \
+    14 /* the options keep staging out, or there are no threads or no pinned memory for it */
+#define FERRY_OBSTACLE_OTHER_DEVICE 15 /* an end lies on another device than the one of the stream */
+
+/*
+ * "pageable memory" and the like; "?" for a number that is none of them.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the text is static.
+ * Errors:        none.
+ * Driver:        none.
+ */
+FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
+
+/* What the caller waits for. */
+#define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
+#define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
+#define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
+
+/* What a copy would do. */
+typedef struct ferry_explanation {
+    uint32_t struct_size;
+    int32_t route;              /* FERRY_ROUTE_* */
+    int32_t blocks;             /* FERRY_BLOCKS_* */
+    int32_t synchronises;       /* 1: ferry waits itself: after the driver's call where that returns before the copy is
+                                 * complete; before it where that would read a pageable source too early */
+    char driver_call[32];       /* "cuMemcpy3DAsync" or "cuLaunchKernel" and their like; empty for FERRY_ROUTE_NONE */
+    int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
+    int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */
+    int32_t source_device;      /* where device or array memory lies; -1 otherwise */
+    int32_t destination_memory; /* FERRY_MEMORY_* */
+    int32_t destination_device;
+    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
+    uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
+    uint64_t height;
+    uint64_t depth;
+    uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
+    uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
+    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
+    uint32_t max_sms;        /* the maximum number of SMs that the route keeps busy; 0 for the driver's */
+    uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
+    int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
+    uint32_t threads;        /* of the host that the route keeps busy, at most; the caller's too, while it waits */
+} ferry_explanation;
+
+/*
+ * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. Whether a copy
+ * between two devices takes the link between them is no part of it: that hangs on peer access.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never, but on first need as ferry_context_retain_primary, and while kernels are loaded as ferry_copy.
+ * Ownership:     the caller's struct.
+ * Errors:        as ferry_copy, and _ABI_MISMATCH.
+ * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
+                                     ferry_explanation *explanation, ferry_error_info *error);
+
+/*
+ * What ferry_copy_async would do, likewise.
+ *
+ * Thread-safety: safe.
+ * Blocking:      as ferry_copy_explain.
+ * Ownership:     as ferry_copy_explain.
+ * Errors:        as ferry_copy_async, and _ABI_MISMATCH.
+ * Driver:        as ferry_copy_explain.
+ */
+FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
+                                           struct CUstream_st *stream, ferry_explanation *explanation,
+                                           ferry_error_info *error);
+
+/*
+ * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
+ * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
+ * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero.
+ *
+ * Thread-safety: safe.
+ * Blocking:      never.
+ * Ownership:     the caller's buffer; it may be NULL when size is 0.
+ * Errors:        none; returns 0 for a NULL explanation.
+ * Driver:        none.
+ */
+FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Devices
@@ -499,7 +1100,7 @@ typedef struct ferry_device_info {
     int32_t is_software;
     int32_t compute_major;
     int32_t compute_minor;
-    int32_t multiprocessor_count;
+    int32_t sm_count;
     int32_t copy_engine_count;
     int32_t overlap;            /* FERRY_COPY_OVERLAP_*: what that count means */
     int32_t unified_addressing; /* one address space with the host: kind ANY works */
@@ -531,89 +1132,7 @@ typedef struct ferry_device_info {
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE.
  * Driver:        none; cuDeviceGetAttribute and its like were asked at ferry_open.
  */
-FERRY_API int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Peers
- *
- * A copy between two devices needs none of this. With peer access the bytes take the link between the devices instead
- * of a detour through the host. Access has a direction: `device` reaches the memory of `peer`.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* What came of sending data through a pair of devices. */
-#define FERRY_PROBE_NOT_RUN 0
-#define FERRY_PROBE_PASSED 1
-#define FERRY_PROBE_FAILED 2 /* the driver reports access, but bytes do not arrive: the pair counts as having none */
-
-/* One ordered pair of devices. */
-typedef struct ferry_peer_info {
-    uint32_t struct_size;
-    int32_t device;
-    int32_t peer;
-    int32_t can_access;        /* 1: `device` can reach the memory of `peer`: the driver says so, and no probe failed */
-    int32_t driver_can_access; /* what the driver says */
-    int32_t probe;             /* FERRY_PROBE_*: in this instance */
-    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 where it does not tell */
-    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also where the driver does not tell */
-    int32_t array_access;      /* 1: arrays can be reached too; 0 also where the driver does not tell */
-    uint32_t reserved;
-} ferry_peer_info;
-
-/*
- * Fills `info` up to info->struct_size for `device` reaching the memory of `peer`. Runs no probe.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE (also for a device and itself).
- * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
- */
-FERRY_API int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
-
-/*
- * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
- * Reads 64 KiB from the peer and writes as much to it and compares them, in a context made for it on `device`; that says
- * nothing of `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first
- * one found. Access between other contexts is left as it is.
- *
- * Thread-safety: safe.
- * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_get_peer_info tells which);
- *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
- *                remembered.
- * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
- *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
- *                cuStreamDestroy, cuCtxDestroy.
- */
-FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
-
-/*
- * Lets `device` reach the memory of `peer`, between the contexts that ferry uses for the two, once data has come
- * through as for ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it
- * lasts until anyone in the process disables it or one of them ends, and ferry_close leaves it; after
- * ferry_context_adopt call again. Access that is enabled already is a success.
- *
- * Thread-safety: safe.
- * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
- * Ownership:     none.
- * Errors:        as ferry_peer_probe.
- * Driver:        cuCtxEnablePeerAccess, then the first time as ferry_peer_probe.
- */
-FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
-
-/*
- * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two go on working; graphs
- * and prepared batches made while there was access may not be launched any more.
- *
- * Thread-safety: safe; copies between the two that other threads enqueue meanwhile may fail and take their context along.
- * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. A capture in
- *                one of them is broken.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then access is as before.
- * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
- */
-FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
+FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Contexts
@@ -655,7 +1174,7 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
  * Driver:        cuCtxCreate (as of CUDA 3.2), cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags,
-                                       struct CUctx_st **context);
+                                       struct CUctx_st **context, ferry_error_info *error);
 
 /*
  * Destroys a context made by ferry_context_create, with all that lives in it. If it was adopted, the device goes back
@@ -714,7 +1233,7 @@ FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuCtxGetCurrent.
  */
-FERRY_API int32_t ferry_context_current(ferry_instance *instance, struct CUctx_st **context);
+FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context);
 
 /*
  * Waits until all work of `context` has ended; `device` is not read then. NULL: the context that ferry uses for
@@ -758,7 +1277,7 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
  * Driver:        cuStreamCreateWithPriority.
  */
 FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
-                                      struct CUstream_st **stream);
+                                      struct CUstream_st **stream, ferry_error_info *error);
 
 /*
  * Destroys a stream; what is enqueued on it still runs to its end. NULL is allowed.
@@ -822,7 +1341,7 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
  * Driver:        cuEventCreate.
  */
 FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags,
-                                     struct CUevent_st **event);
+                                     struct CUevent_st **event, ferry_error_info *error);
 
 /*
  * Destroys an event; calls and streams that already wait for it are not affected. NULL is allowed.
@@ -907,7 +1426,8 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE; the driver's own (out of memory: -1002).
  * Driver:        cuMemAlloc; before it, or before it is called again, as ferry_deferred_trim.
  */
-FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address);
+FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
+                                     ferry_error_info *error);
 
 /*
  * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
@@ -921,7 +1441,8 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
  * Driver:        cuMemAllocPitch, otherwise as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
-                                             uint32_t element_size, uint64_t *address, uint64_t *row_pitch);
+                                             uint32_t element_size, uint64_t *address, uint64_t *row_pitch,
+                                             ferry_error_info *error);
 
 /*
  * Allocates `size` bytes of managed memory: one address for the host and every device, between which the driver moves
@@ -935,7 +1456,8 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
  *                -1002).
  * Driver:        cuMemAllocManaged, attached globally.
  */
-FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address);
+FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
+                                      ferry_error_info *error);
 
 /*
  * Frees what ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
@@ -961,7 +1483,7 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
  * Thread-safety: safe.
  * Blocking:      does not wait for the GPU. As any call that enqueues it waits while a free in another thread holds the
  *                driver's lock.
- * Ownership:     the memory is gone, though ferry_get_address_info knows it until it has been given back.
+ * Ownership:     the memory is gone, though ferry_address_get_info knows it until it has been given back.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is not the beginning of such an allocation or was
  *                given up already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY, _UNSUPPORTED;
  *                the driver's own; -1003 in the child of a fork. After an error the memory is the caller's still.
@@ -1007,43 +1529,23 @@ FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, 
 #define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to get, and cuMemFreeHost takes it too */
 #define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing it is anyway */
 #define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing it is anyway */
-#define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see least_size */
+#define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see min_size */
 #define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
-
-/*
- * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page; what it
- * holds is not defined.
- * `flags`: 0 or FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED.
- * It is mapped in huge pages where the system gives them, touched by several threads and registered with the driver,
- * several times as fast as the driver's own allocation; where that fails, and for the flags _WRITE_COMBINED and
- * _BY_DRIVER, the driver allocates it.
- *
- * Thread-safety: safe.
- * Blocking:      yes: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
- *                threads.
- * Ownership:     *address is the caller's until ferry_host_free on the same instance. Its being pinned ends with the
- *                context it was made in: the current one, else the one that ferry uses for device 0. After a fork the
- *                child does not have it.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS, _OUT_OF_MEMORY; the driver's own (out of memory:
- *                -1002).
- * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
- */
-FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address);
 
 /* Where host memory is to lie. */
 #define FERRY_NUMA_ANY 0    /* where the system puts it */
 #define FERRY_NUMA_DEVICE 1 /* near `device`: on the node that ferry_device_info tells; as ANY where it tells none */
 #define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
 
-/* How to allocate host memory. All zero but struct_size means: as ferry_host_alloc without flags. */
+/* How to allocate host memory. All zero but struct_size means the defaults. */
 typedef struct ferry_host_options {
     uint32_t struct_size;
-    uint32_t flags;      /* FERRY_HOST_* */
-    int32_t numa;        /* FERRY_NUMA_*: a preference; a node that is full does not make it fail */
-    int32_t device;      /* of FERRY_NUMA_DEVICE */
-    int32_t numa_node;   /* of FERRY_NUMA_NODE */
-    uint32_t threads;    /* that touch it first, the caller's among them, 1 to 64; 0: as many as help */
-    uint64_t least_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to do with; 0: any */
+    uint32_t flags;    /* FERRY_HOST_* */
+    int32_t numa;      /* FERRY_NUMA_*: a preference; a node that is full does not make it fail */
+    int32_t device;    /* of FERRY_NUMA_DEVICE */
+    int32_t numa_node; /* of FERRY_NUMA_NODE */
+    uint32_t threads;  /* that touch it first, the caller's among them, 1 to 64; 0: as many as help */
+    uint64_t min_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to do with; 0: any */
 } ferry_host_options;
 
 /* Where a block of host memory came from. */
@@ -1062,24 +1564,31 @@ typedef struct ferry_host_block {
 } ferry_host_block;
 
 /*
- * ferry_host_alloc with a choice of place and of what to do where there is too little: after the driver's own
- * allocation has failed too, first, with FERRY_HOST_ALLOW_SMALLER, half as much, and half of that, down to least_size;
- * then, with FERRY_HOST_ALLOW_PAGEABLE, the whole size unpinned. `options` may be NULL; fields whose flag or mode is
- * not set are not read. Fills `block` up to block->struct_size, which must reach beyond `size`.
+ * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with undefined
+ * contents. `options` may be NULL, which means defaults; fields whose flag or mode is not set are not read. Fills `block`
+ * up to block->struct_size, which must reach beyond `size`.
+ *
+ * The memory is mapped in huge pages where the system gives them, touched by several threads and registered with the
+ * driver, which is several times as fast as the driver's own allocation. Where that fails, and for the flags
+ * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries half
+ * as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
  *
  * Thread-safety: safe.
- * Blocking:      as ferry_host_alloc.
- * Ownership:     block->address is the caller's, as for ferry_host_alloc.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
- *                there is not: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own.
- * Driver:        as ferry_host_alloc.
+ * Blocking:      yes: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
+ *                threads.
+ * Ownership:     block->address is the caller's until ferry_host_free on the same instance. The memory stays pinned
+ *                until the end of the context that it was made in: the current one, else the one that ferry uses for
+ *                device 0. After a fork the child does not have the memory.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a
+ *                node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own (out of
+ *                memory: -1002).
+ * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
  */
-FERRY_API int32_t ferry_host_alloc_with_options(ferry_instance *instance, uint64_t size,
-                                                const ferry_host_options *options, ferry_host_block *block,
-                                                ferry_error_info *error);
+FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
+                                   ferry_host_block *block, ferry_error_info *error);
 
 /*
- * Frees what ferry_host_alloc or ferry_host_alloc_with_options of the same instance gave. NULL is allowed.
+ * Frees what ferry_host_alloc or ferry_host_alloc of the same instance gave. NULL is allowed.
  *
  * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
@@ -1220,7 +1729,7 @@ typedef struct ferry_array_desc {
  * Driver:        cuArray3DCreate; cuEventQuery instead where an array is given out again, and as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
-                                     struct CUarray_st **array);
+                                     struct CUarray_st **array, ferry_error_info *error);
 
 /*
  * Destroys an array. NULL is allowed.
@@ -1267,7 +1776,8 @@ FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUa
  * Driver:        cuMipmappedArrayCreate, otherwise as ferry_array_create.
  */
 FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
-                                               uint32_t levels, struct CUmipmappedArray_st **mipmapped);
+                                               uint32_t levels, struct CUmipmappedArray_st **mipmapped,
+                                               ferry_error_info *error);
 
 /*
  * Level number `level` of a mipmapped array, an array like any other to copies; 0 is the largest.
@@ -1329,7 +1839,7 @@ FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own for what is no array, where it tells.
  * Driver:        cuArray3DGetDescriptor.
  */
-FERRY_API int32_t ferry_array_describe(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
+FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
                                        uint32_t *element_size);
 
 /* What kind of memory lies at an address. */
@@ -1360,7 +1870,7 @@ typedef struct ferry_address_info {
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH. An address the driver does not know is pageable.
  * Driver:        cuPointerGetAttributes.
  */
-FERRY_API int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
+FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Pinned pools
@@ -1552,7 +2062,7 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
  *
  * Thread-safety: safe.
  * Blocking:      does not wait for the GPU; memory of ferry_device_alloc may, as the driver pleases.
- * Ownership:     the memory is gone: to ferry_get_address_info and to full checks from this call on.
+ * Ownership:     the memory is gone: to ferry_address_get_info and to full checks from this call on.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for memory of another process
  *                (ferry_ipc_close_memory); _ADDRESS for what is not the beginning of an allocation or was freed
  *                already, except memory of ferry_device_alloc: freed twice in stream order it is not told from memory
@@ -1984,275 +2494,100 @@ FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoo
 FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event);
 
 /* ---------------------------------------------------------------------------------------------------------------
- * Copies
+ * Peers
+ *
+ * A copy between two devices needs none of this. With peer access the bytes take the link between the devices instead
+ * of a detour through the host. Access has a direction: `device` reaches the memory of `peer`.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* What a place is. */
-#define FERRY_KIND_ANY 0    /* `address` decides; what the driver does not know is taken for host memory */
-#define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
-#define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
-#define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
+/* What came of sending data through a pair of devices. */
+#define FERRY_PROBE_NOT_RUN 0
+#define FERRY_PROBE_PASSED 1
+#define FERRY_PROBE_FAILED 2 /* the driver reports access, but bytes do not arrive: the pair counts as having none */
 
-#define FERRY_DEVICE_UNKNOWN (-1) /* DEVICE: asks the driver. ARRAY: the device of the stream or of the other place */
-
-/*
- * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
- *
- * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, and then x
- *               must be 0 unless the copy is one row of the first slice. Not read for arrays.
- * slice_height  rows from one slice to the next, at least y + height: the allocation's height, not the copy's; 0:
- *               slices lie tight, height rows apart, and then y must be 0 unless the copy is in the first slice. Not
- *               read for arrays.
- * device        not read for ANY and HOST. Managed memory may be described as HOST, as DEVICE on any device, or as ANY.
- * array         rows and bytes of block-compressed arrays are those of blocks of 4 x 4 texels. A planar array itself
- *               takes no copy (the driver's -1001), its planes do.
- *
- * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
- * as with the driver's own calls.
- */
-typedef struct ferry_place {
-    int32_t kind;   /* FERRY_KIND_* */
-    int32_t device; /* ordinal, or FERRY_DEVICE_UNKNOWN */
-    uint64_t address;
-    struct CUarray_st *array;
-    uint64_t row_pitch;
-    uint64_t slice_height;
-    uint64_t x;
-    uint64_t y;
-    uint64_t z;
-    uint64_t reserved[4]; /* must be zero */
-} ferry_place;
+/* One ordered pair of devices. */
+typedef struct ferry_peer_info {
+    uint32_t struct_size;
+    int32_t device;
+    int32_t peer;
+    int32_t can_access;        /* 1: `device` can reach the memory of `peer`: the driver says so, and no probe failed */
+    int32_t driver_can_access; /* what the driver says */
+    int32_t probe;             /* FERRY_PROBE_*: in this instance */
+    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 where it does not tell */
+    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also where the driver does not tell */
+    int32_t array_access;      /* 1: arrays can be reached too; 0 also where the driver does not tell */
+    uint32_t reserved;
+} ferry_peer_info;
 
 /*
- * What a caller may ask of the way that a copy or a fill takes. Without any of these it is the one predicted to be
- * fastest: a kernel where it wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace
- * all of the instance's (ferry_options.copy_flags); 65535 for the most multiprocessors, which asks for nothing, does
- * just that.
- *
- * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
- *                  goes by a kernel where one can take it, and is still ordered on its stream.
- * NO_KERNELS       leaves all multiprocessors to others.
- * BY_DRIVER, BY_KERNEL, BY_STAGING  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out, and
- *                  BY_STAGING says nothing. Two of them, or NO_KERNELS with one of the latter two, are
- *                  FERRY_ERROR_FLAGS; beside NO_KERNELS and BY_DRIVER URGENT says nothing.
- * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
- * pay, which are few where a host link is the limit.
- */
-#define FERRY_COPY_URGENT 0x1u
-#define FERRY_COPY_NO_KERNELS 0x2u
-#define FERRY_COPY_BY_DRIVER 0x100u
-#define FERRY_COPY_BY_KERNEL 0x200u
-#define FERRY_COPY_BY_STAGING 0x400u
-#define FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT 16
-
-/*
- * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
- * own calls copy nothing then). With width 0 nothing is copied, and that is a success, once kinds, devices, flags and
- * reserved fields are right.
- */
-typedef struct ferry_copy_desc {
-    ferry_place source;
-    ferry_place destination;
-    uint64_t width;  /* bytes */
-    uint64_t height; /* rows */
-    uint64_t depth;  /* slices */
-    uint32_t flags;  /* FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags) */
-    uint32_t reserved0;
-    uint64_t reserved[4]; /* must be zero */
-} ferry_copy_desc;
-
-/*
- * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
- * starts at layer number `layer` of a layered array (of a cubemap: at that face), which is its z.
+ * Fills `info` up to info->struct_size for `device` reaching the memory of `peer`. Runs no probe.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     the caller's struct.
- * Errors:        none here: ferry_copy checks. A NULL place is ignored.
- * Driver:        none.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE (also for a device and itself).
+ * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
  */
-FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
-FERRY_API void ferry_place_host(ferry_place *place, const void *address);
-FERRY_API void ferry_place_host_pitched(ferry_place *place, const void *address, uint64_t row_pitch,
-                                        uint64_t slice_height);
-FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t address);
-FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
-                                          uint64_t slice_height);
-FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
-FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
+FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
 
 /*
- * Fills a descriptor from two places and an extent; a NULL place leaves that end all zero.
+ * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
+ * Reads 64 KiB from the peer and writes as much to it and compares them, in a context made for it on `device`; that says
+ * nothing of `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first
+ * one found. Access between other contexts is left as it is.
  *
  * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs; the places may be those inside *copy.
- * Errors:        none here: ferry_copy checks. A NULL copy is ignored.
- * Driver:        none.
- */
-FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
-                                    uint64_t width, uint64_t height, uint64_t depth);
-
-/*
- * Copies, and returns when the bytes are there: visible to the host, to every stream and to every other thread.
- * It is ordered like a driver call on the legacy default stream of its context: after earlier work on that stream
- * and on streams that synchronise with it; work on non-blocking streams is the caller's to order. To wait for a copy on
- * another stream: ferry_copy_async and ferry_stream_synchronize.
- * The context is the calling thread's current one, else that of the destination's device, else of the source's, else of
- * device 0.
- *
- * Thread-safety: safe.
- * Blocking:      until the copy is complete.
- * Ownership:     `copy` is read before return.
- * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
- *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
- *                _UNSUPPORTED from one 2D layer or face to another of one array, which the driver gets wrong; _ROUTE
- *                where the flags force a route that cannot take it; the driver's own, which may also report earlier
- *                asynchronous work that failed.
- * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
- *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
- *                the driver refuses because its host memory was registered in pieces is split, with one call for each
- *                part; should one fail, those before it have been made. By a kernel: cuPointerGetAttributes for both
- *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels. Staged
- *                likewise, and the calling thread helps.
- */
-FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
-
-/*
- * Enqueues a copy on `stream`: it starts after the work before it there, and is complete for the work after it.
- * Any stream of the caller's will do, a CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default
- * stream, FERRY_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for
- * those three it is found as for ferry_copy.
- *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except from host memory to host memory, and with pageable memory that
- *                cannot be staged (managed memory, arrays without a surface, another device's; see docs/staging.md):
- *                these are the driver's own copies, which wait for earlier work on the stream, and until a pageable
- *                source has been read or, to a host destination, until the copy is complete. Memory of a host pool is
- *                not the host's here to a device with access to the pool. ferry_explain_async tells.
- *                The first copy in a context that goes by a kernel may wait while that is loaded, and the first that is
- *                staged while threads and memory are made, see ferry_options.kernels and staging.
- *                As all calls that enqueue it waits for the driver's lock while another thread frees (see Memory).
- * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy, and
- *                its source stay unchanged. Memory that is unmapped while a copy runs cannot be made safe.
- * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
- *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured: between memory from pools of
- *                two devices neither of which has access to the other's pool; from pageable memory that cannot be
- *                staged, which the driver would read at the launch, before the graph's earlier nodes have run. What
- *                goes wrong later comes back from a later call that synchronises.
- * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
- *                too, with cuStreamIsCapturing and cuCtxGetId before and, under capture and with ferry_options.submit,
- *                cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable source cuStreamQuery;
- *                before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and cuEventSynchronize.
- */
-FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
-                                   ferry_error_info *error);
-
-/*
- * The short form in one dimension: `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy.
- * Host addresses are passed as integers: (uint64_t)(uintptr_t)pointer.
- *
- * Thread-safety: safe.
- * Blocking:      until the copy is complete.
+ * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
- * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
+ * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_peer_get_info tells which);
+ *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
+ *                remembered.
+ * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
+ *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
+ *                cuStreamDestroy, cuCtxDestroy.
  */
-FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                                   ferry_error_info *error);
+FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * ferry_copy_bytes on a stream, as ferry_copy_async.
+ * Lets `device` reach the memory of `peer`, between the contexts that ferry uses for the two, once data has come
+ * through as for ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it
+ * lasts until anyone in the process disables it or one of them ends, and ferry_close leaves it; after
+ * ferry_context_adopt call again. Access that is enabled already is a success.
  *
  * Thread-safety: safe.
- * Blocking:      as ferry_copy_async.
- * Ownership:     the memory must live until the stream has passed the copy.
- * Errors:        as ferry_copy_bytes; nothing was enqueued.
- * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
+ * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
+ * Ownership:     none.
+ * Errors:        as ferry_peer_probe.
+ * Driver:        cuCtxEnablePeerAccess, then the first time as ferry_peer_probe.
  */
-FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                                         struct CUstream_st *stream, ferry_error_info *error);
+FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
+
+/*
+ * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two go on working; graphs
+ * and prepared batches made while there was access may not be launched any more.
+ *
+ * Thread-safety: safe; copies between the two that other threads enqueue meanwhile may fail and take their context along.
+ * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. A capture in
+ *                one of them is broken.
+ * Ownership:     none.
+ * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then access is as before.
+ * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
+ */
+FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
 
 /* ---------------------------------------------------------------------------------------------------------------
- * Tickets and staging
+ * Staging
  *
- * Copies between pageable memory and a device, FERRY_ROUTE_STAGED, go by a kernel in their stream that meets threads at
- * a ring of pinned memory: see staging in ferry_options, and docs/staging.md. A ticket tells how far a copy is,
- * whatever its route.
+ * Copies between pageable memory and a device, FERRY_ROUTE_STAGED, use a kernel in their stream, which exchanges data with
+ * CPU threads through pinned staging buffers: see staging in ferry_options, and docs/staging.md.
  * ------------------------------------------------------------------------------------------------------------ */
-
-/* One copy on its way. Opaque. */
-typedef struct ferry_ticket ferry_ticket;
-
-/* How far it is. */
-typedef struct ferry_ticket_info {
-    uint32_t struct_size;
-    int32_t done;    /* 1: it has ended, well or not */
-    int32_t status;  /* of the copy: 0 until it is done, and then if it went well; else what ended it */
-    int32_t route;   /* FERRY_ROUTE_* that it took */
-    uint64_t landed; /* bytes that have arrived: of a staged copy as they do, of others all at the end */
-    uint64_t total;  /* bytes */
-} ferry_ticket_info;
-
-/*
- * ferry_copy_async that hands out a ticket.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_copy_async.
- * Ownership:     as ferry_copy_async; *ticket is the caller's until ferry_ticket_release, which must come before
- *                ferry_close.
- * Errors:        as ferry_copy_async, and FERRY_ERROR_OUT_OF_MEMORY, _UNSUPPORTED; _CAPTURE on a stream that is being
- *                captured, where the copy may run any number of times. Where the driver refuses only the event behind
- *                it, the copy is on its way all the same.
- * Driver:        as ferry_copy_async, cuEventCreate before and cuEventRecord behind it.
- */
-FERRY_API int32_t ferry_copy_async_ticket(ferry_instance *instance, const ferry_copy_desc *copy,
-                                          struct CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *error);
-
-/*
- * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment
- * before its stream goes on. Where the context has died, this finds out: at the latest when no bytes have arrived since
- * the last query.
- *
- * Thread-safety: safe; not beside ferry_ticket_release of the same one.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is
- *                in info->status.
- * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
- */
-FERRY_API int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *info);
-
-/*
- * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
- *
- * Thread-safety: as ferry_ticket_query.
- * Blocking:      until the copy is done, or its context has died.
- * Ownership:     the ticket stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the
- *                child of a fork.
- * Driver:        cuEventSynchronize, of staged copies none but, without progress, cuCtxGetId and cuEventQuery.
- */
-FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
-
-/*
- * Ends a ticket, at any time: the copy goes on. NULL is allowed.
- *
- * Thread-safety: not beside another call on the same one.
- * Blocking:      never.
- * Ownership:     the ticket is gone.
- * Errors:        -1003 in the child of a fork, where it does nothing.
- * Driver:        cuEventDestroy.
- */
-FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
-
 /* What there is for staged copies, and how many are under way: enqueued and not ended, in a graph while that runs. */
 typedef struct ferry_staging_info {
     uint32_t struct_size;
     uint32_t threads;          /* of ferry's own; 0 before the first copy, and where the program's do the work */
     uint32_t busy_threads;     /* that move bytes right now, those of callers who help and the program's too */
     uint32_t copies_in_flight; /* under way */
-    uint64_t ring_bytes;       /* pinned for the rings of all devices */
+    uint64_t staging_bytes;    /* pinned for the rings of all devices */
     uint64_t bytes_in_flight;  /* of copies under way: that have not arrived yet */
 } ferry_staging_info;
 
@@ -2295,355 +2630,6 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
 FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
 
 /* ---------------------------------------------------------------------------------------------------------------
- * Batches
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* Of batches: none has the value of a FERRY_COPY_*. */
-#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch in which a copy writes what another one reads or writes */
-#define FERRY_BATCH_CHANGEABLE 0x2000u    /* of prepared pieces only: ferry_prepared_set_addresses will be called */
-
-/*
- * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the
- * copies of a batch have none among themselves and must not overlap, no destination with another's source or
- * destination. FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without
- * it, what such a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at
- * both ends are merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation
- * that it begins in, but into adjacent memory of the same device (full checks: not even there) or out of a registration
- * of the host's. The context is found as for ferry_copy, for the first copy that has a device. A copy with flags of its
- * own, and with instance flags every box of rows, goes as they ask, by a call or launch of its own; pieces go with the
- * instance's. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however
- * many they are; into arrays the driver copies.
- *
- * Thread-safety: safe.
- * Blocking:      until all are complete.
- * Ownership:     `copies` is read before return. Memory to work in is kept for the next batch, until ferry_close.
- * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
- *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
- *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
- * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory) and
- *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads one; then
- *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each;
- *                and cuStreamSynchronize.
- */
-FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                   uint32_t flags, ferry_error_info *error);
-
-/*
- * Enqueues a batch on `stream`, any that ferry_copy_async takes: all of it after the work before it there, and complete
- * for the work after it.
- *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async; and where
- *                the driver makes no event for a table (below), for the stream.
- * Ownership:     `copies` is read before return; the memory it names must live until the stream has passed the batch.
- * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, but where the driver refuses a part of
- *                it: what comes before that.
- * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams
- *                other than the legacy one that are not being captured. More than 169 pieces, or 46 boxes, of a launch
- *                lie in a table in pinned memory that the instance keeps: cuMemHostAlloc or cuMemHostRegister for more
- *                of it, and cuEventRecord.
- */
-FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                         uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
-
-/*
- * A batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
- * ferry_copy_bytes. The fastest form for thousands of small pieces.
- *
- * Thread-safety: safe.
- * Blocking:      until all are complete.
- * Ownership:     the arrays are read before return.
- * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses are.
- * Driver:        as ferry_copy_batch.
- */
-FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                    const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error);
-
-/*
- * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_copy_batch_async.
- * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
- * Errors:        as ferry_copy_batch_async.
- * Driver:        as ferry_copy_batch_async.
- */
-FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
-                                          const uint64_t *sources, const uint64_t *sizes, uint64_t count,
-                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
-
-/* A batch that is checked and planned once, and launched as often as wanted. Opaque. */
-typedef struct ferry_prepared ferry_prepared;
-
-/*
- * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
- * plan, with the profile and the instance flags of now, stays. `count` 0 is fine.
- *
- * Thread-safety: safe.
- * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
- *                for the device.
- * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
- *                read before return. The memory that it names and the context must live, and stay what they are, for
- *                every launch.
- * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
- * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
- *                made, waited for and destroyed.
- */
-FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                        uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
-                                        ferry_error_info *error);
-
-/*
- * The same for pieces. With FERRY_BATCH_CHANGEABLE their addresses can be set anew; they are not merged then.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_prepared_create.
- * Ownership:     as ferry_prepared_create; the arrays are read before return.
- * Errors:        as ferry_prepared_create; of changeable ones FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie
- *                in one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_CHANGEABLE.
- * Driver:        as ferry_prepared_create.
- */
-FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
-                                               const uint64_t *sources, const uint64_t *sizes, uint64_t count,
-                                               uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
-                                               ferry_error_info *error);
-
-/*
- * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
- * would; a default stream is that of the current context, else of the one it was prepared in. On a stream that is being
- * captured it becomes part of the graph; the prepared batch must then live as long as the graph may run. In another
- * context of the device than it was prepared in, which does not see all memory of that, the driver copies instead of
- * kernels.
- *
- * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
- * Blocking:      as ferry_copy_batch_async.
- * Ownership:     as ferry_copy_batch_async.
- * Errors:        FERRY_ERROR_DEVICE for a stream of another device; in another context FERRY_ERROR_UNSUPPORTED for a
- *                changeable one; FERRY_ERROR_CAPTURE for a changeable one, parts of
- *                which the graph would hold by their addresses; the driver's own. `error` has no index.
- * Driver:        as ferry_copy_batch_async, without the look-ups.
- */
-FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
-
-/*
- * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the
- * destinations. Those of pieces of size 0 are not looked at.
- * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
- * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
- * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
- * flags given then and for the context that it was prepared in.
- *
- * Thread-safety: safe, but not beside another call on the same prepared batch.
- * Blocking:      does not wait for the GPU.
- * Ownership:     the arrays are read before return.
- * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND, and
- *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not
- *                changeable; _CAPTURE on a stream that is being captured. The addresses are the old ones then.
- * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
- */
-FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
-                                               const uint64_t *sources, struct CUstream_st *stream,
-                                               ferry_error_info *error);
-
-/*
- * Ends a prepared batch. Launches of it may still be on their way; graphs that hold it may not run any more. NULL is
- * allowed.
- *
- * Thread-safety: not beside another call on the same one.
- * Blocking:      where there is a table on the device, for the device's running work, as cuMemFree does.
- * Ownership:     *prepared is gone, whatever is returned.
- * Errors:        the driver's own, which may be those of earlier work.
- * Driver:        cuMemFree for the table.
- */
-FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Explanations
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* How a copy travels. */
-#define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
-#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
-#define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
-#define FERRY_ROUTE_STAGED 3 /* by a kernel there that meets threads of ferry's at pinned memory */
-
-/* Why a route does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
-#define FERRY_OBSTACLE_NONE 0
-#define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
-#define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
-#define FERRY_OBSTACLE_FORBIDDEN 3    /* FERRY_COPY_NO_KERNELS */
-#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver did not take ferry's kernels, or the options keep them out */
-#define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
-#define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
-#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: only with BY_KERNEL */
-#define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
-#define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
-#define FERRY_OBSTACLE_NOT_MEASURED 10
-#define FERRY_OBSTACLE_BEYOND 11       /* an end reaches past its allocation or registration */
-#define FERRY_OBSTACLE_READ_ONLY 12    /* the destination is memory that the device may only read */
-#define FERRY_OBSTACLE_NOT_PAGEABLE 13 /* no end is pageable memory, so nothing has to be staged */
-#define FERRY_OBSTACLE_NO_STAGING                                                                                      \
-    14 /* the options keep staging out, or there are no threads or no pinned memory for it */
-#define FERRY_OBSTACLE_OTHER_DEVICE 15 /* an end lies on another device than the one of the stream */
-
-/*
- * "pageable memory" and the like; "?" for a number that is none of them.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the text is static.
- * Errors:        none.
- * Driver:        none.
- */
-FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
-
-/* What the caller waits for. */
-#define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
-#define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
-#define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
-
-/* What a copy would do. */
-typedef struct ferry_explanation {
-    uint32_t struct_size;
-    int32_t route;              /* FERRY_ROUTE_* */
-    int32_t blocks;             /* FERRY_BLOCKS_* */
-    int32_t synchronises;       /* 1: ferry waits itself: after the driver's call where that returns before the copy is
-                                 * complete; before it where that would read a pageable source too early */
-    char driver_call[32];       /* "cuMemcpy3DAsync" or "cuLaunchKernel" and their like; empty for FERRY_ROUTE_NONE */
-    int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
-    int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */
-    int32_t source_device;      /* where device or array memory lies; -1 otherwise */
-    int32_t destination_memory; /* FERRY_MEMORY_* */
-    int32_t destination_device;
-    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
-    uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
-    uint64_t height;
-    uint64_t depth;
-    uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
-    uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
-    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
-    uint32_t multiprocessors; /* the most that the route keeps busy; 0 for the driver's */
-    uint64_t staged_ns;       /* as driver_ns, for FERRY_ROUTE_STAGED */
-    int32_t staged_obstacle;  /* FERRY_OBSTACLE_*: why that cannot take it */
-    uint32_t threads;         /* of the host that the route keeps busy, at most; the caller's too, while it waits */
-} ferry_explanation;
-
-/*
- * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. Whether a copy
- * between two devices takes the link between them is no part of it: that hangs on peer access.
- *
- * Thread-safety: safe.
- * Blocking:      never, but on first need as ferry_context_retain_primary, and while kernels are loaded as ferry_copy.
- * Ownership:     the caller's struct.
- * Errors:        as ferry_copy, and _ABI_MISMATCH.
- * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
- */
-FERRY_API int32_t ferry_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
-                                ferry_error_info *error);
-
-/*
- * What ferry_copy_async would do, likewise.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_explain.
- * Ownership:     as ferry_explain.
- * Errors:        as ferry_copy_async, and _ABI_MISMATCH.
- * Driver:        as ferry_explain.
- */
-FERRY_API int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
-                                      ferry_explanation *explanation, ferry_error_info *error);
-
-/*
- * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
- * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
- * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's buffer; it may be NULL when size is 0.
- * Errors:        none; returns 0 for a NULL explanation.
- * Driver:        none.
- */
-FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Fills
- * ------------------------------------------------------------------------------------------------------------ */
-
-/*
- * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned host
- * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
- * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
- * width 0 nothing is filled, and that is a success, once kind, device, pattern_size, flags and reserved fields are
- * right.
- *
- * The driver itself fills patterns of up to 4 bytes over rows at one distance. The rest needs a kernel of ferry's: a
- * pattern of 8 or 16 bytes that does not repeat every 4, and slices apart, unless their rows are tight or each has but
- * one. Such a fill is refused where no kernel can run or reach the memory.
- */
-typedef struct ferry_fill_desc {
-    ferry_place destination;
-    uint64_t width; /* bytes */
-    uint64_t height;
-    uint64_t depth;
-    uint8_t pattern[16];   /* its first pattern_size bytes are read */
-    uint32_t pattern_size; /* 1, 2, 4, 8 or 16 */
-    uint32_t flags;        /* FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags) */
-    uint64_t reserved[6];  /* must be zero */
-} ferry_fill_desc;
-
-/*
- * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken). A NULL place
- * leaves the destination all zero, a NULL pattern means bytes of zero.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs; the place may be the one inside *fill.
- * Errors:        none here: ferry_fill checks. A NULL fill is ignored.
- * Driver:        none.
- */
-FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
-                                    uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
-
-/*
- * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
- * memory's device, else the one that ferry uses for that device; for pinned and managed memory the current one, else
- * device 0's. Where the driver fills memory in its own context alone, as it does another process's, it is that one.
- *
- * Thread-safety: safe.
- * Blocking:      until the fill is complete.
- * Ownership:     `fill` is read before return.
- * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
- *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
- *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the
- *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or
- *                the driver keep kernels out, where the box leaves an allocation or registration, or where they do not
- *                reach the memory; _ROUTE for FERRY_COPY_BY_KERNEL that cannot be; the driver's own.
- * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
- *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
- *                are, where all of the memory is registered. By a kernel, in memory of the context's device also where
- *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
- *                cuLaunchKernel; on first need cuLibraryLoadData.
- */
-FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
-
-/*
- * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the device of the memory, or on
- * one with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
- * are those of the context found as for ferry_fill.
- *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, but where it loads kernels (ferry_options.kernels).
- * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
- * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
- *                memory, _NO_CONTEXT for another process's memory on a stream of another context than opened it.
- * Driver:        as ferry_fill, without the wait. Under capture memory that the capture itself has allocated is not
- *                known to the driver, and no kernel fills it.
- */
-FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
-                                   ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
  * Profiles
  *
  * Which route a copy takes is decided by predicted times, and these come from a profile of the device: what each kind
@@ -2669,7 +2655,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
  *                what gives back. Kernels are loaded, where that has not been done; with FERRY_KERNELS_NONE none are
  *                measured.
  */
-FERRY_API int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
+FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
  * Writes the profile of `device`, the built-in one too, as text of a few kilobytes: ASCII, lines ended by '\n', with an
@@ -2691,7 +2677,7 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
 
 /*
  * Reads a profile back: every device here that it holds for has its plans made from it from now on, as after
- * ferry_calibrate. `size` is that of the text in bytes, with or without an ending zero.
+ * ferry_device_calibrate. `size` is that of the text in bytes, with or without an ending zero.
  *
  * Thread-safety: safe.
  * Blocking:      never.

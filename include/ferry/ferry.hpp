@@ -43,8 +43,8 @@
 
 namespace ferry {
 // Parts of a program built with headers of two minor versions do not mix their inline functions up.
-static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 5, "this namespace is named after the version");
-inline namespace v0_5 {
+static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 6, "this namespace is named after the version");
+inline namespace v0_6 {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Status
@@ -365,7 +365,7 @@ public:
         ferry_array_desc desc = {};
         desc.struct_size = sizeof desc;
         array_view view;
-        if (const std::int32_t code = ferry_array_describe(instance, array, &desc, &view.element_size_))
+        if (const std::int32_t code = ferry_array_get_info(instance, array, &desc, &view.element_size_))
             return status(code);
         const bool has_blocks = desc.format >= FERRY_FORMAT_BC1_UNORM && desc.format <= FERRY_FORMAT_BC7_UNORM_SRGB;
         const std::uint64_t side = has_blocks ? 4 : 1;
@@ -673,13 +673,13 @@ public:
     operator ferry_instance *() const noexcept { return handle_; }
 
     result<ferry_report> report() const noexcept {
-        return detail::fetch(detail::sized<ferry_report>(), ferry_get_report, handle_);
+        return detail::fetch(detail::sized<ferry_report>(), ferry_instance_get_report, handle_);
     }
     result<ferry_device_info> device_info(std::int32_t device) const noexcept {
-        return detail::fetch(detail::sized<ferry_device_info>(), ferry_get_device_info, handle_, device);
+        return detail::fetch(detail::sized<ferry_device_info>(), ferry_device_get_info, handle_, device);
     }
     result<ferry_address_info> address_info(std::uint64_t address) const noexcept {
-        return detail::fetch(detail::sized<ferry_address_info>(), ferry_get_address_info, handle_, address);
+        return detail::fetch(detail::sized<ferry_address_info>(), ferry_address_get_info, handle_, address);
     }
     // What an exported handle says, before it is opened.
     result<ferry_ipc_info> ipc_info(const ferry_ipc_handle &handle) const noexcept {
@@ -687,7 +687,7 @@ public:
     }
     // Of `device` reaching the memory of `peer`, as are the next three.
     result<ferry_peer_info> peer_info(std::int32_t device, std::int32_t peer) const noexcept {
-        return detail::fetch(detail::sized<ferry_peer_info>(), ferry_get_peer_info, handle_, device, peer);
+        return detail::fetch(detail::sized<ferry_peer_info>(), ferry_peer_get_info, handle_, device, peer);
     }
     status probe_peer(std::int32_t device, std::int32_t peer) const noexcept {
         return status(ferry_peer_probe(handle_, device, peer));
@@ -715,7 +715,9 @@ public:
         return status(ferry_deferred_trim(handle_, device, keep));
     }
     // Measures the device; plans are made from what was found.
-    status calibrate(std::int32_t device) const noexcept { return detail::told_by(ferry_calibrate, handle_, device); }
+    status calibrate(std::int32_t device) const noexcept {
+        return detail::told_by(ferry_device_calibrate, handle_, device);
+    }
     // The size of the profile as text, with its ending zero.
     result<std::uint64_t> profile_size(std::int32_t device) const noexcept {
         char *const nowhere = nullptr;
@@ -793,8 +795,8 @@ template <class T> class device_memory : public detail::deferrable_memory<T> {
 public:
     using device_memory::deferrable_memory::deferrable_memory;
     static result<device_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
-        const auto made =
-            detail::fetch(std::uint64_t{0}, ferry_device_alloc, instance, device, detail::multiply(count, sizeof(T)));
+        const auto made = detail::fetch_told(std::uint64_t{0}, ferry_device_alloc, instance, device,
+                                             detail::multiply(count, sizeof(T)));
         return detail::own<device_memory>(instance, made, device_view<T>(device, *made, count));
     }
 };
@@ -807,10 +809,9 @@ public:
                                          std::uint64_t height, std::uint64_t depth = 1) noexcept {
         constexpr std::uint32_t element_size = sizeof(T) % 16 == 0 ? 16 : sizeof(T) % 8 == 0 ? 8 : 4;
         std::uint64_t address = 0;
-        const auto row_pitch = detail::fetch(std::uint64_t{0}, [&](std::uint64_t *pitch) {
-            return ferry_device_alloc_pitched(instance, device, detail::multiply(width, sizeof(T)),
-                                              detail::multiply(height, depth), element_size, &address, pitch);
-        });
+        const auto row_pitch = detail::fetch_told(std::uint64_t{0}, ferry_device_alloc_pitched, instance, device,
+                                                  detail::multiply(width, sizeof(T)), detail::multiply(height, depth),
+                                                  element_size, &address);
         if (!row_pitch) return row_pitch.why();
         return pitched_memory(instance, address, device_view<T>(device, address, width, height, depth, *row_pitch));
     }
@@ -822,17 +823,17 @@ class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uin
 public:
     using managed_memory::host_memory::host_memory;
     static result<managed_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
-        const auto made =
-            detail::fetch(std::uint64_t{0}, ferry_managed_alloc, instance, device, detail::multiply(count, sizeof(T)));
+        const auto made = detail::fetch_told(std::uint64_t{0}, ferry_managed_alloc, instance, device,
+                                             detail::multiply(count, sizeof(T)));
         return detail::own<managed_memory>(instance, made, device_view<T>(device, *made, count));
     }
 };
 
-// ferry_host_alloc_with_options: pinned host memory.
+// ferry_host_alloc: pinned host memory.
 template <class T>
 class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free, ferry_host_block> {
 public:
-    // To take over what ferry_host_alloc_with_options gave, `known` is {view, block}.
+    // To take over what ferry_host_alloc gave, `known` is {view, block}.
     using pinned_memory::host_memory::host_memory;
     // Takes over what ferry_host_alloc gave: block() is zeroed.
     pinned_memory(ferry_instance *instance, void *address, const host_view<T> &view) noexcept
@@ -842,7 +843,7 @@ public:
     static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
                                         ferry_host_options options) noexcept {
         options.struct_size = sizeof options;
-        const auto made = detail::fetch_told(detail::sized<ferry_host_block>(), ferry_host_alloc_with_options, instance,
+        const auto made = detail::fetch_told(detail::sized<ferry_host_block>(), ferry_host_alloc, instance,
                                              detail::multiply(count, sizeof(T)), &options);
         if (!made) return made.why();
         const host_view<T> view(static_cast<T *>(made->address), made->size / sizeof(T));
@@ -1150,7 +1151,7 @@ public:
     using owner::owner;
     static result<array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc) noexcept {
         CUarray_st *const none = nullptr;
-        const auto handle = detail::fetch(none, ferry_array_create, instance, device, &desc);
+        const auto handle = detail::fetch_told(none, ferry_array_create, instance, device, &desc);
         auto made = detail::own<array>(instance, handle, array_view());
         if (!made) return detail::refused_array(desc, made.why());
         const auto view = array_view::of(instance, device, *made);
@@ -1184,7 +1185,7 @@ public:
     static result<mipmapped_array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc,
                                           std::uint32_t levels = 0) noexcept {
         CUmipmappedArray_st *const none = nullptr;
-        const auto made = detail::fetch(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
+        const auto made = detail::fetch_told(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
         if (!made) return detail::refused_array(desc, made.why());
         return detail::own<mipmapped_array>(instance, made, device);
     }
@@ -1226,7 +1227,7 @@ public:
                                  std::int32_t priority = 0) noexcept {
         CUstream_st *const none = nullptr;
         return detail::own<stream>(instance,
-                                   detail::fetch(none, ferry_stream_create, instance, device, flags, priority));
+                                   detail::fetch_told(none, ferry_stream_create, instance, device, flags, priority));
     }
     operator CUstream_st *() const noexcept { return handle_; }
 
@@ -1267,7 +1268,7 @@ public:
     using event_owner::event_owner;
     static result<event> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0) noexcept {
         CUevent_st *const none = nullptr;
-        return detail::own<event>(instance, detail::fetch(none, ferry_event_create, instance, device, flags));
+        return detail::own<event>(instance, detail::fetch_told(none, ferry_event_create, instance, device, flags));
     }
     // Milliseconds.
     result<float> elapsed_ms_since(CUevent_st *start) const noexcept {
@@ -1482,7 +1483,7 @@ status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags 
 
 // ferry_copy_async: ordered on `stream`, a CUstream, cudaStream_t or ferry::stream.
 inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, CUstream_st *stream) noexcept {
-    return detail::told_by(ferry_copy_async, instance, &desc, stream);
+    return detail::told_by(ferry_copy_async, instance, &desc, stream, nullptr);
 }
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
@@ -1507,17 +1508,17 @@ public:
     operator ferry_ticket *() const noexcept { return handle_; }
 
     result<ferry_ticket_info> query() const noexcept {
-        return detail::fetch(detail::sized<ferry_ticket_info>(), ferry_ticket_query, handle_);
+        return detail::fetch(detail::sized<ferry_ticket_info>(), ferry_ticket_get_info, handle_);
     }
     // Until the copy is done: its status.
     status wait() const noexcept { return status(ferry_ticket_wait(handle_)); }
 };
 
-// ferry_copy_async_ticket: copy_async() that hands out a ticket.
+// ferry_copy_async: copy_async() that hands out a ticket.
 inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
                                         CUstream_st *stream) noexcept {
     ferry_ticket *const none = nullptr;
-    return detail::own<ticket>(instance, detail::fetch_told(none, ferry_copy_async_ticket, instance, &desc, stream));
+    return detail::own<ticket>(instance, detail::fetch_told(none, ferry_copy_async, instance, &desc, stream));
 }
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
@@ -1527,10 +1528,10 @@ result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to,
     return done.ok() ? ferry::copy_async_ticket(instance, desc, stream) : done;
 }
 
-// ferry_explain: what copy() would do, without doing it.
+// ferry_copy_explain: what copy() would do, without doing it.
 inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::told_by(ferry_explain, instance, &desc, &found);
+    const status done = detail::told_by(ferry_copy_explain, instance, &desc, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To, detail::if_copyable<From, To> = 0>
@@ -1540,11 +1541,11 @@ result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to
     return done.ok() ? ferry::explain(instance, desc) : done;
 }
 
-// ferry_explain_async: what copy_async() would do.
+// ferry_copy_explain_async: what copy_async() would do.
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_copy_desc &desc,
                                                CUstream_st *stream) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::told_by(ferry_explain_async, instance, &desc, stream, &found);
+    const status done = detail::told_by(ferry_copy_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To, detail::if_copyable<From, To> = 0>
@@ -1698,7 +1699,7 @@ public:
     status launch(CUstream_st *stream) const noexcept {
         return detail::told_by(ferry_prepared_launch, handle_, stream);
     }
-    // ferry_prepared_set_addresses: of pieces prepared with FERRY_BATCH_CHANGEABLE, an address for each. nullptr keeps
+    // ferry_prepared_set_addresses: of pieces prepared with FERRY_BATCH_UPDATABLE, an address for each. nullptr keeps
     // the destinations or the sources.
     template <class To, class From, detail::if_addresses<const To> = 0, detail::if_addresses<const From> = 0>
     status set_addresses(const To &destinations, const From &sources, CUstream_st *stream) const noexcept {
@@ -1720,7 +1721,7 @@ private:
     }
 };
 
-} // namespace v0_5
+} // namespace v0_6
 } // namespace ferry
 
 #endif

@@ -76,7 +76,7 @@ int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *d
                                      ferry_prepared **prepared, ferry_error_info *details) {
     const batch_input input = {
         .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
-    return create_and_report(instance, input, FERRY_BATCH_CHECK_OVERLAP | FERRY_BATCH_CHANGEABLE, stream, prepared,
+    return create_and_report(instance, input, FERRY_BATCH_CHECK_OVERLAP | FERRY_BATCH_UPDATABLE, stream, prepared,
                              details);
 }
 

@@ -44,11 +44,12 @@ int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device) 
     return to_status(instance->cu.cuDevicePrimaryCtxRelease(instance->devices[device].handle));
 }
 
-int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context) {
+int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context,
+                             ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_device(*instance, device)) return failed.status;
-    return create_context(instance->cu, instance->devices[device].handle, flags, *context).status;
+    if (!instance || !context) return report(details, null_argument);
+    if (error failed = check_device(*instance, device)) return report(details, failed);
+    return report(details, create_context(instance->cu, instance->devices[device].handle, flags, *context));
 }
 
 int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context) {
@@ -83,7 +84,7 @@ int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context) {
     return result == CUDA_ERROR_INVALID_CONTEXT ? FERRY_ERROR_NO_CONTEXT : to_status(result);
 }
 
-int32_t ferry_context_current(ferry_instance *instance, CUctx_st **context) {
+int32_t ferry_context_get_current(ferry_instance *instance, CUctx_st **context) {
     if (context) *context = nullptr;
     if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
     return to_status(instance->cu.cuCtxGetCurrent(context));

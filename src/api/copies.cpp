@@ -2,6 +2,7 @@
 #include "base/explanation.h"
 #include "base/sized.h"
 #include "submit/copy.h"
+#include "submit/ticket.h"
 
 using namespace ferry;
 
@@ -39,8 +40,11 @@ int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_
 }
 
 int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                         ferry_error_info *details) {
-    return copy_and_report(instance, copy, copy_form::asynchronous, stream, details);
+                         ferry_ticket **ticket, ferry_error_info *details) {
+    if (!ticket) return copy_and_report(instance, copy, copy_form::asynchronous, stream, details);
+    *ticket = nullptr;
+    if (!instance || !copy) return report(details, null_argument);
+    return report(details, run_copy_with_ticket(*instance, *copy, stream, *ticket));
 }
 
 int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
@@ -55,13 +59,13 @@ int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, u
     return copy_and_report(instance, &desc, copy_form::asynchronous, stream, details);
 }
 
-int32_t ferry_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
-                      ferry_error_info *details) {
+int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
+                           ferry_error_info *details) {
     return explain_and_report(instance, copy, copy_form::synchronous, nullptr, explanation, details);
 }
 
-int32_t ferry_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                            ferry_explanation *explanation, ferry_error_info *details) {
+int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
+                                 ferry_explanation *explanation, ferry_error_info *details) {
     return explain_and_report(instance, copy, copy_form::asynchronous, stream, explanation, details);
 }
 

@@ -21,7 +21,7 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, 0, wanted.flags);
     if (wanted.threads > max_touching_threads)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_THREADS, max_touching_threads, wanted.threads);
-    request = {size, wanted.least_size, wanted.flags, wanted.threads};
+    request = {size, wanted.min_size, wanted.flags, wanted.threads};
     return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
 
@@ -59,18 +59,8 @@ error allocate_as_told(ferry_instance &instance, std::uint64_t size, const ferry
 
 extern "C" {
 
-int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, uint32_t flags, void **address) {
-    if (address) *address = nullptr;
-    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (flags & ~common_host_flags) return FERRY_ERROR_FLAGS;
-    ferry_host_block told = {};
-    if (error failed = allocate_host(*instance, {.size = size, .flags = flags}, told)) return failed.status;
-    *address = told.address;
-    return FERRY_SUCCESS;
-}
-
-int32_t ferry_host_alloc_with_options(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
-                                      ferry_host_block *block, ferry_error_info *details) {
+int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
+                         ferry_host_block *block, ferry_error_info *details) {
     if (!instance || !block) return report(details, null_argument);
     return report(details, allocate_as_told(*instance, size, options, block));
 }

@@ -121,36 +121,42 @@ error describe_address(ferry_instance &instance, std::uint64_t address, ferry_ad
 
 extern "C" {
 
-int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
+int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
+                           ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !address || !size) return report(details, null_argument);
     context_scope scope(instance->cu);
-    if (error failed = enter_device(*instance, device, scope)) return failed.status;
+    error failed = enter_device(*instance, device, scope);
+    if (failed) return report(details, failed);
     CUdeviceptr allocated = 0;
-    const error failed = allocate_on_device(
-        *instance, device, [&]() noexcept { return to_error(instance->cu.cuMemAlloc(&allocated, size)); });
+    failed = allocate_on_device(*instance, device,
+                                [&]() noexcept { return to_error(instance->cu.cuMemAlloc(&allocated, size)); });
     if (!failed) *address = allocated;
-    return noted(*instance, failed.status);
+    note_error(*instance, failed);
+    return report(details, failed);
 }
 
 int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
-                                   uint32_t element_size, uint64_t *address, uint64_t *row_pitch) {
+                                   uint32_t element_size, uint64_t *address, uint64_t *row_pitch,
+                                   ferry_error_info *details) {
     if (address) *address = 0;
     if (row_pitch) *row_pitch = 0;
-    if (!instance || !address || !row_pitch || !width || !height) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !address || !row_pitch || !width || !height) return report(details, null_argument);
     context_scope scope(instance->cu);
-    if (error failed = enter_device(*instance, device, scope)) return failed.status;
+    error failed = enter_device(*instance, device, scope);
+    if (failed) return report(details, failed);
     CUdeviceptr allocated = 0;
     size_t pitch = 0;
     const unsigned alignment = element_size ? element_size : 4;
-    const error failed = allocate_on_device(*instance, device, [&]() noexcept {
+    failed = allocate_on_device(*instance, device, [&]() noexcept {
         return to_error(instance->cu.cuMemAllocPitch(&allocated, &pitch, width, height, alignment));
     });
     if (!failed) {
         *address = allocated;
         *row_pitch = pitch;
     }
-    return noted(*instance, failed.status);
+    note_error(*instance, failed);
+    return report(details, failed);
 }
 
 int32_t ferry_device_free(ferry_instance *instance, uint64_t address) {
@@ -184,24 +190,26 @@ int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_
     return write_sized(found, info).status;
 }
 
-int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address) {
+int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
+                            ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !address || !size) return report(details, null_argument);
     context_scope scope(instance->cu);
-    if (error failed = enter_device(*instance, device, scope)) return failed.status;
+    if (error failed = enter_device(*instance, device, scope)) return report(details, failed);
     CUdeviceptr allocated = 0;
     const int32_t status =
         noted(*instance, call_optional(instance->cu.cuMemAllocManaged, &allocated, size, CU_MEM_ATTACH_GLOBAL));
     if (status == FERRY_SUCCESS) *address = allocated;
-    return status;
+    return report(details, {.status = status});
 }
 
-int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc, CUarray_st **array) {
+int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc, CUarray_st **array,
+                           ferry_error_info *details) {
     if (array) *array = nullptr;
-    if (!instance || !desc || !array) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !desc || !array) return report(details, null_argument);
     ferry_array_desc wanted = {};
-    if (error failed = read_sized(desc, wanted)) return failed.status;
-    return make_array(*instance, device, wanted, *array).status;
+    if (error failed = read_sized(desc, wanted)) return report(details, failed);
+    return report(details, make_array(*instance, device, wanted, *array));
 }
 
 int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array) {
@@ -218,12 +226,12 @@ int32_t ferry_array_destroy_async(ferry_instance *instance, CUarray_st *array, C
 }
 
 int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
-                                     uint32_t levels, CUmipmappedArray_st **mipmapped) {
+                                     uint32_t levels, CUmipmappedArray_st **mipmapped, ferry_error_info *details) {
     if (mipmapped) *mipmapped = nullptr;
-    if (!instance || !desc || !mipmapped) return FERRY_ERROR_INVALID_ARGUMENT;
+    if (!instance || !desc || !mipmapped) return report(details, null_argument);
     ferry_array_desc wanted = {};
-    if (error failed = read_sized(desc, wanted)) return failed.status;
-    return make_mipmapped_array(*instance, device, wanted, levels, *mipmapped).status;
+    if (error failed = read_sized(desc, wanted)) return report(details, failed);
+    return report(details, make_mipmapped_array(*instance, device, wanted, levels, *mipmapped));
 }
 
 int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArray_st *mipmapped, uint32_t level,
@@ -259,7 +267,7 @@ int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint3
     return call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
 }
 
-int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
+int32_t ferry_array_get_info(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
                              uint32_t *element_size) {
     if (element_size) *element_size = 0;
     if (!instance || !array || !desc) return FERRY_ERROR_INVALID_ARGUMENT;
@@ -273,7 +281,7 @@ int32_t ferry_array_describe(ferry_instance *instance, CUarray_st *array, ferry_
     return FERRY_SUCCESS;
 }
 
-int32_t ferry_get_address_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
+int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_address_info found = {};
     if (error failed = describe_address(*instance, address, found)) return failed.status;

@@ -289,21 +289,21 @@ void ferry_close(ferry_instance *instance) {
     if (instance) close_instance(*instance);
 }
 
-int32_t ferry_get_report(const ferry_instance *instance, ferry_report *report) {
+int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report) {
     if (!instance || !report) return FERRY_ERROR_INVALID_ARGUMENT;
     return write_sized(describe_instance(*instance), report).status;
 }
 
-const char *ferry_missing_entry_point(const ferry_instance *instance, uint32_t index) {
+const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index) {
     return instance ? missing_entry_point(*instance, index) : nullptr;
 }
 
-void *ferry_get_proc(const ferry_instance *instance, const char *name, int32_t version) {
+void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, int32_t version) {
     if (!instance || !name) return nullptr;
     return instance->entry_points.get_proc(instance->entry_points.user, name, version);
 }
 
-int32_t ferry_get_device_info(const ferry_instance *instance, int32_t device, ferry_device_info *info) {
+int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     if (error failed = check_device(*instance, device)) return failed.status;
     return write_sized(instance->devices[device].info, info).status;

@@ -16,7 +16,7 @@ error check_pair(const ferry_instance &instance, std::int32_t device, std::int32
 
 extern "C" {
 
-int32_t ferry_get_peer_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info) {
+int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info) {
     if (!instance || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     if (error failed = check_pair(*instance, device, peer)) return failed.status;
     ferry_peer_info found = {};

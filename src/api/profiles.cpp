@@ -21,7 +21,7 @@ error measure_profile(ferry_instance &instance, std::int32_t device) noexcept {
                                          .staging = instance.stages ? &instance.staging : nullptr,
                                          .device = device,
                                          .context = context,
-                                         .multiprocessors = instance.devices[device].info.multiprocessor_count};
+                                         .multiprocessors = instance.devices[device].info.sm_count};
     if (error failed = calibrate(instance.cu, options, profile)) return failed;
     const device_profile *const kept = instance.profiles.keep(profile);
     if (!kept) return no_memory;
@@ -68,7 +68,7 @@ error save_profile(const ferry_instance &instance, std::int32_t device, char *bu
 
 extern "C" {
 
-int32_t ferry_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *details) {
+int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *details) {
     if (!instance) return report(details, null_argument);
     return report(details, measure_profile(*instance, device));
 }

@@ -8,6 +8,10 @@ namespace {
 
 constexpr int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
 
+error refuse_flags(std::uint32_t flags) noexcept {
+    return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, flags);
+}
+
 // A question whose answer "not yet" is no failure.
 int32_t answer(int32_t status, int32_t *done) noexcept {
     *done = status == FERRY_SUCCESS;
@@ -29,14 +33,15 @@ int32_t call_beside(ferry_instance *instance, CUstream stream, Function *entry, 
 extern "C" {
 
 int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
-                            CUstream_st **stream) {
+                            CUstream_st **stream, ferry_error_info *details) {
     if (stream) *stream = nullptr;
-    if (!instance || !stream) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (flags & ~FERRY_STREAM_NON_BLOCKING) return FERRY_ERROR_FLAGS;
+    if (!instance || !stream) return report(details, null_argument);
+    if (flags & ~FERRY_STREAM_NON_BLOCKING) return report(details, refuse_flags(flags));
     static_assert(FERRY_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING);
     context_scope scope(instance->cu);
-    if (error failed = enter_device(*instance, device, scope)) return failed.status;
-    return noted(*instance, call_optional(instance->cu.cuStreamCreateWithPriority, stream, flags, priority));
+    if (error failed = enter_device(*instance, device, scope)) return report(details, failed);
+    return report(details, {.status = noted(*instance, call_optional(instance->cu.cuStreamCreateWithPriority, stream,
+                                                                     flags, priority))});
 }
 
 int32_t ferry_stream_destroy(ferry_instance *instance, CUstream_st *stream) {
@@ -62,18 +67,21 @@ int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, C
     return call_beside(instance, stream, instance->cu.cuStreamWaitEvent, stream, event, 0u);
 }
 
-int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags, CUevent_st **event) {
+int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags, CUevent_st **event,
+                           ferry_error_info *details) {
     if (event) *event = nullptr;
-    if (!instance || !event) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (flags & ~(FERRY_EVENT_BLOCKING_SYNC | FERRY_EVENT_DISABLE_TIMING | FERRY_EVENT_INTERPROCESS))
-        return FERRY_ERROR_FLAGS;
-    if (flags & FERRY_EVENT_INTERPROCESS && !(flags & FERRY_EVENT_DISABLE_TIMING)) return FERRY_ERROR_FLAGS;
+    if (!instance || !event) return report(details, null_argument);
+    constexpr std::uint32_t known = FERRY_EVENT_BLOCKING_SYNC | FERRY_EVENT_DISABLE_TIMING | FERRY_EVENT_INTERPROCESS;
+    const bool is_timed_and_shared = flags & FERRY_EVENT_INTERPROCESS && !(flags & FERRY_EVENT_DISABLE_TIMING);
+    if (flags & ~known || is_timed_and_shared) return report(details, refuse_flags(flags));
     static_assert(FERRY_EVENT_BLOCKING_SYNC == CU_EVENT_BLOCKING_SYNC);
     static_assert(FERRY_EVENT_DISABLE_TIMING == CU_EVENT_DISABLE_TIMING);
     static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
     context_scope scope(instance->cu);
-    if (error failed = enter_device(*instance, device, scope)) return failed.status;
-    return noted(*instance, instance->sharing.create_event(device, flags, *event).status);
+    error failed = enter_device(*instance, device, scope);
+    if (!failed) failed = instance->sharing.create_event(device, flags, *event);
+    note_error(*instance, failed);
+    return report(details, failed);
 }
 
 int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event) {

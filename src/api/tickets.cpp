@@ -7,14 +7,7 @@ using namespace ferry;
 
 extern "C" {
 
-int32_t ferry_copy_async_ticket(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                                ferry_ticket **ticket, ferry_error_info *details) {
-    if (ticket) *ticket = nullptr;
-    if (!instance || !copy || !ticket) return report(details, null_argument);
-    return report(details, run_copy_with_ticket(*instance, *copy, stream, *ticket));
-}
-
-int32_t ferry_ticket_query(ferry_ticket *ticket, ferry_ticket_info *info) {
+int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info) {
     if (!ticket || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_ticket_info found = {};
     if (error failed = query_ticket(*ticket, found)) return failed.status;

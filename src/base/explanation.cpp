@@ -36,10 +36,10 @@ std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, st
                                                                  : "driver";
     char how[64] = "", calls[32] = "", times[96] = "";
     if (told.route == FERRY_ROUTE_STAGED)
-        std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors and %" PRIu32 " threads", told.multiprocessors,
+        std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors and %" PRIu32 " threads", told.max_sms,
                       told.threads);
     else if (told.route == FERRY_ROUTE_KERNEL)
-        std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors", told.multiprocessors);
+        std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors", told.max_sms);
     if (told.calls > 1) std::snprintf(calls, sizeof calls, " in %" PRIu32 " calls", told.calls);
     const struct {
         std::uint64_t ns;

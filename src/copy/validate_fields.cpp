@@ -157,7 +157,7 @@ bool fill_in_plain_line(const ferry_copy_desc &copy, const copy_limits &limits, 
 } // namespace
 
 bool are_known_copy_flags(std::uint32_t flags) noexcept {
-    constexpr std::uint32_t max_multiprocessors = ~0u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT;
+    constexpr std::uint32_t max_multiprocessors = ~0u << FERRY_COPY_MAX_SMS_SHIFT;
     constexpr std::uint32_t by_kernels = FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING;
     constexpr std::uint32_t known =
         FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER | by_kernels | max_multiprocessors;

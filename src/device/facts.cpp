@@ -17,7 +17,7 @@ struct attribute_row {
 constexpr attribute_row attribute_rows[] = {
     {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &ferry_device_info::compute_major, 0},
     {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &ferry_device_info::compute_minor, 0},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &ferry_device_info::multiprocessor_count, 0},
+    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &ferry_device_info::sm_count, 0},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, &ferry_device_info::copy_engine_count, 0},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, &ferry_device_info::unified_addressing, 0},
     {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, &ferry_device_info::pageable_access, 0},

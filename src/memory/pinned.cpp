@@ -79,7 +79,7 @@ error pinned_memory::find_memory(const host_request &request, host_block &block)
     const error refused = allocate_pinned(request, request.size, block);
     if (!refused || tells_of_death(refused.status)) return refused;
     if (request.flags & FERRY_HOST_ALLOW_SMALLER) {
-        const std::uint64_t page = page_size(), least = std::max(request.least_size, page);
+        const std::uint64_t page = page_size(), least = std::max(request.min_size, page);
         for (std::uint64_t size = request.size; size > least;) {
             size = std::max(size / 2 / page * page, least);
             const error failed = allocate_pinned(request, size, block);

@@ -16,10 +16,10 @@ inline constexpr std::uint32_t common_host_flags =
     FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER | FERRY_HOST_NOT_PORTABLE | FERRY_HOST_NOT_MAPPED;
 
 struct host_request {
-    std::uint64_t size = 0;       // bytes, at least 1
-    std::uint64_t least_size = 0; // for FERRY_HOST_ALLOW_SMALLER
-    std::uint32_t flags = 0;      // FERRY_HOST_*
-    std::uint32_t threads = 0;    // that touch the pages; 0: as many as help
+    std::uint64_t size = 0;     // bytes, at least 1
+    std::uint64_t min_size = 0; // for FERRY_HOST_ALLOW_SMALLER
+    std::uint32_t flags = 0;    // FERRY_HOST_*
+    std::uint32_t threads = 0;  // that touch the pages; 0: as many as help
     int node = any_node;
     host_owner owner = host_owner::caller;
 };

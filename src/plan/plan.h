@@ -39,7 +39,7 @@ constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
     if (flags & FERRY_COPY_BY_STAGING) preferences.forced = route_kind::staged;
     preferences.no_kernels = flags & FERRY_COPY_NO_KERNELS;
     preferences.is_urgent = flags & FERRY_COPY_URGENT;
-    preferences.max_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT);
+    preferences.max_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MAX_SMS_SHIFT);
     return preferences;
 }
 

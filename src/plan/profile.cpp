@@ -367,7 +367,7 @@ template <class Out> void put_device(Out &out, const profile_owner &owner) noexc
     out.put('.');
     out.put(static_cast<std::uint64_t>(owner.device.compute_minor));
     out.put(", multiprocessors ");
-    out.put(static_cast<std::uint64_t>(owner.device.multiprocessor_count));
+    out.put(static_cast<std::uint64_t>(owner.device.sm_count));
     out.put('\n');
 }
 

@@ -8,7 +8,7 @@ error staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std
                               int node) noexcept {
     host_request request;
     request.size = size;
-    request.least_size = least;
+    request.min_size = least;
     request.flags = least < size ? FERRY_HOST_ALLOW_SMALLER : 0;
     request.node = node;
     request.owner = host_owner::pool;

@@ -47,8 +47,8 @@ void take_back(staging_channel &lane) noexcept {
 
 void land(staging_launch &launch, const staged_chunk &chunk) noexcept {
     const std::uint64_t bytes = chunk.bytes();
-    launch.landed.fetch_add(bytes, std::memory_order_relaxed);
-    if (launch.watch) launch.watch->landed.fetch_add(bytes, std::memory_order_relaxed);
+    launch.bytes_done.fetch_add(bytes, std::memory_order_relaxed);
+    if (launch.watch) launch.watch->bytes_done.fetch_add(bytes, std::memory_order_relaxed);
     launch.chunks_left.fetch_sub(1, std::memory_order_release);
 }
 

@@ -15,7 +15,7 @@ namespace ferry {
 // How far a copy is, for whoever asked for it. It stays until no launch is left, which is the last that is written, and
 // comes before the stream passes the copy unless its context dies.
 struct staged_progress {
-    std::atomic<std::uint64_t> landed = 0; // bytes
+    std::atomic<std::uint64_t> bytes_done = 0; // bytes
     std::atomic<std::int32_t> status = FERRY_SUCCESS;
     std::atomic<std::uint32_t> launches_left = 0;
 
@@ -110,7 +110,7 @@ struct staging_launch {
     std::atomic<bool> is_lost = false;
     std::atomic<std::uint32_t> busy = 0; // lanes that are taken
     alignas(64) std::atomic<std::uint64_t> next_chunk = 0;
-    std::atomic<std::uint64_t> chunks_left = 0, landed = 0; // bytes
+    std::atomic<std::uint64_t> chunks_left = 0, bytes_done = 0; // bytes
 
     bool has_chunks() const noexcept { return next_chunk.load(std::memory_order_relaxed) < end_chunk; }
     bool is_to_device() const noexcept { return cut->box().to_device; }

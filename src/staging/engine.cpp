@@ -426,10 +426,10 @@ void staging_engine::forget(CUcontext context) noexcept {
 
 error staging_engine::help(staged_progress &watch) noexcept {
     while (!watch.is_done()) {
-        const std::uint64_t landed = watch.landed, until = clock_ns() + patience_ns;
+        const std::uint64_t bytes_done = watch.bytes_done, until = clock_ns() + patience_ns;
         board_.serve_until(staging_scheduler::worker::helper, &watch,
                            [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
-        if (!watch.is_done() && watch.landed == landed) lose_dead();
+        if (!watch.is_done() && watch.bytes_done == bytes_done) lose_dead();
     }
     return {.status = watch.status.load(std::memory_order_relaxed)};
 }

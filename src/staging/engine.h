@@ -84,7 +84,9 @@ public:
     std::uint32_t wanted_threads() const noexcept { return options_.threads; } // once it is set up
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     staging_scheduler::load in_flight() noexcept { return board_.in_flight(); }
-    std::uint64_t ring_bytes() const noexcept { return ring_bytes_.load(std::memory_order_relaxed); } // of all devices
+    std::uint64_t staging_bytes() const noexcept {
+        return ring_bytes_.load(std::memory_order_relaxed);
+    } // of all devices
 
 private:
     struct device_ring {

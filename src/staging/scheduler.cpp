@@ -210,7 +210,7 @@ void staging_scheduler::begin_run(staging_launch &launch) noexcept {
     launch.at = state::under_way;
     launch.next_chunk = launch.first_chunk;
     launch.chunks_left = launch.end_chunk - launch.first_chunk;
-    launch.landed = 0;
+    launch.bytes_done = 0;
     launch.stuck = 0;
     ++launch.ring->copies;
     launch.ring->share_out();
@@ -674,7 +674,7 @@ staging_scheduler::load staging_scheduler::in_flight() noexcept {
             const std::uint64_t bytes =
                 launch->cut->bytes_before(launch->end_chunk) - launch->cut->bytes_before(launch->first_chunk);
             found.copies += launch->is_captured || !launch->next_launch ? runs : 0;
-            found.bytes += runs * bytes - (launch->at == state::under_way ? launch->landed.load() : 0);
+            found.bytes += runs * bytes - (launch->at == state::under_way ? launch->bytes_done.load() : 0);
             found.busy += launch->busy;
         }
     return found;

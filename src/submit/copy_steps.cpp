@@ -9,8 +9,8 @@ namespace ferry {
 error find_device_of(const ferry_instance &instance, const ferry_place &place, int &device) noexcept {
     device = -1;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
-    if (is_stated && place.device >= 0) {
-        device = place.device;
+    if (is_stated && place.device >= 0) { // a batch's fields are not validated yet
+        if (place.device < instance.limits.device_count) device = place.device;
         return {};
     }
     if (place.kind != FERRY_KIND_ANY && place.kind != FERRY_KIND_DEVICE) return {};

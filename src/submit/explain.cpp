@@ -73,7 +73,7 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
             found.blocks = std::max(found.blocks, static_cast<std::int32_t>(waits));
             found.synchronises |= plan.synchronise_after || plan.wait_before;
             found.route = std::max(found.route, static_cast<std::int32_t>(plan.route));
-            found.multiprocessors = std::max<std::uint32_t>(found.multiprocessors, plan.blocks);
+            found.max_sms = std::max<std::uint32_t>(found.max_sms, plan.blocks);
             if (is_staged) found.threads = instance.staging_threads + (is_synchronous ? 1u : 0u);
             ++found.calls;
         };

@@ -48,7 +48,7 @@ error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
 error prepare(ferry_prepared &prepared, const batch_input &input, CUstream stream) noexcept {
     ferry_instance &instance = prepared.instance;
     batch_request &request = *prepared.request;
-    prepared.is_updatable = input.flags & FERRY_BATCH_CHANGEABLE;
+    prepared.is_updatable = input.flags & FERRY_BATCH_UPDATABLE;
     prepared.flags = input.flags;
     context_scope scope(instance.cu);
     if (error failed = enter_for_batch(instance, input, stream, request, scope)) return failed;

@@ -87,7 +87,7 @@ error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexc
     info.threads = instance.staging.thread_count();
     info.busy_threads = load.busy;
     info.copies_in_flight = load.copies;
-    info.ring_bytes = instance.staging.ring_bytes();
+    info.staging_bytes = instance.staging.staging_bytes();
     info.bytes_in_flight = load.bytes;
     return {};
 }

@@ -35,8 +35,9 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
 
 // A staged copy that is done, or of which bytes have arrived since the last query. Of others the driver is asked: it tells
 // where the context has died.
-bool is_going_on(ferry_ticket &ticket, std::uint64_t landed) noexcept {
-    return ticket.is_watched && (ticket.watch.is_done() || landed != ticket.landed_at_query.exchange(landed));
+bool is_going_on(ferry_ticket &ticket, std::uint64_t bytes_done) noexcept {
+    return ticket.is_watched &&
+           (ticket.watch.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
 }
 
 error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
@@ -114,18 +115,18 @@ error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     info.route = ticket.route;
-    info.total = ticket.total;
+    info.bytes_total = ticket.total;
     std::int32_t status = FERRY_SUCCESS;
-    const std::uint64_t landed = ticket.watch.landed.load(std::memory_order_relaxed);
-    if (ticket.passed && !is_going_on(ticket, landed)) status = ask_event(ticket);
+    const std::uint64_t bytes_done = ticket.watch.bytes_done.load(std::memory_order_relaxed);
+    if (ticket.passed && !is_going_on(ticket, bytes_done)) status = ask_event(ticket);
     // Asking may have told the threads that the context is dead, and then the watch is done.
     const bool is_over = ticket.is_watched ? ticket.watch.is_done() : status != not_ready;
     info.done = is_over;
     if (is_over) info.status = ticket.is_watched ? ticket.watch.status.load(std::memory_order_relaxed) : status;
     if (ticket.is_watched)
-        info.landed = is_over ? ticket.watch.landed.load(std::memory_order_relaxed) : landed;
+        info.bytes_done = is_over ? ticket.watch.bytes_done.load(std::memory_order_relaxed) : bytes_done;
     else
-        info.landed = is_over && !status ? ticket.total : 0;
+        info.bytes_done = is_over && !status ? ticket.total : 0;
     return {};
 }
 

@@ -14,7 +14,7 @@ struct ferry_ticket {
     CUevent passed = nullptr; // recorded behind the copy; null of one of nothing
     bool is_watched = false;  // it is staged, in one go
     ferry::staged_progress watch;
-    std::atomic<std::uint64_t> landed_at_query = 0; // what the last query found to have arrived
+    std::atomic<std::uint64_t> bytes_done_at_query = 0; // what the last query found to have arrived
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
     ferry_ticket *previous = nullptr, *next = nullptr;

@@ -39,8 +39,8 @@ class CopyDesc(ctypes.Structure):
 SIGNATURES = {
     "ferry_open": [c_void_p, c_void_p, c_void_p],
     "ferry_close": [c_void_p],
-    "ferry_device_alloc": [c_void_p, c_int32, c_uint64, c_void_p],
-    "ferry_device_alloc_pitched": [c_void_p, c_int32, c_uint64, c_uint64, c_uint32, c_void_p, c_void_p],
+    "ferry_device_alloc": [c_void_p, c_int32, c_uint64, c_void_p, c_void_p],
+    "ferry_device_alloc_pitched": [c_void_p, c_int32, c_uint64, c_uint64, c_uint32, c_void_p, c_void_p, c_void_p],
     "ferry_device_free": [c_void_p, c_uint64],
     "ferry_copy": [c_void_p, c_void_p, c_void_p],
     "ferry_copy_bytes": [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p],
@@ -69,7 +69,7 @@ def error_line():
 def copies_1d(instance, sent):
     size, memory = len(sent), c_uint64()
     received = create_string_buffer(size)
-    check(ferry.ferry_device_alloc(instance, 0, size, byref(memory)))
+    check(ferry.ferry_device_alloc(instance, 0, size, byref(memory), None))
     check(ferry.ferry_copy_bytes(instance, memory, addressof(sent), size, byref(error)))
     check(ferry.ferry_copy_bytes(instance, addressof(received), memory, size, byref(error)))
     check(ferry.ferry_device_free(instance, memory))
@@ -80,7 +80,7 @@ def copies_2d(instance, sent):
     """A box of `width` by `height` bytes out of a host image with a pitch; the bytes beside the box stay."""
     width, height, pitch, x, y = 100, 20, 128, 13, 3
     memory, device_pitch = c_uint64(), c_uint64()
-    check(ferry.ferry_device_alloc_pitched(instance, 0, width, height, 4, byref(memory), byref(device_pitch)))
+    check(ferry.ferry_device_alloc_pitched(instance, 0, width, height, 4, byref(memory), byref(device_pitch), None))
     device = Place(kind=KIND_DEVICE, address=memory.value, row_pitch=device_pitch.value)
     received = create_string_buffer(b"\xee" * len(sent), len(sent))
 

@@ -23,7 +23,7 @@ void copy_and_compare(trial &t, test_place &source, const box &from, test_place 
     ferry_copy_desc copy =
         describe_copy(source.describe(how, from), destination.describe(how, to), width, height, depth);
     copy.flags = flags;
-    const bool succeeded = is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, t.error())
+    const bool succeeded = is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr, t.error())
                                            : CALL(t, ferry_copy, t.ferry, &copy, t.error());
     t.expect_copy(succeeded, source, from, destination, to, width, height, depth);
     if (is_asynchronous)
@@ -84,8 +84,9 @@ void without_a_current_context(trial &t) {
                 describe_copy(is_staged ? pageable.describe(statement::any) : other.describe(statement::stated),
                               device.describe(statement::stated), 60, 40);
             copy.flags = flags;
-            const bool succeeded = form.is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, t.error())
-                                                        : CALL(t, ferry_copy, t.ferry, &copy, t.error());
+            const bool succeeded = form.is_asynchronous
+                                       ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr, t.error())
+                                       : CALL(t, ferry_copy, t.ferry, &copy, t.error());
             t.expect_copy(succeeded, is_staged ? pageable : other, {}, device, {}, 60, 40);
             t.make_current(t.primary);
             t.validate_bounds(t.stream);
@@ -174,7 +175,7 @@ void staged_many(trial &t) {
     const auto enqueue = [&](test_place &from, test_place &to, CUstream on) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 150'000);
         copy.flags = is_array(from.kind()) || from.kind() == to.kind() ? 0 : FERRY_COPY_BY_STAGING;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, on, t.error()), from, {}, to, {}, 150'000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, on, nullptr, t.error()), from, {}, to, {}, 150'000);
     };
     enqueue(host, device, t.stream);
     enqueue(unchanged, of_second, second);
@@ -196,23 +197,24 @@ void tickets(trial &t) {
         ferry_ticket *ticket = nullptr;
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 180'000);
         copy.flags = flags;
-        t.expect_copy(MAKE(t, ticket, ferry_copy_async_ticket, t.ferry, &copy, t.stream, &ticket, t.error()), from, {},
-                      to, {}, 180'000);
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &copy, t.stream, &ticket, t.error()), from, {}, to, {},
+                      180'000);
         return ticket;
     };
     const auto finish = [&](ferry_ticket *ticket, test_place &to) {
         if (!ticket) return;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        CALL(t, ferry_ticket_query, ticket, &info);
+        CALL(t, ferry_ticket_get_info, ticket, &info);
         if (CALL(t, ferry_ticket_wait, ticket) && !is_array(to.kind()) && to.kind() == place_kind::pageable &&
             to.read() != to.picture())
             t.add(finding::wrong_bytes, "a ticket was done before its bytes had arrived");
         info = {};
         info.struct_size = sizeof info;
-        if (CALL(t, ferry_ticket_query, ticket, &info) && info.done && info.status == 0 && info.landed != info.total)
+        if (CALL(t, ferry_ticket_get_info, ticket, &info) && info.done && info.status == 0 &&
+            info.bytes_done != info.bytes_total)
             t.add(finding::bad_output, "a ticket is done at %llu of %llu bytes",
-                  static_cast<unsigned long long>(info.landed), static_cast<unsigned long long>(info.total));
+                  static_cast<unsigned long long>(info.bytes_done), static_cast<unsigned long long>(info.bytes_total));
         RELEASE(t, ferry_ticket_release, ticket);
     };
     for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER}) {
@@ -302,8 +304,8 @@ void other_calls_beside_staged_copies(trial &t) {
     if (!CALL(t, ferry_staging_prepare, t.ferry, 0)) return;
     CUstream_st *second = nullptr;
     CUevent_st *event = nullptr;
-    MAKE(t, second, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &second);
-    MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_DISABLE_TIMING, &event);
+    MAKE(t, second, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &second, t.error());
+    MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_DISABLE_TIMING, &event, t.error());
     test_place host(place_kind::pageable, staged_line), back(place_kind::pageable, staged_line),
         device(place_kind::device, staged_line), other(place_kind::device, staged_line),
         small(place_kind::device, {.width = 256, .height = 20}),
@@ -315,9 +317,10 @@ void other_calls_beside_staged_copies(trial &t) {
         ferry_copy_desc down = describe_copy(other.describe(statement::any), back.describe(statement::any), 200'000);
         up.flags = down.flags = FERRY_COPY_BY_STAGING;
         ferry_ticket *ticket = nullptr;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &up, t.stream, t.error()), host, {}, device, {}, 200'000);
-        t.expect_copy(MAKE(t, ticket, ferry_copy_async_ticket, t.ferry, &down, t.stream, &ticket, t.error()), other, {},
-                      back, {}, 200'000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &up, t.stream, nullptr, t.error()), host, {}, device, {},
+                      200'000);
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &down, t.stream, &ticket, t.error()), other, {}, back,
+                      {}, 200'000);
         std::int32_t done = 0;
         if (second) {
             if (event) {
@@ -333,8 +336,8 @@ void other_calls_beside_staged_copies(trial &t) {
                     describe_copy(pinned.describe(statement::any), small.describe(statement::any), 200, 20);
                 copy.source.row_pitch = copy.destination.row_pitch = 256;
                 copy.flags = flags;
-                t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, second, t.error()), pinned, {}, small, {}, 200,
-                              20);
+                t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, second, nullptr, t.error()), pinned, {}, small,
+                              {}, 200, 20);
             }
             const ferry_place place = small.describe(statement::any);
             ferry_fill_desc fill;
@@ -351,7 +354,7 @@ void other_calls_beside_staged_copies(trial &t) {
         if (ticket) {
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
-            CALL(t, ferry_ticket_query, ticket, &info);
+            CALL(t, ferry_ticket_get_info, ticket, &info);
             RELEASE(t, ferry_ticket_release, ticket);
         }
         held.let_go();
@@ -520,7 +523,7 @@ void prepared_batches(trial &t) {
     };
     ferry_prepared *prepared = nullptr;
     if (MAKE(t, prepared, ferry_prepared_create_pieces, t.ferry, to_device.destinations.data(),
-             to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_CHANGEABLE, t.stream, &prepared,
+             to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_UPDATABLE, t.stream, &prepared,
              t.error())) {
         expect(CALL(t, ferry_prepared_launch, prepared, t.stream, t.error()), device, 0, 0);
         t.validate_bounds(t.stream);
@@ -602,9 +605,9 @@ void arrays(trial &t) {
     device.fill(1), back.fill(2), host.fill(3), pinned.fill(4);
     CUarray_st *array = nullptr, *level = nullptr;
     CUmipmappedArray_st *mipmapped = nullptr;
-    MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array);
+    MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error());
     desc.width *= 2, desc.height *= 2;
-    MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 2, &mipmapped);
+    MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 2, &mipmapped, t.error());
     if (mipmapped) MAKE(t, level, ferry_mipmapped_array_get_level, t.ferry, mipmapped, 1, &level);
     for (CUarray_st *const one : {array, level}) {
         if (!one) continue;
@@ -618,7 +621,7 @@ void arrays(trial &t) {
             down.flags = flags;
             bool succeeded = true;
             for (ferry_copy_desc *copy : {&up, &down})
-                succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, t.error())
+                succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, nullptr, t.error())
                                              : CALL(t, ferry_copy, t.ferry, copy, t.error());
             t.expect_copy(succeeded, from, {}, to, {}, 256, 50);
             t.validate_bounds(t.stream);
@@ -662,7 +665,7 @@ void surfaces(trial &t) {
     test_place pinned(place_kind::pinned, shape), back(place_kind::device, shape);
     pinned.fill(1), back.fill(2);
     CUarray_st *array = nullptr;
-    if (!MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) return;
+    if (!MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error())) return;
     ferry_place in_array;
     ferry_place_array(&in_array, 0, array);
     ferry_copy_desc up = describe_copy(pinned.describe(statement::any), in_array, 256, 50),
@@ -705,7 +708,7 @@ void peers(trial &t) {
             t.add(finding::driver_leak, "peer access after %s", after);
     };
     copy_both_ways();
-    CALL(t, ferry_get_peer_info, t.ferry, 0, 1, &info);
+    CALL(t, ferry_peer_get_info, t.ferry, 0, 1, &info);
     CALL(t, ferry_peer_probe, t.ferry, 0, 1);
     expect_no_access("ferry_peer_probe");
     const bool is_enabled = CALL(t, ferry_peer_enable, t.ferry, 0, 1);
@@ -745,7 +748,7 @@ void graphs(trial &t) {
                              std::uint32_t flags) {
         ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), width, height);
         copy.flags = flags;
-        captured[index] = CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, t.error());
+        captured[index] = CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr, t.error());
     };
     capture(0, host, device, 90'000, 1, FERRY_COPY_BY_STAGING);
     capture(1, device, back, 90'000, 1, FERRY_COPY_BY_STAGING);
@@ -797,12 +800,12 @@ void explanations(trial &t) {
             describe_copy(from->describe(statement::any), device.describe(statement::any, {0, 5}), 4000, 5);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        CALL(t, ferry_explain, t.ferry, &copy, &told, t.error());
-        CALL(t, ferry_explain_async, t.ferry, &copy, t.stream, &told, t.error());
+        CALL(t, ferry_copy_explain, t.ferry, &copy, &told, t.error());
+        CALL(t, ferry_copy_explain_async, t.ferry, &copy, t.stream, &told, t.error());
     }
     ferry_address_info info = {};
     info.struct_size = sizeof info;
-    CALL(t, ferry_get_address_info, t.ferry, device.address(), &info);
+    CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
 }
 
 void with_full_checks(trial &t) {

@@ -22,7 +22,7 @@ std::int32_t open_driver_under_test() {
     const ferry_options options = options_under_test();
     if (const std::int32_t status = ferry_open(&options, &opened.instance, nullptr)) return status;
     opened.report.struct_size = sizeof opened.report;
-    ferry_get_report(opened.instance, &opened.report);
+    ferry_instance_get_report(opened.instance, &opened.report);
     bool found[driver_symbol_count] = {};
     resolve_table(raw_entry_points(), opened.table, found);
     return FERRY_SUCCESS;
@@ -30,7 +30,8 @@ std::int32_t open_driver_under_test() {
 
 const driver_table &raw() { return opened.table; }
 resolver raw_entry_points() {
-    return {[](void *, const char *name, int version) { return ferry_get_proc(opened.instance, name, version); }};
+    return {
+        [](void *, const char *name, int version) { return ferry_instance_get_proc(opened.instance, name, version); }};
 }
 bool on_software_driver() { return opened.report.driver == FERRY_DRIVER_SOFTWARE; }
 int device_count() { return opened.report.device_count; }

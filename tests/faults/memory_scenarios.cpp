@@ -40,7 +40,7 @@ void opening_and_closing(trial &t) {
     }
     ferry_report report = {};
     report.struct_size = sizeof report;
-    CALL(t, ferry_get_report, t.ferry, &report);
+    CALL(t, ferry_instance_get_report, t.ferry, &report);
 }
 
 void contexts(trial &t) {
@@ -48,7 +48,7 @@ void contexts(trial &t) {
     CUctx_st *retained = nullptr, *own = nullptr, *current = nullptr;
     if (MAKE(t, retained, ferry_context_retain_primary, t.ferry, 0, &retained))
         RELEASE(t, ferry_context_release_primary, t.ferry, 0);
-    CALL(t, ferry_context_current, t.ferry, &current);
+    CALL(t, ferry_context_get_current, t.ferry, &current);
     CALL(t, ferry_context_synchronize, t.ferry, 0, nullptr);
     // Push and pop are meant to change the current context, so it is checked only after the pair.
     t.begin("ferry_context_push");
@@ -61,7 +61,7 @@ void contexts(trial &t) {
     }
     t.ended("ferry_context_push", pushed);
     t.ended("ferry_context_pop", popped);
-    if (MAKE(t, own, ferry_context_create, t.ferry, 0, 0, &own)) {
+    if (MAKE(t, own, ferry_context_create, t.ferry, 0, 0, &own, t.error())) {
         const bool is_adopted = CALL(t, ferry_context_adopt, t.ferry, 0, own);
         CALL(t, ferry_context_synchronize, t.ferry, 0, nullptr);
         constexpr grid shape = {.width = 100'000};
@@ -69,16 +69,17 @@ void contexts(trial &t) {
             test_place host(place_kind::pageable, shape);
             host.fill(1);
             std::uint64_t address = 0;
-            if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, shape.width, &address)) {
+            if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, shape.width, &address, t.error())) {
                 ferry_place there;
                 ferry_place_any(&there, address);
                 ferry_copy_desc up = describe_copy(host.describe(statement::any), there, 90'000),
                                 down = describe_copy(there, host.describe(statement::any), 90'000);
                 up.flags = down.flags = FERRY_COPY_BY_STAGING;
                 CUstream_st *stream = nullptr;
-                if (MAKE(t, stream, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream)) {
-                    const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, stream, t.error());
-                    const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, stream, t.error());
+                if (MAKE(t, stream, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream,
+                         t.error())) {
+                    const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, stream, nullptr, t.error());
+                    const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, stream, nullptr, t.error());
                     t.expect_copy(is_up && is_down, host, {}, host, {}, 90'000);
                     t.validate_bounds(stream);
                     RELEASE(t, ferry_stream_destroy, t.ferry, stream);
@@ -96,10 +97,10 @@ void streams_and_events(trial &t) {
     for (int device = 0; device < std::min(device_count(), 2); ++device) {
         CUstream_st *one = nullptr, *other = nullptr;
         CUevent_st *start = nullptr, *end = nullptr;
-        MAKE(t, one, ferry_stream_create, t.ferry, device, 0, 0, &one);
-        MAKE(t, other, ferry_stream_create, t.ferry, device, FERRY_STREAM_NON_BLOCKING, -1, &other);
-        MAKE(t, start, ferry_event_create, t.ferry, device, 0, &start);
-        MAKE(t, end, ferry_event_create, t.ferry, device, FERRY_EVENT_BLOCKING_SYNC, &end);
+        MAKE(t, one, ferry_stream_create, t.ferry, device, 0, 0, &one, t.error());
+        MAKE(t, other, ferry_stream_create, t.ferry, device, FERRY_STREAM_NON_BLOCKING, -1, &other, t.error());
+        MAKE(t, start, ferry_event_create, t.ferry, device, 0, &start, t.error());
+        MAKE(t, end, ferry_event_create, t.ferry, device, FERRY_EVENT_BLOCKING_SYNC, &end, t.error());
         std::int32_t done = 0;
         if (one && other && start && end) {
             bool is_recorded = CALL(t, ferry_event_record, t.ferry, start, one);
@@ -127,18 +128,18 @@ void memory_of_devices(trial &t) {
     t.open();
     for (int device = 0; device < std::min(device_count(), 2); ++device) {
         std::uint64_t address = 0, pitch = 0;
-        if (MAKE(t, address, ferry_device_alloc, t.ferry, device, 10'000, &address)) {
+        if (MAKE(t, address, ferry_device_alloc, t.ferry, device, 10'000, &address, t.error())) {
             use_device_memory(t, address, 10'000);
             ferry_address_info info = {};
             info.struct_size = sizeof info;
-            CALL(t, ferry_get_address_info, t.ferry, address, &info);
+            CALL(t, ferry_address_get_info, t.ferry, address, &info);
             RELEASE(t, ferry_device_free, t.ferry, address);
         }
-        if (MAKE(t, address, ferry_device_alloc_pitched, t.ferry, device, 100, 30, 4, &address, &pitch)) {
+        if (MAKE(t, address, ferry_device_alloc_pitched, t.ferry, device, 100, 30, 4, &address, &pitch, t.error())) {
             use_device_memory(t, address, pitch * 30);
             RELEASE(t, ferry_device_free, t.ferry, address);
         }
-        if (MAKE(t, address, ferry_managed_alloc, t.ferry, device, 10'000, &address)) {
+        if (MAKE(t, address, ferry_managed_alloc, t.ferry, device, 10'000, &address, t.error())) {
             use_host_memory(t, reinterpret_cast<void *>(address), 10'000);
             RELEASE(t, ferry_device_free, t.ferry, address);
         }
@@ -149,7 +150,7 @@ void memory_of_hosts(trial &t) {
     t.open();
     for (const std::uint32_t flags : {0u, FERRY_HOST_WRITE_COMBINED, FERRY_HOST_BY_DRIVER, FERRY_HOST_NOT_PORTABLE}) {
         void *address = nullptr;
-        if (!MAKE(t, address, ferry_host_alloc, t.ferry, 200'000, flags, &address)) continue;
+        if (!MAKE(t, address, allocate_pinned, t.ferry, 200'000, flags, &address)) continue;
         use_host_memory(t, address, 200'000);
         RELEASE(t, ferry_host_free, t.ferry, address);
     }
@@ -160,10 +161,10 @@ void memory_of_hosts(trial &t) {
                                       .device = 0,
                                       .numa_node = 0,
                                       .threads = 1,
-                                      .least_size = 1000};
+                                      .min_size = 1000};
         ferry_host_block block = {};
         block.struct_size = sizeof block;
-        if (!CALL(t, ferry_host_alloc_with_options, t.ferry, 300'000, &options, &block, t.error())) continue;
+        if (!CALL(t, ferry_host_alloc, t.ferry, 300'000, &options, &block, t.error())) continue;
         use_host_memory(t, block.address, block.size);
         RELEASE(t, ferry_host_free, t.ferry, block.address);
     }
@@ -181,7 +182,7 @@ void registered_in_chunks(trial &t) {
         if (!CALL(t, ferry_host_register, t.ferry, begin, size, flags)) continue;
         ferry_address_info info = {};
         info.struct_size = sizeof info;
-        CALL(t, ferry_get_address_info, t.ferry, reinterpret_cast<std::uint64_t>(begin) + size / 2, &info);
+        CALL(t, ferry_address_get_info, t.ferry, reinterpret_cast<std::uint64_t>(begin) + size / 2, &info);
         RELEASE(t, ferry_host_unregister, t.ferry, begin);
     }
 }
@@ -200,13 +201,13 @@ void arrays_of_all_forms(trial &t) {
     ferry_array_desc told = {};
     told.struct_size = sizeof told;
     std::uint32_t element = 0;
-    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) {
-        CALL(t, ferry_array_describe, t.ferry, array, &told, &element);
+    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error())) {
+        CALL(t, ferry_array_get_info, t.ferry, array, &told, &element);
         RELEASE(t, ferry_array_destroy, t.ferry, array);
     }
     desc.flags |= FERRY_ARRAY_LAYERED;
     desc.depth = 3;
-    if (MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 3, &mipmapped)) {
+    if (MAKE(t, mipmapped, ferry_mipmapped_array_create, t.ferry, 0, &desc, 3, &mipmapped, t.error())) {
         for (std::uint32_t level = 0; level < 3; ++level)
             MAKE(t, part, ferry_mipmapped_array_get_level, t.ferry, mipmapped, level, &part);
         RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, mipmapped);
@@ -219,7 +220,7 @@ void arrays_of_all_forms(trial &t) {
             .height = 32,
             .depth = 0};
     array = nullptr;
-    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) {
+    if (MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array, t.error())) {
         part = nullptr;
         MAKE(t, part, ferry_array_get_plane, t.ferry, array, 1, &part);
         RELEASE(t, ferry_array_destroy, t.ferry, array);
@@ -238,7 +239,7 @@ void stream_ordered_memory(trial &t) {
         if (other) RELEASE(t, ferry_device_free, t.ferry, other);
     }
     std::uint64_t plain = 0;
-    if (MAKE(t, plain, ferry_device_alloc, t.ferry, 0, 1000, &plain))
+    if (MAKE(t, plain, ferry_device_alloc, t.ferry, 0, 1000, &plain, t.error()))
         RELEASE(t, ferry_device_free_async, t.ferry, plain, nullptr);
     t.validate_bounds(t.stream);
     t.validate_bounds(nullptr);
@@ -345,14 +346,15 @@ void sharing_with_oneself(trial &t) {
     t.open();
     std::uint64_t address = 0, imported = 0;
     ferry_ipc_handle handle = {};
-    if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, 10'000, &address)) {
+    if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, 10'000, &address, t.error())) {
         if (CALL(t, ferry_ipc_export_memory, t.ferry, address, 0, &handle, t.error()) &&
             MAKE(t, imported, ferry_ipc_import_memory, t.ferry, &handle, &imported, t.error()))
             RELEASE(t, ferry_ipc_close_memory, t.ferry, imported, nullptr);
         RELEASE(t, ferry_device_free, t.ferry, address);
     }
     CUevent_st *event = nullptr, *imported_event = nullptr;
-    if (MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event)) {
+    if (MAKE(t, event, ferry_event_create, t.ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event,
+             t.error())) {
         if (CALL(t, ferry_ipc_export_event, t.ferry, event, &handle, t.error()) &&
             MAKE(t, imported_event, ferry_ipc_import_event, t.ferry, &handle, &imported_event, t.error()))
             RELEASE(t, ferry_ipc_close_event, t.ferry, imported_event);
@@ -405,8 +407,8 @@ FERRY_SECOND_PROCESS(exports_everything) {
                                   .index = 0,
                                   .handle_types = FERRY_HANDLE_POSIX_FD,
                                   .max_size = 0};
-    EXPECT_OK(ferry_device_alloc(instance, 0, shared_size, &memory));
-    EXPECT_OK(ferry_event_create(instance, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event));
+    EXPECT_OK(ferry_device_alloc(instance, 0, shared_size, &memory, nullptr));
+    EXPECT_OK(ferry_event_create(instance, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr));
     EXPECT_OK(ferry_pool_create(instance, &desc, &pool, nullptr));
     EXPECT_OK(ferry_pool_alloc_async(instance, pool, shared_size, nullptr, &pooled));
     EXPECT_OK(raw().cuMemsetD8(memory, shared_byte, shared_size));
@@ -487,7 +489,7 @@ void calibration(trial &t) {
         return text.substr(0, needed);
     };
     const std::string before = save();
-    if (!CALL(t, ferry_calibrate, t.ferry, 0, t.error()) && save() != before)
+    if (!CALL(t, ferry_device_calibrate, t.ferry, 0, t.error()) && save() != before)
         t.add(finding::bad_output, "a calibration that failed has changed the profile");
     save();
 }

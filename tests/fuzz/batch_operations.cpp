@@ -143,7 +143,7 @@ void prepare_a_batch(world &w) {
           "\n  for '" + on.name + "' of device " + std::to_string(on.device));
     const std::vector<ferry_copy_desc> described = describe(all);
     const described_pieces pieces(all);
-    const std::uint32_t flags = batch_flags(w) | (is_updatable ? FERRY_BATCH_CHANGEABLE : 0);
+    const std::uint32_t flags = batch_flags(w) | (is_updatable ? FERRY_BATCH_UPDATABLE : 0);
     ferry_instance *const ferry = w.instance_for(effects_of(all));
     ferry_error_info error = new_error();
     ferry_prepared *made = nullptr;

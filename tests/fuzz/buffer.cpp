@@ -64,7 +64,7 @@ void buffer::allocate(std::uint64_t size) {
         }
         break;
     case memory_kind::host_alloc:
-        EXPECT_OK(ferry_host_alloc(from_.ferry, size, 0, &host));
+        EXPECT_OK(allocate_pinned(from_.ferry, size, 0, &host));
         break;
     case memory_kind::pinned_pool:
         EXPECT_OK(ferry_pinned_pool_alloc(from_.pinned, size, &host));
@@ -77,10 +77,11 @@ void buffer::allocate(std::uint64_t size) {
         EXPECT_OK(ferry_context_synchronize(from_.ferry, 0, nullptr));
         return;
     case memory_kind::device:
-        EXPECT_OK(ferry_device_alloc(from_.ferry, device, size, &address));
+        EXPECT_OK(ferry_device_alloc(from_.ferry, device, size, &address, nullptr));
         return;
     case memory_kind::device_pitched:
-        EXPECT_OK(ferry_device_alloc_pitched(from_.ferry, device, (size + 15) / 16, 16, 4, &address, &row_pitch));
+        EXPECT_OK(
+            ferry_device_alloc_pitched(from_.ferry, device, (size + 15) / 16, 16, 4, &address, &row_pitch, nullptr));
         model.resize(row_pitch * 16);
         return;
     case memory_kind::stream_ordered:
@@ -89,7 +90,7 @@ void buffer::allocate(std::uint64_t size) {
         EXPECT_OK(ferry_context_synchronize(from_.ferry, device, nullptr));
         return;
     case memory_kind::managed:
-        EXPECT_OK(ferry_managed_alloc(from_.ferry, device, size, &address));
+        EXPECT_OK(ferry_managed_alloc(from_.ferry, device, size, &address, nullptr));
         return;
     case memory_kind::imported:
         EXPECT_OK(ferry_ipc_import_memory(from_.ferry, from_.lent, &address, nullptr));

@@ -24,14 +24,15 @@ struct buffer {
 
 struct table {
     ferry_instance *ferry = open_with(FERRY_CHECKS_FULL);
-    PFN_cuMemcpy3D_v3020 copy_3d = reinterpret_cast<PFN_cuMemcpy3D_v3020>(ferry_get_proc(ferry, "cuMemcpy3D", 12000));
+    PFN_cuMemcpy3D_v3020 copy_3d =
+        reinterpret_cast<PFN_cuMemcpy3D_v3020>(ferry_instance_get_proc(ferry, "cuMemcpy3D", 12000));
     buffer buffers[8] = {};
     CUstream_st *streams[3] = {};
     CUctx_st *context = nullptr;
 
     table() {
         void *host = nullptr;
-        expect(ferry_host_alloc(ferry, buffer_bytes, 0, &host) == 0, "pinned memory");
+        expect(allocate_pinned(ferry, buffer_bytes, 0, &host) == 0, "pinned memory");
         buffers[0] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
                       nullptr,         true, {}};
         buffers[1] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
@@ -39,16 +40,17 @@ struct table {
         buffers[2] = {FERRY_KIND_HOST, 0, reinterpret_cast<std::uint64_t>(host), nullptr, true, {}};
         for (int i = 3; i < 5; ++i) {
             buffers[i] = {FERRY_KIND_DEVICE, i - 3, 0, nullptr, false, {}};
-            expect(ferry_device_alloc(ferry, i - 3, buffer_bytes, &buffers[i].address) == 0, "device memory");
-            expect(ferry_stream_create(ferry, i - 3, FERRY_STREAM_NON_BLOCKING, 0, &streams[i - 3]) == 0, "a stream");
+            expect(ferry_device_alloc(ferry, i - 3, buffer_bytes, &buffers[i].address, nullptr) == 0, "device memory");
+            expect(ferry_stream_create(ferry, i - 3, FERRY_STREAM_NON_BLOCKING, 0, &streams[i - 3], nullptr) == 0,
+                   "a stream");
         }
         buffers[5] = {FERRY_KIND_DEVICE, 0, 0, nullptr, true, {}};
-        expect(ferry_managed_alloc(ferry, 0, buffer_bytes, &buffers[5].address) == 0, "managed memory");
+        expect(ferry_managed_alloc(ferry, 0, buffer_bytes, &buffers[5].address, nullptr) == 0, "managed memory");
         ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_UINT16, 1,          FERRY_ARRAY_SURFACE,
                                  array_width, array_height,        array_depth};
         for (int i = 6; i < 8; ++i) {
             buffers[i] = {FERRY_KIND_ARRAY, 0, 0, nullptr, false, {}};
-            expect(ferry_array_create(ferry, 0, &desc, &buffers[i].array) == 0, "an array");
+            expect(ferry_array_create(ferry, 0, &desc, &buffers[i].array, nullptr) == 0, "an array");
             desc.flags = FERRY_ARRAY_LAYERED;
         }
         expect(ferry_context_retain_primary(ferry, 0, &context) == 0, "a context");
@@ -239,18 +241,18 @@ void run_copy(input &from, table &all) {
     ferry_explanation explanation = {};
     explanation.struct_size = sizeof explanation;
     ferry_error_info error = new_error();
-    const std::int32_t explained = known(ferry_explain(all.ferry, &drawn.desc, &explanation, &error));
+    const std::int32_t explained = known(ferry_copy_explain(all.ferry, &drawn.desc, &explanation, &error));
     char line[80];
     ferry_explanation_format(&explanation, line, sizeof line);
     ferry_error_format(&error, line, sizeof line);
-    known(ferry_explain_async(all.ferry, &drawn.desc, stream, &explanation, &error));
+    known(ferry_copy_explain_async(all.ferry, &drawn.desc, stream, &explanation, &error));
     if (!may_be_made(drawn, all)) return;
     if (from.one_in(2)) {
         const std::int32_t status = ferry_copy(all.ferry, &drawn.desc, &error);
         expect(status == explained, "a copy does what was explained");
         check(all, drawn, status, error);
     } else {
-        const std::int32_t status = ferry_copy_async(all.ferry, &drawn.desc, stream, &error);
+        const std::int32_t status = ferry_copy_async(all.ferry, &drawn.desc, stream, nullptr, &error);
         expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream is well");
         check(all, drawn, status, error);
     }
@@ -345,7 +347,7 @@ void run_options(input &from, table &all) {
         ferry_host_options options = draw_struct<ferry_host_options>(from);
         ferry_host_block block = {};
         block.struct_size = sizeof block;
-        if (known(ferry_host_alloc_with_options(all.ferry, from.up_to(1 << 16), &options, &block, &error)) == 0)
+        if (known(ferry_host_alloc(all.ferry, from.up_to(1 << 16), &options, &block, &error)) == 0)
             expect(ferry_host_free(all.ferry, block.address) == 0, "host memory is freed");
     } else if (from.one_in(2)) {
         ferry_array_desc desc = draw_struct<ferry_array_desc>(from);
@@ -353,7 +355,7 @@ void run_options(input &from, table &all) {
         desc.height %= 128;
         desc.depth %= 32;
         CUarray_st *array = nullptr;
-        if (known(ferry_array_create(all.ferry, from.take<std::int8_t>(), &desc, &array)) == 0)
+        if (known(ferry_array_create(all.ferry, from.take<std::int8_t>(), &desc, &array, nullptr)) == 0)
             expect(ferry_array_destroy(all.ferry, array) == 0, "an array ends");
     } else {
         ferry_pinned_pool_options options = draw_struct<ferry_pinned_pool_options>(from);

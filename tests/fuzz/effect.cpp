@@ -38,8 +38,8 @@ constexpr std::uint32_t copy_flags[] = {0,
                                         FERRY_COPY_BY_DRIVER,
                                         FERRY_COPY_BY_KERNEL,
                                         FERRY_COPY_BY_STAGING,
-                                        FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT,
-                                        FERRY_COPY_URGENT | 3u << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT};
+                                        FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MAX_SMS_SHIFT,
+                                        FERRY_COPY_URGENT | 3u << FERRY_COPY_MAX_SMS_SHIFT};
 constexpr std::uint32_t fill_flags[] = {0, 0, 0, FERRY_COPY_URGENT, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL};
 
 } // namespace

@@ -97,7 +97,7 @@ FERRY_SECOND_PROCESS(lends_memory) {
     const instance_owner ferry = open_or_fail(options_under_test());
     std::uint64_t address = 0;
     ferry_ipc_handle handle = {};
-    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, lent_bytes, &address));
+    EXPECT_OK(ferry_device_alloc(ferry.get(), 0, lent_bytes, &address, nullptr));
     EXPECT_OK(ferry_ipc_export_memory(ferry.get(), address, 0, &handle, nullptr));
     channel.send(handle);
     channel.await_for_ever(); // a campaign may take hours

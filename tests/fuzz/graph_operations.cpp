@@ -45,7 +45,7 @@ private:
         w_.say("capturing on '" + std::string(on_.name) + "' of device " + std::to_string(on_.device) + ": " +
                drawn.words());
         const std::int32_t status =
-            w_.call(w_.any_context(), [&] { return ferry_copy_async(ferry, &copy, on_.stream, &error); });
+            w_.call(w_.any_context(), [&] { return ferry_copy_async(ferry, &copy, on_.stream, nullptr, &error); });
         if (went_well(status, error, false)) made_.effects.push_back(drawn);
     }
     void fill() {

@@ -22,7 +22,7 @@ struct exported {
         ferry_pool_desc desc = {};
         desc.struct_size = sizeof desc;
         desc.handle_types = FERRY_HANDLE_POSIX_FD;
-        expect(ferry_device_alloc(ferry, 0, 4096, &address) == 0, "memory");
+        expect(ferry_device_alloc(ferry, 0, 4096, &address, nullptr) == 0, "memory");
         expect(ferry_ipc_export_memory(ferry, address, 0, &good[0], nullptr) == 0, "a handle of memory");
         expect(ferry_pool_create(ferry, &desc, &pool, nullptr) == 0, "a pool");
         expect(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &good[1], &descriptors[2], nullptr) == 0,
@@ -30,7 +30,8 @@ struct exported {
         expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address) == 0, "memory of a pool");
         expect(ferry_context_synchronize(ferry, 0, nullptr) == 0, "the device");
         expect(ferry_ipc_export_memory(ferry, address, 0, &good[2], nullptr) == 0, "a handle of a pool's memory");
-        expect(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event) == 0,
+        expect(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr) ==
+                   0,
                "an event");
         expect(ferry_ipc_export_event(ferry, event, &good[3], nullptr) == 0, "a handle of an event");
     }

@@ -43,7 +43,7 @@ void explain() {
     copy.width = 32;
     ferry_explanation explanation = {};
     explanation.struct_size = sizeof explanation;
-    expect(ferry_explain(instance(), &copy, &explanation, nullptr) == 0, "plans are made from a profile");
+    expect(ferry_copy_explain(instance(), &copy, &explanation, nullptr) == 0, "plans are made from a profile");
 }
 
 } // namespace

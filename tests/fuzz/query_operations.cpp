@@ -23,13 +23,13 @@ void ask_about_an_address(world &w) {
         auto desc = sized<ferry_array_desc>();
         std::uint32_t element_size = 0;
         CUarray_st *const array = const_cast<buffer &>(one).array()->array();
-        w.require(w.call(w.any_context(), [&] { return ferry_array_describe(ferry, array, &desc, &element_size); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_array_get_info(ferry, array, &desc, &element_size); }));
         w.expect(element_size == one.element_size, "the array has another element size");
         return;
     }
     auto info = sized<ferry_address_info>();
     const std::uint64_t address = one.address + w.random.up_to(one.size() - 1);
-    w.require(w.call(w.contexts[1], [&] { return ferry_get_address_info(ferry, address, &info); }));
+    w.require(w.call(w.contexts[1], [&] { return ferry_address_get_info(ferry, address, &info); }));
     if (one.kind == memory_kind::registered_in_part) return;
     const std::int32_t memory = one.kind == memory_kind::managed ? FERRY_MEMORY_MANAGED
                                 : !one.traits().is_on_host       ? FERRY_MEMORY_DEVICE
@@ -46,16 +46,16 @@ void ask_about_things(world &w) {
     w.say("asking about the instance, its devices and staging");
     ferry_instance *const ferry = w.run.ferry.get();
     auto report = sized<ferry_report>();
-    w.require(w.call(w.any_context(), [&] { return ferry_get_report(ferry, &report); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_instance_get_report(ferry, &report); }));
     w.expect(report.device_count == device_count(), "the report has another number of devices");
     auto device = sized<ferry_device_info>();
-    w.require(w.call(w.any_context(), [&] { return ferry_get_device_info(ferry, 0, &device); }));
+    w.require(w.call(w.any_context(), [&] { return ferry_device_get_info(ferry, 0, &device); }));
     auto staging = sized<ferry_staging_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging); }));
     w.expect(staging.threads <= w.run.how.staging_threads, "more staging threads than asked for");
     if (device_count() > 1) {
         auto peer = sized<ferry_peer_info>();
-        w.require(w.call(w.any_context(), [&] { return ferry_get_peer_info(ferry, 1, 0, &peer); }));
+        w.require(w.call(w.any_context(), [&] { return ferry_peer_get_info(ferry, 1, 0, &peer); }));
     }
     auto pinned = sized<ferry_pool_stats>();
     w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_get_stats(w.sources.pinned, &pinned); }));
@@ -72,11 +72,11 @@ void push_and_pop_contexts(world &w) {
     const made_current scope(w.any_context());
     CUcontext before = nullptr, pushed = nullptr, popped = nullptr, after = nullptr;
     const int device = static_cast<int>(w.random.up_to(static_cast<std::uint64_t>(device_count() - 1)));
-    w.require(ferry_context_current(ferry, &before));
+    w.require(ferry_context_get_current(ferry, &before));
     w.require(ferry_context_push(ferry, device, w.random.one_in(2) ? nullptr : w.contexts.back()));
-    w.require(ferry_context_current(ferry, &pushed));
+    w.require(ferry_context_get_current(ferry, &pushed));
     w.require(ferry_context_pop(ferry, &popped));
-    w.require(ferry_context_current(ferry, &after));
+    w.require(ferry_context_get_current(ferry, &after));
     w.expect(pushed && pushed == popped && before == after, "the contexts are not as they were");
 }
 
@@ -110,7 +110,7 @@ void share_with_itself(world &w) {
                  "a damaged handle is taken");
     }
     CUevent_st *event = nullptr, *imported = nullptr;
-    w.require(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event));
+    w.require(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr));
     w.require(w.call(w.any_context(), [&] { return ferry_ipc_export_event(ferry, event, &handle, nullptr); }));
     w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_event(ferry, &handle, &imported, nullptr); }));
     w.expect(imported == event, "its own event is imported as another one");

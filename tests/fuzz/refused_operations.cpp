@@ -92,10 +92,10 @@ void refused_copy(world &w) {
     const std::uint64_t form = w.random.up_to(4);
     const std::int32_t status = w.call(w.context_for(on), [&] {
         return form == 0   ? ferry_copy(ferry, &copy, &error)
-               : form == 1 ? ferry_copy_async(ferry, &copy, on.stream, &error)
-               : form == 2 ? ferry_copy_async_ticket(ferry, &copy, on.stream, &ticket, &error)
-               : form == 3 ? ferry_explain(ferry, &copy, &explained, &error)
-                           : ferry_explain_async(ferry, &copy, on.stream, &explained, &error);
+               : form == 1 ? ferry_copy_async(ferry, &copy, on.stream, nullptr, &error)
+               : form == 2 ? ferry_copy_async(ferry, &copy, on.stream, &ticket, &error)
+               : form == 3 ? ferry_copy_explain(ferry, &copy, &explained, &error)
+                           : ferry_copy_explain_async(ferry, &copy, on.stream, &explained, &error);
     });
     expect_refused(w, status, error, how);
     w.expect(!ticket && explained.route == 0, "a refused call has left something behind");
@@ -179,17 +179,19 @@ void refused_calls(world &w) {
         const char *call;
         std::int32_t status, expected;
     } const cases[] = {
-        {"ferry_device_alloc of nothing", ferry_device_alloc(ferry, 0, 0, &address), FERRY_ERROR_INVALID_ARGUMENT},
-        {"ferry_device_alloc on no device", ferry_device_alloc(ferry, 99, 64, &address), FERRY_ERROR_DEVICE},
-        {"ferry_host_alloc with unknown flags", ferry_host_alloc(ferry, 64, 1u << 20, &host), FERRY_ERROR_FLAGS},
+        {"ferry_device_alloc of nothing", ferry_device_alloc(ferry, 0, 0, &address, nullptr),
+         FERRY_ERROR_INVALID_ARGUMENT},
+        {"ferry_device_alloc on no device", ferry_device_alloc(ferry, 99, 64, &address, nullptr), FERRY_ERROR_DEVICE},
+        {"ferry_host_alloc with unknown flags", allocate_pinned(ferry, 64, 1u << 20, &host), FERRY_ERROR_FLAGS},
         {"ferry_host_free of a registration's neighbour", ferry_host_register(ferry, nullptr, 64, 0),
          FERRY_ERROR_INVALID_ARGUMENT},
         {"ferry_device_free of host memory", ferry_device_free(ferry, reinterpret_cast<std::uint64_t>(&w)),
          FERRY_ERROR_ADDRESS},
         {"ferry_pinned_pool_free of a stranger", ferry_pinned_pool_free(w.sources.pinned, &w), FERRY_ERROR_ADDRESS},
         {"ferry_ipc_close_memory of a stranger", ferry_ipc_close_memory(ferry, 64, nullptr), FERRY_ERROR_ADDRESS},
-        {"ferry_stream_create with unknown flags", ferry_stream_create(ferry, 0, 8, 0, &stream), FERRY_ERROR_FLAGS},
-        {"ferry_array_create on no device", ferry_array_create(ferry, -1, &desc, &array), FERRY_ERROR_DEVICE},
+        {"ferry_stream_create with unknown flags", ferry_stream_create(ferry, 0, 8, 0, &stream, nullptr),
+         FERRY_ERROR_FLAGS},
+        {"ferry_array_create on no device", ferry_array_create(ferry, -1, &desc, &array, nullptr), FERRY_ERROR_DEVICE},
         {"ferry_copy_batch without copies", ferry_copy_batch(ferry, nullptr, 1, 0, nullptr),
          FERRY_ERROR_INVALID_ARGUMENT},
         {"ferry_prepared_launch of nothing", ferry_prepared_launch(nullptr, nullptr, nullptr),

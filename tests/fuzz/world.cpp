@@ -25,14 +25,14 @@ void world::make_lanes() {
         contexts.push_back(context);
         for (const std::uint32_t flags : {FERRY_STREAM_NON_BLOCKING, FERRY_STREAM_NON_BLOCKING, 0u}) {
             CUstream_st *stream = nullptr;
-            require(ferry_stream_create(sources.ferry, device, flags, 0, &stream));
+            require(ferry_stream_create(sources.ferry, device, flags, 0, &stream, nullptr));
             lanes.push_back({flags ? "non-blocking" : "blocking", stream, device, context, false, flags == 0});
         }
         lanes.push_back({"legacy", device ? CU_STREAM_LEGACY : nullptr, device, context, true, true});
         lanes.push_back({"per-thread", CU_STREAM_PER_THREAD, device, context, true, true});
     }
     if (thread_ == 0) {
-        require(ferry_context_create(sources.ferry, 0, 0, &own_context_));
+        require(ferry_context_create(sources.ferry, 0, 0, &own_context_, nullptr));
         contexts.push_back(own_context_);
         const made_current scope(own_context_);
         CUstream stream = nullptr;
@@ -51,7 +51,7 @@ void world::make_pools() {
     require(ferry_pinned_pool_create(sources.ferry, nullptr, &sources.pinned, nullptr));
     ferry_device_info info = {};
     info.struct_size = sizeof info;
-    require(ferry_get_device_info(sources.ferry, 0, &info));
+    require(ferry_device_get_info(sources.ferry, 0, &info));
     const int devices = std::min(device_count(), 2);
     ferry_pool_desc desc = {};
     desc.struct_size = sizeof desc;
@@ -280,8 +280,8 @@ void world::synchronize(std::size_t number) {
         if (held.lane != number) continue;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        require(ferry_ticket_query(held.ticket, &info));
-        expect(info.done && info.landed == info.total && info.status == 0,
+        require(ferry_ticket_get_info(held.ticket, &info));
+        expect(info.done && info.bytes_done == info.bytes_total && info.status == 0,
                "the stream has passed a copy, but its ticket is not done");
     }
 }

@@ -19,7 +19,7 @@ protected:
         counted.reset();
         ferry_test::TearDown();
     }
-    bool has_kernels() const { return ferry_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
+    bool has_kernels() const { return ferry_instance_get_proc(counted.get(), "cuLibraryLoadData", 12000) != nullptr; }
 
     std::int32_t kernels = FERRY_KERNELS_LAZY; // set it before SetUp
     fault_driver driver{raw_entry_points()};

@@ -29,7 +29,9 @@ std::uint32_t wanted_queues() {
     return wanted ? static_cast<std::uint32_t>(std::atoi(wanted)) : 0;
 }
 
-void *get_real(void *, const char *name, int version) { return ferry_get_proc(environment.instance, name, version); }
+void *get_real(void *, const char *name, int version) {
+    return ferry_instance_get_proc(environment.instance, name, version);
+}
 
 } // namespace
 
@@ -142,7 +144,7 @@ int main(int argc, char **argv) {
         return no_gpu ? 77 : 1; // Meson and Automake take 77 for a skipped test
     }
     environment.report.struct_size = sizeof environment.report;
-    ferry_get_report(environment.instance, &environment.report);
+    ferry_instance_get_report(environment.instance, &environment.report);
     ferry::resolve_table(raw_entry_points(), environment.table, environment.found);
     // Retained for the whole run: a real driver takes tenths of a second to make a primary context again for every
     // test.

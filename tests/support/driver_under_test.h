@@ -37,6 +37,18 @@ struct close_instance {
 using instance_owner = std::unique_ptr<ferry_instance, close_instance>;
 instance_owner open_or_fail(const ferry_options &options);
 
+// ferry_host_alloc with flags alone. Leaves *address null where it fails.
+inline std::int32_t allocate_pinned(ferry_instance *instance, std::uint64_t size, std::uint32_t flags, void **address) {
+    ferry_host_options options = {};
+    options.struct_size = sizeof options;
+    options.flags = flags;
+    ferry_host_block block = {};
+    block.struct_size = sizeof block;
+    const std::int32_t status = ferry_host_alloc(instance, size, &options, &block, nullptr);
+    *address = block.address;
+    return status;
+}
+
 // Makes device 0's primary context current on the thread.
 struct driver_test : ::testing::Test {
     void SetUp() override;

@@ -50,10 +50,10 @@ public:
                                  .height = kind.height,
                                  .depth = kind.depth};
         if (kind.levels) {
-            EXPECT_OK(ferry_mipmapped_array_create(instance, device, &desc, kind.levels, &mipmapped_));
+            EXPECT_OK(ferry_mipmapped_array_create(instance, device, &desc, kind.levels, &mipmapped_, nullptr));
             EXPECT_OK(ferry_mipmapped_array_get_level(instance, mipmapped_, kind.levels - 1, &array_));
         } else {
-            EXPECT_OK(ferry_array_create(instance, device, &desc, &array_));
+            EXPECT_OK(ferry_array_create(instance, device, &desc, &array_, nullptr));
         }
         const auto of_level = [&](std::uint64_t side) {
             return kind.levels ? std::max<std::uint64_t>(side >> (kind.levels - 1), side != 0) : side;

@@ -16,7 +16,7 @@ import ctypes, os
 from ctypes import byref, c_int32, c_uint64, c_void_p
 ferry = ctypes.CDLL(os.environ["STAND_IN_LIBRARY"])
 ferry.ferry_copy_bytes.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p]
-ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p]
+ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p, c_void_p]
 instance = c_void_p()
 assert ferry.ferry_open(None, byref(instance), None) == 0
 ferry.ferry_context_synchronize.argtypes = [c_void_p, c_int32, c_void_p]
@@ -26,7 +26,7 @@ class Memory:
     def __init__(self, size, on_device):
         self.size, self.address = size, c_uint64()
         if on_device:
-            assert ferry.ferry_device_alloc(instance, 0, size, byref(self.address)) == 0
+            assert ferry.ferry_device_alloc(instance, 0, size, byref(self.address), None) == 0
         else:
             self.kept = ctypes.create_string_buffer(size)
             self.address.value = ctypes.addressof(self.kept)

@@ -212,7 +212,7 @@ array make_ferry_array(const environment &environment, const buffer &where, cons
     wanted.depth = description.Depth;
     ferry_instance *const ferry = environment.basic.get();
     CUarray made = nullptr;
-    check(ferry_array_create(ferry, where.device, &wanted, &made), "ferry_array_create", {});
+    check(ferry_array_create(ferry, where.device, &wanted, &made, nullptr), "ferry_array_create", {});
     return array_of({made, [ferry](CUarray handle) { ferry_array_destroy(ferry, handle); }}, where, size);
 }
 
@@ -248,7 +248,7 @@ void drain(const environment &environment) {
 
 void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
     ferry_error_info error = sized<ferry_error_info>();
-    check(ferry_copy_async(ferry, &copy, stream, &error), "ferry_copy_async", error);
+    check(ferry_copy_async(ferry, &copy, stream, nullptr, &error), "ferry_copy_async", error);
 }
 
 std::vector<contender> raw_contenders(const environment &environment, const box &box) {
@@ -275,9 +275,9 @@ std::optional<ferry_explanation> explain(const environment &environment, const f
     auto told = sized<ferry_explanation>();
     auto error = sized<ferry_error_info>();
     const std::int32_t status =
-        ferry_explain_async(environment.basic.get(), &copy, environment.stream.get(), &told, &error);
+        ferry_copy_explain_async(environment.basic.get(), &copy, environment.stream.get(), &told, &error);
     if (status == FERRY_ERROR_ROUTE) return std::nullopt;
-    check(status, "ferry_explain_async", error);
+    check(status, "ferry_copy_explain_async", error);
     return told;
 }
 

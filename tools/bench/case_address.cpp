@@ -40,17 +40,17 @@ contender ask_driver(const environment &environment, std::uint64_t address) {
 }
 
 contender ask_ferry(const environment &environment, std::uint64_t address) {
-    return burst("ferry_get_address_info", burst_length,
+    return burst("ferry_address_get_info", burst_length,
                  [ferry = environment.basic.get(), address, info = sized<ferry_address_info>()]() mutable {
-                     check(ferry_get_address_info(ferry, address, &info), "ferry_get_address_info", {});
+                     check(ferry_address_get_info(ferry, address, &info), "ferry_address_get_info", {});
                  });
 }
 
 void verify(const environment &environment, const subject &subject) {
     auto info = sized<ferry_address_info>();
-    check(ferry_get_address_info(environment.basic.get(), subject.address, &info), "ferry_get_address_info", {});
+    check(ferry_address_get_info(environment.basic.get(), subject.address, &info), "ferry_address_get_info", {});
     if (info.memory != subject.memory)
-        fail(std::string("ferry_get_address_info takes ") + subject.name + " memory for another kind");
+        fail(std::string("ferry_address_get_info takes ") + subject.name + " memory for another kind");
 }
 
 row measure_subject(session &session, const subject &subject) {
@@ -80,11 +80,11 @@ case_result run_address(session &session) {
     const environment &environment = session.environment;
     const workspace &workspace = session.workspace;
     case_result result = {.note = "a sample is 200 calls, of an address within the memory; raw: cuPointerGetAttributes "
-                                  "with the same attributes;\nferry: ferry_get_address_info",
+                                  "with the same attributes;\nferry: ferry_address_get_info",
                           .label_columns = {"memory"}};
     const owned<std::uint64_t> managed = allocate_maybe(
         environment, "ferry_managed_alloc", [device = environment.device](ferry_instance *ferry, auto *address) {
-            return ferry_managed_alloc(ferry, device, block, address);
+            return ferry_managed_alloc(ferry, device, block, address, nullptr);
         });
     const owned<std::uint64_t> pool =
         allocate_maybe(environment, "ferry_device_alloc_async",

@@ -304,7 +304,7 @@ void measure_equal(session &session, const std::vector<forced_route> &forced, co
     scattered_pieces scattered(environment, direction, equal_sizes(count, of.size));
     piece_list &pieces = scattered.pieces;
     const owned<ferry_prepared *> fixed = prepare(environment, pieces, 0),
-                                  changeable = prepare(environment, pieces, FERRY_BATCH_CHANGEABLE);
+                                  changeable = prepare(environment, pieces, FERRY_BATCH_UPDATABLE);
     struct form {
         const char *name;
         contender ferry;
@@ -383,7 +383,7 @@ template <class... Arguments> struct does_nothing<CUresult(CUDAAPI *)(Arguments.
 };
 
 void *get_proc_that_moves_nothing(void *ferry, const char *name, std::int32_t version) {
-    void *const real = ferry_get_proc(static_cast<ferry_instance *>(ferry), name, version);
+    void *const real = ferry_instance_get_proc(static_cast<ferry_instance *>(ferry), name, version);
     if (!real) return nullptr;
 #define FERRY_MOVES_NOTHING(entry, of_version)                                                                         \
     if (std::strcmp(name, #entry) == 0 && version == of_version)                                                       \

@@ -34,7 +34,7 @@ void add_box(const environment &environment, const direction &direction, std::si
     };
     for (const std::uint32_t limit : {1u, 2u, 4u, 8u, 32u, 0u})
         add("kernel", limit ? std::to_string(limit) : "default",
-            FERRY_COPY_BY_KERNEL | limit << FERRY_COPY_MOST_MULTIPROCESSORS_SHIFT);
+            FERRY_COPY_BY_KERNEL | limit << FERRY_COPY_MAX_SMS_SHIFT);
     add("driver", "-", FERRY_COPY_BY_DRIVER);
 }
 

@@ -30,9 +30,9 @@ way by_ferry(const environment &environment) {
     ferry_instance *const ferry = environment.basic.get();
     return {"ferry_host_alloc",
             [ferry](std::size_t size) {
-                void *memory = nullptr;
-                check(ferry_host_alloc(ferry, size, 0, &memory), "ferry_host_alloc", {});
-                return memory;
+                auto block = sized<ferry_host_block>();
+                check(ferry_host_alloc(ferry, size, nullptr, &block, nullptr), "ferry_host_alloc", {});
+                return block.address;
             },
             [ferry](void *memory) { check(ferry_host_free(ferry, memory), "ferry_host_free", {}); }};
 }

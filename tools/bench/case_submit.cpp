@@ -41,7 +41,7 @@ contender ferry_burst(const environment &environment, const direction &direction
         ferry_place_any(&copy.destination, direction.destination.address);
     }
     return issue("ferry_copy_async", environment, [=, error = sized<ferry_error_info>()]() mutable {
-        check(ferry_copy_async(ferry, &copy, stream, &error), "ferry_copy_async", error);
+        check(ferry_copy_async(ferry, &copy, stream, nullptr, &error), "ferry_copy_async", error);
     });
 }
 

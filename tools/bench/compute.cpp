@@ -69,7 +69,7 @@ compute_kernel::compute_kernel(const environment &environment)
           return owned<CUlibrary>(library, cu_.cuLibraryUnload);
       }()),
       nowhere_(allocate_device(environment, sizeof(float))),
-      blocks_(static_cast<unsigned>(environment.device_info.multiprocessor_count) * blocks_at_once * waves) {
+      blocks_(static_cast<unsigned>(environment.device_info.sm_count) * blocks_at_once * waves) {
     check(cu_.cuLibraryGetKernel(&kernel_, library_.get(), "compute"), "cuLibraryGetKernel");
 }
 

@@ -12,20 +12,20 @@ namespace {
 
 ferry_report report_of(const instance &ferry) {
     auto report = sized<ferry_report>();
-    check(ferry_get_report(ferry.get(), &report), "ferry_get_report", {});
+    check(ferry_instance_get_report(ferry.get(), &report), "ferry_instance_get_report", {});
     return report;
 }
 
 ferry_device_info info_of(const instance &ferry, int device) {
     auto info = sized<ferry_device_info>();
-    check(ferry_get_device_info(ferry.get(), device, &info), "ferry_get_device_info", {});
+    check(ferry_device_get_info(ferry.get(), device, &info), "ferry_device_get_info", {});
     return info;
 }
 
 ferry::driver_table raw_table(const instance &ferry) {
     const ferry::resolver through_ferry = {[](void *user, const char *name, int version) {
-                                               return ferry_get_proc(static_cast<ferry_instance *>(user), name,
-                                                                     version);
+                                               return ferry_instance_get_proc(static_cast<ferry_instance *>(user), name,
+                                                                              version);
                                            },
                                            ferry.get()};
     ferry::driver_table table;
@@ -108,7 +108,7 @@ environment::environment(std::int32_t driver, int device)
       current(cu, context.handle), stream(make_stream(*this)) {}
 
 const char *environment::missing(std::initializer_list<const char *> entry_points) const {
-    for (std::uint32_t i = 0; const char *missing = ferry_missing_entry_point(basic.get(), i); ++i)
+    for (std::uint32_t i = 0; const char *missing = ferry_instance_get_missing_entry_point(basic.get(), i); ++i)
         for (const char *wanted : entry_points)
             if (std::strcmp(missing, wanted) == 0) return wanted;
     return nullptr;

@@ -87,7 +87,7 @@ struct environment {
     const instance full; // the same driver, opened with FERRY_CHECKS_FULL
     ferry_report report = {};
     ferry_device_info device_info = {};
-    ferry::driver_table cu; // filled through ferry_get_proc: the same driver, without ferry in between
+    ferry::driver_table cu; // filled through ferry_instance_get_proc: the same driver, without ferry in between
     const primary_context context;
     const current_context current;
     const owned<CUstream> stream;

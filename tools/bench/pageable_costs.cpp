@@ -31,8 +31,8 @@ instance open_with(const environment &environment, const named_options &which) {
 // One way of copying, enqueued on a stream.
 struct way {
     const char *call, *options;
-    ferry_instance *ferry;         // null: the driver's own
-    std::uint32_t multiprocessors; // the most that it keeps busy
+    ferry_instance *ferry; // null: the driver's own
+    std::uint32_t max_sms; // the most that it keeps busy
     std::function<void(CUstream)> enqueue;
 };
 
@@ -47,8 +47,9 @@ way by_ferry(const environment &environment, ferry_instance *ferry, const char *
     const ferry_copy_desc copy = describe(line(direction, size));
     auto told = sized<ferry_explanation>();
     auto error = sized<ferry_error_info>();
-    check(ferry_explain_async(ferry, &copy, environment.stream.get(), &told, &error), "ferry_explain_async", error);
-    return {"ferry_copy_async", options, ferry, told.multiprocessors,
+    check(ferry_copy_explain_async(ferry, &copy, environment.stream.get(), &told, &error), "ferry_copy_explain_async",
+          error);
+    return {"ferry_copy_async", options, ferry, told.max_sms,
             [ferry, copy](CUstream stream) { ferry_copy_async_checked(ferry, copy, stream); }};
 }
 
@@ -99,7 +100,7 @@ cost measure_cost(const session &session, const way &way, std::size_t size) {
     if (way.ferry)
         check(ferry_staging_get_info(way.ferry, &staging), "ferry_staging_get_info", sized<ferry_error_info>());
     return {bytes / summarise(times).median, processor_ns / bytes / static_cast<double>(times.size()) * 1e3,
-            static_cast<double>(staging.threads), static_cast<double>(staging.ring_bytes) / (1 << 20)};
+            static_cast<double>(staging.threads), static_cast<double>(staging.staging_bytes) / (1 << 20)};
 }
 
 // A copy beside the kernel, launched over and over for about twice as long as the copy takes alone.
@@ -189,9 +190,9 @@ public:
         const box copied = line(direction, size);
         verify_each(session_.workspace, {&copied, 1}, {&copy, 1});
         const cost cost = measure_cost(session_, way, size);
-        number_table::line line = {{direction.name, size_text(size), way.call, way.options},
-                                   {cost.gb_per_s, cost.processor_ms_per_gb, cost.threads, cost.ring_mib,
-                                    static_cast<double>(way.multiprocessors)}};
+        number_table::line line = {
+            {direction.name, size_text(size), way.call, way.options},
+            {cost.gb_per_s, cost.processor_ms_per_gb, cost.threads, cost.ring_mib, static_cast<double>(way.max_sms)}};
         if (contest_) {
             const auto slowing = contest_->measure(way, session_.is_quick ? 2 : 3);
             line.numbers.insert(line.numbers.end(), {slowing.compute_percent, slowing.copy_percent});

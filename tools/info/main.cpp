@@ -93,7 +93,7 @@ std::optional<pool> describe_default_pool(ferry_instance *instance, std::int32_t
 
 device describe_device(ferry_instance *instance, std::int32_t ordinal) {
     device found = {sized<ferry_device_info>(), {}, {}, {}};
-    check(ferry_get_device_info(instance, ordinal, &found.info), "ferry_get_device_info");
+    check(ferry_device_get_info(instance, ordinal, &found.info), "ferry_device_get_info");
     std::string folder = "/sys/bus/pci/devices/";
     for (const char *letter = found.info.pci_address; *letter; ++letter)
         folder += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
@@ -111,7 +111,7 @@ ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &r
     for (;;) {
         auto staging = sized<ferry_staging_info>();
         check(ferry_staging_get_info(instance, &staging), "ferry_staging_get_info");
-        const bool is_growing = staging.ring_bytes != 0 && staging.ring_bytes < whole;
+        const bool is_growing = staging.staging_bytes != 0 && staging.staging_bytes < whole;
         if (!is_growing || std::chrono::steady_clock::now() >= patience) return staging;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -119,10 +119,10 @@ ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &r
 
 machine look_around(ferry_instance *instance, bool probe) {
     machine found = {sized<ferry_report>(), {}, {}, {}, sized<ferry_staging_info>()};
-    check(ferry_get_report(instance, &found.report), "ferry_get_report");
+    check(ferry_instance_get_report(instance, &found.report), "ferry_instance_get_report");
     found.staging = whole_staging(instance, found.report);
     for (std::uint32_t i = 0; i < found.report.missing_count; ++i)
-        found.missing.push_back(ferry_missing_entry_point(instance, i));
+        found.missing.push_back(ferry_instance_get_missing_entry_point(instance, i));
     const std::int32_t count = found.report.device_count;
     for (std::int32_t ordinal = 0; ordinal < count; ++ordinal)
         found.devices.push_back(describe_device(instance, ordinal));
@@ -132,7 +132,7 @@ machine look_around(ferry_instance *instance, bool probe) {
             const std::int32_t status = probe ? ferry_peer_probe(instance, from, to) : FERRY_SUCCESS;
             if (status != FERRY_ERROR_PEER_ACCESS) check(status, "ferry_peer_probe"); // ferry_peer_info reports that
             auto info = sized<ferry_peer_info>();
-            check(ferry_get_peer_info(instance, from, to, &info), "ferry_get_peer_info");
+            check(ferry_peer_get_info(instance, from, to, &info), "ferry_peer_get_info");
             found.peers.push_back(info);
         }
     return found;
@@ -172,7 +172,7 @@ struct fact {
 };
 constexpr fact facts[] = {
     {"copy_engines", &ferry_device_info::copy_engine_count, false},
-    {"multiprocessors", &ferry_device_info::multiprocessor_count, false},
+    {"multiprocessors", &ferry_device_info::sm_count, false},
     {"numa_node", &ferry_device_info::numa_node, false},
     {"unified_addressing", &ferry_device_info::unified_addressing, true},
     {"can_map_host_memory", &ferry_device_info::can_map_host_memory, true},
@@ -286,7 +286,7 @@ json to_json(const machine &machine) {
                      {"threads", report.staging_threads},
                      {"threads_running", machine.staging.threads},
                      {"bytes_per_device", report.staging_bytes},
-                     {"bytes_pinned", machine.staging.ring_bytes}}},
+                     {"bytes_pinned", machine.staging.staging_bytes}}},
                    {"devices", json::array()},
                    {"peers", json::array()}};
     for (const device &device : machine.devices)
@@ -335,7 +335,7 @@ void print_device(const device &device) {
                                         "one copy each way and more beside kernels"};
     const bool is_known = info.overlap >= 0 && info.overlap <= FERRY_COPY_OVERLAP_BOTH_AND_MORE;
     std::printf("\ndevice %d            %s, compute %d.%d, %d multiprocessors\n", info.device, info.name,
-                info.compute_major, info.compute_minor, info.multiprocessor_count);
+                info.compute_major, info.compute_minor, info.sm_count);
     std::printf("    uuid             %s\n", uuid_text(info.uuid).c_str());
     std::printf("    PCI address      %s\n", info.pci_address);
     print_link(device);
@@ -384,7 +384,7 @@ void print_staging(const machine &machine) {
     }
     std::printf("staging              threads: %u, running: %u; a ring of %.1f MiB a device, pinned now: %.1f MiB\n",
                 report.staging_threads, machine.staging.threads, static_cast<double>(report.staging_bytes) / (1 << 20),
-                static_cast<double>(machine.staging.ring_bytes) / (1 << 20));
+                static_cast<double>(machine.staging.staging_bytes) / (1 << 20));
 }
 
 void print(const machine &machine) {
@@ -416,7 +416,7 @@ instance_owner open(std::int32_t driver, std::int32_t staging) {
 
 // Returns the profile's text. Nothing else is printed, so that the output can be redirected to a file.
 std::string measured_profile(ferry_instance *instance, std::int32_t device) {
-    check(ferry_calibrate(instance, device, nullptr), "ferry_calibrate");
+    check(ferry_device_calibrate(instance, device, nullptr), "ferry_device_calibrate");
     std::uint64_t size = 0;
     check(ferry_profile_save(instance, device, nullptr, 0, &size), "ferry_profile_save");
     std::string text(size, '\0');

@@ -21,7 +21,7 @@ int main(void) {
     options.driver = FERRY_DRIVER_SOFTWARE;
 
     status = ferry_open(&options, &ferry, NULL);
-    if (!status) status = ferry_device_alloc(ferry, 0, SIZE, &device_memory);
+    if (!status) status = ferry_device_alloc(ferry, 0, SIZE, &device_memory, NULL);
     if (!status) status = ferry_copy_bytes(ferry, device_memory, (uint64_t)(uintptr_t)sent, SIZE, NULL);
     if (!status) status = ferry_copy_bytes(ferry, (uint64_t)(uintptr_t)received, device_memory, SIZE, NULL);
     if (!status) status = ferry_device_free(ferry, device_memory);

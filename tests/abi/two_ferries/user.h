@@ -23,7 +23,7 @@ static int32_t user_open(uint32_t devices) {
 
 static int32_t user_copy(uint64_t *memory) {
     char sent[1000], received[sizeof sent] = {0};
-    int32_t status = ferry_device_alloc(instance, last_device, sizeof sent, memory);
+    int32_t status = ferry_device_alloc(instance, last_device, sizeof sent, memory, NULL);
     memset(sent, 1 + last_device, sizeof sent);
     if (!status) status = ferry_copy_bytes(instance, *memory, (uint64_t)(uintptr_t)sent, sizeof sent, NULL);
     if (!status) status = ferry_copy_bytes(instance, (uint64_t)(uintptr_t)received, *memory, sizeof sent, NULL);
@@ -32,7 +32,7 @@ static int32_t user_copy(uint64_t *memory) {
 
 static int32_t user_kind_of(uint64_t address, int32_t *memory) {
     ferry_address_info info = {.struct_size = sizeof info};
-    const int32_t status = ferry_get_address_info(instance, address, &info);
+    const int32_t status = ferry_address_get_info(instance, address, &info);
     *memory = info.memory;
     return status;
 }
