@@ -52,7 +52,7 @@ void land(staging_launch &launch, const staged_chunk &chunk) noexcept {
     launch.chunks_left.fetch_sub(1, std::memory_order_release);
 }
 
-// As long as the thread is at the program's memory, which may be for ever.
+// Lets other threads enter the channel while the worker is at the program's memory, possibly for ever.
 struct at_memory {
     explicit at_memory(staging_channel &lane) noexcept : lane(lane) { lane.leave_for_memory(); }
     ~at_memory() { lane.come_back(); }
@@ -60,7 +60,8 @@ struct at_memory {
     staging_channel &lane;
 };
 
-// Null where there is none left, or another thread has the chunk that was wanted.
+// Takes a chunk, the next one or the wanted one, and an idle slot for it. Returns null where no room, idle slot or
+// chunk is left, or where another worker has the wanted chunk.
 staged_slot *next_to_tell(staging_launch &launch, staging_channel &lane,
                           std::optional<std::uint64_t> wanted = {}) noexcept {
     if (!has_room(launch, lane) || lane.idle_count == 0) return nullptr;
@@ -70,7 +71,7 @@ staged_slot *next_to_tell(staging_launch &launch, staging_channel &lane,
     else if (!launch.next_chunk.compare_exchange_strong(chunk, chunk + 1, std::memory_order_relaxed))
         return nullptr;
     if (chunk >= launch.end_chunk) return nullptr;
-    staged_slot *const slot = lane.idle[--lane.idle_count]; // what was used last is still in a cache
+    staged_slot *const slot = lane.idle[--lane.idle_count]; // the slot used last is still in a cache
     slot->chunk = launch.cut->chunk(chunk);
     return slot;
 }

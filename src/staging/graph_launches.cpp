@@ -8,15 +8,15 @@
 
 namespace ferry {
 
-// From malloc, as both may outlive the instance and its allocator.
+// Both come from malloc, because they may outlive the instance and its allocator.
 struct graph_launches::board_link {
     std::mutex mutex;
-    staging_scheduler *board;                  // null once it has ended
-    std::atomic<std::uint64_t> references = 1; // of the ties, and of the engine
+    staging_scheduler *board;                  // null once the scheduler has ended
+    std::atomic<std::uint64_t> references = 1; // held by the ties and by the engine
 };
 struct graph_launches::graph_tie {
     board_link &to;
-    staging_launch *first; // null: of nothing
+    staging_launch *first; // null: nothing to release
 };
 
 namespace {
@@ -77,7 +77,7 @@ void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
         return unmake(*made);
     to->references.fetch_add(1, std::memory_order_relaxed);
     if (cu_.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE) == CUDA_SUCCESS) return;
-    made->first = nullptr; // the graph runs it all the same
+    made->first = nullptr; // the graph runs the launches all the same
     static_cast<void>(cu_.cuUserObjectRelease(object, 1));
 }
 
