@@ -16,7 +16,7 @@ using state = staging_launch::state;
 // How long a worker stays awake without work: about as long as waking it takes. While launches are running it stays
 // awake longer, because the next chunk comes soon.
 constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_under_way_ns = 1'000'000;
-constexpr int pauses_between_looks = 32;           // some microseconds
+constexpr int pauses_between_looks = 32; // some microseconds
 // After this time without a look of its own, a worker no longer relies on the leader, which may not be running.
 constexpr std::uint64_t longest_lead_ns = 100'000;
 
