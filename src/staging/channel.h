@@ -107,7 +107,7 @@ struct staging_launch {
     std::int32_t loss = FERRY_SUCCESS; // why the launch is lost
     std::uint64_t lost_ns = 0;
     std::uint32_t held = 0, next_block = 0; // slots; the block whose channel is looked at first
-    std::uint32_t stuck = 0;                // workers at its channels: stuck when last inspected, and not back since
+    std::uint32_t stuck = 0;                // workers stuck when last inspected, and still at their channels
     staging_launch *previous = nullptr, *next = nullptr;
     // Accessed without the mutex too.
     std::atomic<bool> is_lost = false;

@@ -363,8 +363,8 @@ bool staging_scheduler::take_task(staging_launch &launch, bool is_server, task &
     return true;
 }
 
-// A launch with stuck workers gets another worker only when no other launch has work, and never the last free server. A
-// worker that serves only one copy (`one`) looks at no other launches and may always take it up.
+// A launch with stuck workers gets another worker only when no other launch has work. It never gets the last free
+// server. A worker that serves only one copy (`one`) looks at no other copy, and may take up its own at any time.
 staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const staged_progress *one,
                                                      bool is_server) noexcept {
     // While launches are running, it is enough to look at the expected ones now and then.

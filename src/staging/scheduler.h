@@ -98,8 +98,8 @@ public:
     bool evacuate(staged_parcel &parcel) noexcept;
     // Returns staging buffers that are short of slots and that evacuate() may help; null where there are none.
     const staging_buffers *starved_ring() noexcept;
-    // Waits until the next inspection is due, a server is asked for, or `is_over`. While no launch is expected or
-    // running, no inspection is due, unless the watchdog has spares that are to leave.
+    // Waits until the next inspection is due, a server is asked for, or `is_over`. Once no launch has been expected or
+    // running for a while, no inspection is due, unless there are spares, which leave first.
     void wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept;
     // Asks for one more server, whatever the inspection finds.
     void ask_for_server() noexcept;
@@ -172,7 +172,7 @@ private:
     std::uint64_t looked_ns_ = 0;
 
     std::condition_variable inspection_; // the watchdog waits on it
-    std::uint32_t stuck_ = 0;            // servers that were stuck when last inspected, and are not back since
+    std::uint32_t stuck_ = 0;            // servers stuck when last inspected, and still at their channels
     bool is_any_stuck_ = false;          // a server or a helper was, when last inspected
     bool is_watchdog_asleep_ = false, is_server_wanted_ = false;
     bool are_spares_to_leave_ = false;
