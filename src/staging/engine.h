@@ -74,7 +74,7 @@ public:
     // Frees pinned memory that no copy uses. The first lot stays while a copy may come. Returns the first error. Memory
     // that the driver refuses to free stays in use.
     error trim() noexcept;
-    // Call when some context may have died: asks each context that has launches, and gives up the launches of dead ones.
+    // Call when a context may have died: asks each context that has launches, and gives up the launches of dead ones.
     void lose_dead() noexcept;
     // Gives up the launches of a context that was destroyed.
     void forget(CUcontext context) noexcept;
