@@ -1,6 +1,7 @@
-// The pinned memory of staged copies: for each device slots that chunks go through, and for all of them the records where
-// kernels and threads meet (kernels::ring_record). Slots come in two lots: the first few before any kernel is launched,
-// so that no kernel ever waits for an allocation, which may in turn wait for the kernel; the others whenever.
+// The pinned memory of staged copies. Each device has a staging buffer: slots that chunks pass through. The records
+// through which kernels and workers communicate (kernels::ring_record) serve all devices. Slots are allocated in two
+// lots. The first lot, a few slots, is allocated before any kernel is launched, so that no kernel ever waits for an
+// allocation, which may in turn wait for the kernel. The second lot may come at any time.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 
 namespace ferry {
 
-// Memory that the host and the devices' kernels know, in all contexts.
+// Memory that the host and the kernels of all devices can access, in all contexts.
 struct staged_memory {
     host_block block = {};
     std::uint64_t device_address = 0;
@@ -19,10 +20,10 @@ struct staged_memory {
     explicit operator bool() const noexcept { return block.size != 0; }
     std::byte *host() const noexcept { return reinterpret_cast<std::byte *>(block.address); }
 
-    // In the current context: at least `least` bytes, or `size` if that can be had.
+    // Allocates in the current context: `size` bytes, or fewer where that fails, but at least `least`.
     error allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
                    int node) noexcept;
-    // Waits for what runs on the devices. Memory that the driver does not take back stays.
+    // Waits for the work that runs on the devices. Memory that the driver refuses to free stays in this object.
     error free(pinned_memory &pinned) noexcept;
 };
 
@@ -30,30 +31,31 @@ struct staged_slot {
     std::byte *host = nullptr;
     std::uint64_t device_address = 0;
     bool is_of_first_lot = false;
-    staged_chunk chunk = {}; // what it holds, or is to hold
+    staged_chunk chunk = {}; // the one that the slot holds, or will hold
     staged_slot *previous = nullptr, *next = nullptr;
 };
 
-// Of one device. What is not said to be guarded belongs to whoever sets the ring up.
+// The slots of one device. Members that are not marked as guarded belong to the thread that sets the slots up.
 struct staging_buffers {
     static constexpr std::uint32_t max_slots = 1024;
 
-    staged_memory memory[2];      // of the lots
+    staged_memory memory[2];      // of the first and the second lot
     std::uint64_t slot_size = 0;  // bytes
-    staged_slot *slots = nullptr; // `room` of them
+    staged_slot *slots = nullptr; // an array of `room` slots
     std::uint32_t room = 0;
     std::uint32_t used[2] = {}; // slots of each lot
     const allocator *parcel_memory = nullptr;
-    // Guarded by the board's mutex, but that atomics may be read without.
+    // Guarded by the scheduler's mutex, except that the atomics may be read without it.
     chain<staged_slot> free;
     std::atomic<std::uint32_t> free_count = 0;
-    std::atomic<std::uint32_t> count = 0, at_lanes = 0; // slots, and threads at lanes
-    std::uint32_t copies = 0;                           // that are under way
-    std::atomic<std::uint32_t> share = 0;               // slots for each of these
+    std::atomic<std::uint32_t> count = 0, at_channels = 0; // slots; workers at channels
+    std::uint32_t copies = 0;                              // running launches
+    std::atomic<std::uint32_t> share = 0;                  // slots for each running launch
 
-    // Every slot could be in the hand of a thread whose pages do not come. Threads touch them first then.
+    // Returns whether every slot could be in the hand of a worker whose pages do not come. If so, workers touch the
+    // pages of a chunk before they take a slot in hand.
     bool is_crowded() const noexcept {
-        return at_lanes.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
+        return at_channels.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
     }
     void share_out() noexcept { share = copies ? count / copies : count.load(); }
 
@@ -63,7 +65,7 @@ struct staging_buffers {
         return taken;
     }
     void give(staged_slot &done) noexcept {
-        free.push_front(done); // what was used last is still in a cache
+        free.push_front(done); // the slot used last is still in a cache
         ++free_count;
     }
 };

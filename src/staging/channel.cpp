@@ -15,15 +15,17 @@ std::uint64_t seen_by(const staging_launch &launch, std::uint32_t block) noexcep
     return std::atomic_ref(launch.record->seen[block]).load(std::memory_order_acquire);
 }
 
-bool is_attended(std::uint64_t seen, const staging_channel &lane) noexcept {
-    return high_half(seen) == (lane.ended << 1 | 1);
+bool is_attended(std::uint64_t seen, const staging_channel &channel) noexcept {
+    return high_half(seen) == (channel.ended << 1 | 1);
 }
-bool is_left(std::uint64_t seen, const staging_channel &lane) noexcept { return high_half(seen) == lane.ended << 1; }
+bool is_left(std::uint64_t seen, const staging_channel &channel) noexcept {
+    return high_half(seen) == channel.ended << 1;
+}
 
 void tell_of(staging_launch &launch, std::uint32_t block, staged_slot &slot) noexcept {
-    staging_channel &lane = launch.lanes[block];
-    const std::uint32_t place = lane.told % kernels::messages_at_once;
-    const std::uint64_t mark = kernels::ring_mark(lane.told);
+    staging_channel &channel = launch.channels[block];
+    const std::uint32_t place = channel.told % kernels::messages_at_once;
+    const std::uint64_t mark = kernels::ring_mark(channel.told);
     const auto put = [&](std::uint64_t &word, std::uint64_t value) noexcept {
         std::atomic_ref(word).store(value << 1 | mark, std::memory_order_release);
     };
@@ -31,18 +33,18 @@ void tell_of(staging_launch &launch, std::uint32_t block, staged_slot &slot) noe
     put(message.slot, slot.device_address + slot.chunk.lead - launch.device_record);
     put(message.first, slot.chunk.first);
     put(message.count, slot.chunk.count);
-    lane.told_of[place] = &slot;
-    ++lane.told;
+    channel.told_of[place] = &slot;
+    ++channel.told;
 }
 
-staged_slot &oldest_told(staging_channel &lane) noexcept {
-    return *lane.told_of[lane.done % kernels::messages_at_once];
+staged_slot &oldest_told(staging_channel &channel) noexcept {
+    return *channel.told_of[channel.done % kernels::messages_at_once];
 }
 
-void take_back(staging_channel &lane) noexcept {
-    staged_slot &slot = oldest_told(lane);
-    ++lane.done;
-    lane.idle[lane.idle_count++] = &slot;
+void take_back(staging_channel &channel) noexcept {
+    staged_slot &slot = oldest_told(channel);
+    ++channel.done;
+    channel.idle[channel.idle_count++] = &slot;
 }
 
 void land(staging_launch &launch, const staged_chunk &chunk) noexcept {
@@ -52,25 +54,26 @@ void land(staging_launch &launch, const staged_chunk &chunk) noexcept {
     launch.chunks_left.fetch_sub(1, std::memory_order_release);
 }
 
-// As long as the thread is at the program's memory, which may be for ever.
+// Lets other threads enter the channel while the worker is at the program's memory, possibly for ever.
 struct at_memory {
-    explicit at_memory(staging_channel &lane) noexcept : lane(lane) { lane.leave_for_memory(); }
-    ~at_memory() { lane.come_back(); }
+    explicit at_memory(staging_channel &channel) noexcept : channel(channel) { channel.leave_for_memory(); }
+    ~at_memory() { channel.come_back(); }
     at_memory(const at_memory &) = delete;
-    staging_channel &lane;
+    staging_channel &channel;
 };
 
-// Null where there is none left, or another thread has the chunk that was wanted.
-staged_slot *next_to_tell(staging_launch &launch, staging_channel &lane,
+// Takes a chunk, the next one or the wanted one, and an idle slot for it. Returns null where no room, idle slot or
+// chunk is left, or where another worker has the wanted chunk.
+staged_slot *next_to_tell(staging_launch &launch, staging_channel &channel,
                           std::optional<std::uint64_t> wanted = {}) noexcept {
-    if (!has_room(launch, lane) || lane.idle_count == 0) return nullptr;
+    if (!has_room(launch, channel) || channel.idle_count == 0) return nullptr;
     std::uint64_t chunk = wanted.value_or(0);
     if (!wanted)
         chunk = launch.next_chunk.fetch_add(1, std::memory_order_relaxed);
     else if (!launch.next_chunk.compare_exchange_strong(chunk, chunk + 1, std::memory_order_relaxed))
         return nullptr;
     if (chunk >= launch.end_chunk) return nullptr;
-    staged_slot *const slot = lane.idle[--lane.idle_count]; // what was used last is still in a cache
+    staged_slot *const slot = channel.idle[--channel.idle_count]; // the slot used last is still in a cache
     slot->chunk = launch.cut->chunk(chunk);
     return slot;
 }
@@ -78,35 +81,35 @@ staged_slot *next_to_tell(staging_launch &launch, staging_channel &lane,
 std::byte *begin_of(const staged_slot &slot) noexcept { return slot.host + slot.chunk.lead; }
 
 bool is_filled(const staging_launch &launch, std::uint32_t block) noexcept {
-    return !launch.is_to_device() && launch.lanes[block].done != low_half(seen_by(launch, block));
+    return !launch.is_to_device() && launch.channels[block].done != low_half(seen_by(launch, block));
 }
 
 std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &lane = launch.lanes[block];
+    staging_channel &channel = launch.channels[block];
     std::optional<std::uint64_t> touched;
-    if (launch.ring->is_crowded() && has_room(launch, lane)) {
+    if (launch.ring->is_crowded() && has_room(launch, channel)) {
         touched = std::min(launch.next_chunk.load(std::memory_order_relaxed), launch.end_chunk - 1);
-        const at_memory away(lane);
+        const at_memory away(channel);
         touch_source(*launch.cut, launch.cut->chunk(*touched));
     }
-    staged_slot *const slot = next_to_tell(launch, lane, touched);
+    staged_slot *const slot = next_to_tell(launch, channel, touched);
     if (!slot) return 0;
-    lane.in_hand = 1;
+    channel.in_hand = 1;
     {
-        const at_memory away(lane);
+        const at_memory away(channel);
         fill_slot(*launch.cut, slot->chunk, begin_of(*slot), launch.are_stores_streamed);
     }
-    lane.in_hand = 0;
+    channel.in_hand = 0;
     tell_of(launch, block, *slot);
     return slot->chunk.bytes();
 }
 
-std::uint64_t deliver_parcel(staging_launch &launch, staging_channel &lane) noexcept {
-    staged_parcel *const parcel = lane.parcels;
-    lane.parcels = parcel->next;
+std::uint64_t deliver_parcel(staging_launch &launch, staging_channel &channel) noexcept {
+    staged_parcel *const parcel = channel.parcels;
+    channel.parcels = parcel->next;
     const staged_chunk chunk = parcel->chunk;
     {
-        const at_memory away(lane);
+        const at_memory away(channel);
         empty_slot(*launch.cut, chunk, parcel->bytes() + chunk.lead, false);
         free_parcel(*launch.ring->parcel_memory, parcel);
     }
@@ -115,24 +118,24 @@ std::uint64_t deliver_parcel(staging_launch &launch, staging_channel &lane) noex
 }
 
 std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &lane = launch.lanes[block];
-    if (!lane.parcels && is_filled(launch, block) && launch.ring->is_crowded()) {
-        const staged_chunk chunk = oldest_told(lane).chunk;
-        const at_memory away(lane);
+    staging_channel &channel = launch.channels[block];
+    if (!channel.parcels && is_filled(launch, block) && launch.ring->is_crowded()) {
+        const staged_chunk chunk = oldest_told(channel).chunk;
+        const at_memory away(channel);
         touch_destination(*launch.cut, chunk);
     }
-    if (lane.parcels) return deliver_parcel(launch, lane);
+    if (channel.parcels) return deliver_parcel(launch, channel);
     if (!is_filled(launch, block)) return 0;
-    staged_slot &slot = oldest_told(lane);
-    ++lane.done;
-    lane.in_hand = 1;
+    staged_slot &slot = oldest_told(channel);
+    ++channel.done;
+    channel.in_hand = 1;
     {
-        const at_memory away(lane);
+        const at_memory away(channel);
         empty_slot(*launch.cut, slot.chunk, begin_of(slot), launch.are_stores_streamed);
     }
-    lane.in_hand = 0;
+    channel.in_hand = 0;
     land(launch, slot.chunk);
-    lane.idle[lane.idle_count++] = &slot;
+    channel.idle[channel.idle_count++] = &slot;
     return slot.chunk.bytes();
 }
 
@@ -140,28 +143,28 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
 
 bool has_come(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        if (is_attended(seen_by(launch, block), launch.lanes[block])) return true;
+        if (is_attended(seen_by(launch, block), launch.channels[block])) return true;
     return false;
 }
 
 bool has_left(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        if (!is_left(seen_by(launch, block), launch.lanes[block])) return false;
+        if (!is_left(seen_by(launch, block), launch.channels[block])) return false;
     return true;
 }
 
 bool is_at_work(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        if (low_half(seen_by(launch, block)) != launch.lanes[block].told) return true;
+        if (low_half(seen_by(launch, block)) != launch.channels[block].told) return true;
     return false;
 }
 
 void tell_end(staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-        staging_channel &lane = launch.lanes[block];
-        lane.ended = (lane.ended + 1) & 0x7fffffff;
-        lane.is_attended = false;
-        std::atomic_ref(launch.record->mailboxes[block].ended).store(lane.ended, std::memory_order_release);
+        staging_channel &channel = launch.channels[block];
+        channel.ended = (channel.ended + 1) & 0x7fffffff;
+        channel.is_attended = false;
+        std::atomic_ref(launch.record->mailboxes[block].ended).store(channel.ended, std::memory_order_release);
     }
 }
 
@@ -171,32 +174,32 @@ void abort_blocks(staging_launch &launch) noexcept {
 }
 
 void look_at(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &lane = launch.lanes[block];
+    staging_channel &channel = launch.channels[block];
     const std::uint64_t seen = seen_by(launch, block);
-    lane.is_attended = is_attended(seen, lane);
-    while (launch.is_to_device() && lane.done != low_half(seen)) {
-        land(launch, oldest_told(lane).chunk);
-        take_back(lane);
+    channel.is_attended = is_attended(seen, channel);
+    while (launch.is_to_device() && channel.done != low_half(seen)) {
+        land(launch, oldest_told(channel).chunk);
+        take_back(channel);
     }
 }
 
-void take_back_all(staging_channel &lane) noexcept {
-    while (lane.done != lane.told)
-        take_back(lane);
+void take_back_all(staging_channel &channel) noexcept {
+    while (channel.done != channel.told)
+        take_back(channel);
 }
 
 bool has_arrived(const staging_launch &launch, std::uint32_t block) noexcept {
-    return launch.lanes[block].parcels || is_filled(launch, block);
+    return launch.channels[block].parcels || is_filled(launch, block);
 }
 
 bool move_to_parcel(staging_launch &launch, std::uint32_t block, staged_parcel &parcel) noexcept {
     if (!is_filled(launch, block)) return false;
-    staging_channel &lane = launch.lanes[block];
-    const staged_slot &slot = oldest_told(lane);
+    staging_channel &channel = launch.channels[block];
+    const staged_slot &slot = oldest_told(channel);
     parcel.chunk = slot.chunk;
     std::memcpy(parcel.bytes(), slot.host, std::min(parcel.room, launch.ring->slot_size + slot_margin));
-    take_back(lane);
-    staged_parcel **last = &lane.parcels;
+    take_back(channel);
+    staged_parcel **last = &channel.parcels;
     while (*last)
         last = &(*last)->next;
     *last = &parcel;
@@ -207,17 +210,17 @@ void free_parcel(const allocator &memory, staged_parcel *parcel) noexcept {
     if (parcel) memory.deallocate(parcel, sizeof(staged_parcel) + parcel->room);
 }
 
-bool has_room(const staging_launch &launch, const staging_channel &lane) noexcept {
-    return lane.is_attended && lane.told - lane.done < kernels::messages_at_once && launch.has_chunks();
+bool has_room(const staging_launch &launch, const staging_channel &channel) noexcept {
+    return channel.is_attended && channel.told - channel.done < kernels::messages_at_once && launch.has_chunks();
 }
 
 std::uint64_t advance(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &lane = launch.lanes[block];
+    staging_channel &channel = launch.channels[block];
     look_at(launch, block);
     if (launch.is_to_device()) return fill_next(launch, block);
     const std::uint64_t moved = empty_next(launch, block);
-    if (moved != 0 && is_over_share(launch, lane)) return moved; // others wait for the slot
-    while (staged_slot *const slot = next_to_tell(launch, lane))
+    if (moved != 0 && is_over_share(launch, channel)) return moved; // others wait for the slot
+    while (staged_slot *const slot = next_to_tell(launch, channel))
         tell_of(launch, block, *slot);
     return moved;
 }

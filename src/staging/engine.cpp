@@ -15,27 +15,29 @@ namespace ferry {
 
 namespace {
 
-// What fills the bus of an H200 (51 of 55 GB/s both ways, with a ring of 16 MiB).
+// As many as fill the bus of an H200 (51 of 55 GB/s in each direction, with a staging buffer of 16 MiB).
 constexpr std::uint32_t default_threads = 8;
 constexpr std::uint64_t max_jobs_of_a_page = 256, min_jobs_of_a_page = 16;
 
-// A device reads slowly what lies, just written, in a processor's own cache: of 16 MiB, 28 of 36 GB/s. Of long copies the
-// first slots have left it before the device comes to them, and memory that all of them went through would be the slower
-// way; to the host it is the faster one, as what is written is not read first (H200).
+// The longest copy that uses streaming stores to the device. To the host, only longer copies use them (H200).
+// To the device: a device is slow to read bytes that were just written and still lie in a processor's own cache (16
+// MiB: 28 instead of 36 GB/s). In longer copies the first slots have left the cache before the device comes to them,
+// and sending all slots through memory would be slower.
+// To the host: streaming stores are faster, because they do not read the destination before they write it.
 constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
 
-// Bytes of a launch on a device with a watchdog. Those end kernels after 2 s (Windows) to some 5 s (X11), and a launch lasts
-// as long as its pages take to come: cold ones from a hard disk, at 100 MB/s, 0.7 s.
+// Maximum bytes of a launch on a device with a display watchdog, which ends kernels after 2 s (Windows) to some 5 s
+// (X11). A launch lasts as long as its pages take to come: 0.7 s for cold pages from a hard disk, at 100 MB/s.
 constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
 
-// Without any progress, before contexts are asked whether they still live.
+// How long there is no progress before contexts are asked whether they are still alive.
 constexpr std::uint64_t patience_ns = 100'000'000;
 
 std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
 
 } // namespace
 
-// ---- What copies need
+// ---- Resources
 
 void staging_engine::set_up(const staged_options &options) noexcept {
     options_ = options;
@@ -45,11 +47,11 @@ void staging_engine::set_up(const staged_options &options) noexcept {
     watchdog_traits_.name = "ferry-watchdog";
     options_.slot_size = std::max(options.slot_size / smallest_slot * smallest_slot, smallest_slot);
     options_.slots = std::clamp(options.slots, 1U, staging_buffers::max_slots);
-    // Where the program's threads do the work none of the engine's own adds the others.
+    // Where the program's threads do the work, no thread of the engine adds the second lot.
     options_.first_slots = options.submit ? options_.slots : std::clamp(options.first_slots, 1U, options_.slots);
 }
 
-// Pinned memory ends with its context: not with one of the program's.
+// Enters the primary context. Pinned memory ends with its context, so that must not be one of the program's.
 error staging_engine::enter_device(int device, context_scope &scope) noexcept {
     CUcontext context = nullptr;
     if (error failed = contexts_.get_primary(device, context)) return failed;
@@ -73,13 +75,13 @@ error staging_engine::provide(int device, bool needs_threads) noexcept {
 
 error staging_engine::start_threads() noexcept {
     std::uint32_t count = thread_count_;
-    if (count == 0 && !options_.submit) { // else what there was then is what there is
+    if (count == 0 && !options_.submit) { // once any threads have started, their number stays
         while (count < wanted_threads() && threads_[count].start(work, this, options_.traits))
             ++count;
         thread_count_ = count;
     }
     if (count == 0 && !options_.submit) return no_memory;
-    // Without it, copies whose pages do not come may hold up the others.
+    // If the watchdog does not start, copies whose pages do not come may hold up the others.
     if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(watch, this, watchdog_traits_));
     return {};
 }
@@ -108,14 +110,14 @@ void staging_engine::join_spares_that_left() noexcept {
     }
 }
 
-// What blocks have copied for threads that are stuck has to go where it is in nobody's way.
+// Moves what blocks have copied for stuck workers out of the slots, which other copies wait for.
 void staging_engine::evacuate_slots() noexcept {
-    while (const staging_buffers *const ring = board_.starved_ring()) {
+    while (const staging_buffers *const ring = scheduler_.starved_ring()) {
         const std::uint64_t room = ring->slot_size + slot_margin;
         void *const place = memory_.allocate(sizeof(staged_parcel) + room, alignof(staged_parcel));
         if (!place) return;
         auto *const parcel = new (place) staged_parcel{.room = room};
-        if (board_.evacuate(*parcel)) continue;
+        if (scheduler_.evacuate(*parcel)) continue;
         free_parcel(memory_, parcel);
         return;
     }
@@ -143,7 +145,8 @@ error staging_engine::make_ring(int device) noexcept {
     return {};
 }
 
-// In the device's context. Where less memory can be pinned there are fewer slots, down to one, and that one smaller.
+// Call in the device's context. Where less memory can be pinned, there are fewer slots, down to one. If even one slot
+// of the first lot does not fit, that slot is smaller.
 error staging_engine::add_lot(device_ring &of, bool first) noexcept {
     staging_buffers &ring = of.ring;
     const std::uint32_t begin = first ? 0 : ring.used[0], lot = first ? 0 : 1;
@@ -167,11 +170,12 @@ error staging_engine::add_lot(device_ring &of, bool first) noexcept {
     }
     ring.used[lot] = count;
     ring_bytes_ += memory.block.size;
-    board_.add_slots(ring, ring.slots + begin, count);
+    scheduler_.add_slots(ring, ring.slots + begin, count);
     return {};
 }
 
-// Elsewhere, as it may wait for work that waits for slots. Without a thread the first ones have to do.
+// Adds the second lot on another thread, because the allocation may wait for work that waits for slots. If no thread
+// can be started, the first lot has to do.
 void staging_engine::add_other_slots(device_ring &of) noexcept {
     if (of.is_adding.load(std::memory_order_acquire)) return;
     of.adding.join();
@@ -183,7 +187,7 @@ void staging_engine::add_other_slots(device_ring &of) noexcept {
         {
             context_scope scope(engine.cu_);
             if (!engine.enter_device(ring.device, scope))
-                static_cast<void>(engine.add_lot(ring, false)); // copies are slower without, but they are
+                static_cast<void>(engine.add_lot(ring, false)); // without the second lot copies work, but are slower
         }
         ring.is_adding.store(false, std::memory_order_release);
     };
@@ -214,7 +218,7 @@ error staging_engine::add_jobs(int device) noexcept {
         launch.record = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
         launch.device_record = page.records.device_address + i * record;
         launch.owner = this;
-        board_.add(launch);
+        scheduler_.add(launch);
     }
     pages_.append_reserved(page);
     return {};
@@ -222,11 +226,11 @@ error staging_engine::add_jobs(int device) noexcept {
 
 // ---- Copies
 
-// Its slots stay, and of one size, until the board is told that it may go.
+// Provides and holds the device's staging buffer: the first lot stays, and slots keep their size, until let_go().
 error staging_engine::hold_ring(const staged_copy &copy, device_ring *&of) noexcept {
     const bool needs_threads = !copy.caller_helps;
     of = rings_[copy.device].load(std::memory_order_acquire);
-    while (!of || (needs_threads && !has_threads()) || !board_.hold(of->ring)) {
+    while (!of || (needs_threads && !has_threads()) || !scheduler_.hold(of->ring)) {
         if (error failed = provide(copy.device, needs_threads)) return failed;
         of = rings_[copy.device].load(std::memory_order_acquire);
     }
@@ -238,14 +242,14 @@ error staging_engine::hold_ring(const staged_copy &copy, device_ring *&of) noexc
 }
 
 error staging_engine::take_jobs(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept {
-    while (!(taken = board_.take(count, copy.is_captured))) {
+    while (!(taken = scheduler_.take(count, copy.is_captured))) {
         const std::lock_guard lock(mutex_);
         if (error failed = add_jobs(copy.device)) return failed;
     }
     return {};
 }
 
-// A job that is not launched has been given back. `is_announced_there`: the function was enqueued.
+// A launch that fails has been released. `is_announced_there`: the host function was enqueued.
 error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                                     bool &is_announced_there) noexcept {
     kernels::ring_parameters given = launch.cut->parameters();
@@ -258,13 +262,13 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
             static_cast<staging_engine *>(expected.owner)->announce(expected);
         };
         if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &launch)) {
-            board_.release(launch, false);
+            scheduler_.release(launch, false);
             return to_error(result);
         }
         is_announced_there = true;
     }
     const error failed = launch_ring(cu_, kernels_, launch.cut->kernel(), given, launch.blocks, stream);
-    if (failed) board_.release(launch, by_function);
+    if (failed) scheduler_.release(launch, by_function);
     return failed;
 }
 
@@ -285,15 +289,15 @@ void staging_engine::share_out(const staged_copy &copy, const tracked_context &c
         launch->first_chunk = first;
         launch->end_chunk = end;
         launch->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
-        const std::uint64_t each = divide_up(end - first, launch->blocks); // none has many while others have none
+        const std::uint64_t each = divide_up(end - first, launch->blocks); // no block has many while others have none
         launch->max_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots));
         launch->are_stores_streamed = is_short == cut.box().to_device;
         first = end;
     }
 }
 
-// Jobs are taken and expected before the first is launched: threads that run copies want the board's mutex all the time,
-// and a launch may wait for what waits for the one before it.
+// Takes all launches before the first kernel is launched, and announces them then if no host function will. Workers
+// want the scheduler's mutex all the time, and a kernel launch may wait for something that waits for the launch before.
 error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_progress *watch) noexcept {
     const bool by_function = is_announced(copy);
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
@@ -307,54 +311,54 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
                                       : options_.largest_launch;
     const std::uint64_t per_launch = std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
     const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
-    if (copy.is_captured) watch = nullptr; // it may run any number of times
+    if (copy.is_captured) watch = nullptr; // the copy may run any number of times
     staging_launch *next = nullptr;
     error failed = take_jobs(copy, launches, next);
     if (next) {
         share_out(copy, *context, cut, *of, per_launch, watch, next);
         if (watch) watch->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
-        if (!by_function) board_.expect_all(*next);
+        if (!by_function) scheduler_.expect_all(*next);
     }
     if (next) failed = launch_all(copy, *next, stream);
-    board_.let_go();
+    scheduler_.let_go();
     return failed;
 }
 
-// Of a copy. Jobs behind one that fails are given back.
+// Launches all kernels of a copy. Launches behind one that fails are released.
 error staging_engine::launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept {
     error failed;
     staging_launch *next = &first, *last_in_graph = nullptr;
     while (next && !failed) {
         staging_launch &launch = *std::exchange(next, next->next_launch);
-        const std::uint64_t use = launch.use; // it may be another's before it is kept
+        const std::uint64_t use = launch.use; // the launch may be another copy's before keep() is called
         bool is_announced_there = false;
         failed = launch_kernel(copy, launch, stream, is_announced_there);
-        if (is_announced_there && !failed) board_.keep(launch, use);
-        if (is_announced_there && copy.is_captured) last_in_graph = &launch; // then it stays this copy's
+        if (is_announced_there && !failed) scheduler_.keep(launch, use);
+        if (is_announced_there && copy.is_captured) last_in_graph = &launch; // a captured launch stays this copy's
     }
     if (last_in_graph && last_in_graph->next_launch) last_in_graph->next_launch = nullptr;
     while (next)
-        board_.release(*std::exchange(next, next->next_launch), false);
+        scheduler_.release(*std::exchange(next, next->next_launch), false);
     if (last_in_graph) graphs_.tie(stream, first);
     return failed;
 }
 
 void staging_engine::announce(staging_launch &launch) noexcept {
-    // Before it may be another's.
+    // Read first: after expect() the launch may be another copy's.
     const std::uint64_t chunks = launch.end_chunk - launch.first_chunk;
     const bool caller_helps = launch.caller_helps;
-    board_.expect(launch);
+    scheduler_.expect(launch);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
     if (ask_for_visitors(asked) || caller_helps) return;
-    // The kernel comes after this function, so this thread cannot serve it. With neither a thread of the program's nor one
-    // of the system's the stream stands still until one of them can be had.
+    // The kernel comes after this host function, so this thread cannot serve it. If neither the program nor the system
+    // has a thread, the stream stands still until one of them has.
     constexpr std::uint64_t between_tries_ns = 1'000'000;
     while (!start_substitute() && !is_draining_ && !ask_for_visitors(1))
         rest_for(between_tries_ns);
 }
 
-// False where none will come.
+// Returns false where no visitor will come.
 bool staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
         ++visitors_;
@@ -365,7 +369,7 @@ bool staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
     return true;
 }
 
-// A thread of the engine's own where the program has refused. It stays.
+// Starts a thread of the engine where the program has refused. The thread stays.
 bool staging_engine::start_substitute() noexcept {
     const std::lock_guard lock(substitute_mutex_);
     if (thread_count_ == 0 && threads_[0].start(work, this, options_.traits)) thread_count_ = 1;
@@ -374,61 +378,61 @@ bool staging_engine::start_substitute() noexcept {
 
 void staging_engine::work(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
-    self.board_.serve_until(staging_scheduler::worker::resident, nullptr,
-                            [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+    self.scheduler_.serve_until(staging_scheduler::worker::resident, nullptr,
+                                [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
 }
 
 void staging_engine::stand_in(void *spare) noexcept {
     auto &mine = *static_cast<spare_thread *>(spare);
     staging_engine &self = *mine.engine;
     mine.has_begun = true;
-    self.board_.serve_until(staging_scheduler::worker::spare, nullptr,
-                            [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+    self.scheduler_.serve_until(staging_scheduler::worker::spare, nullptr,
+                                [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
     mine.has_left.store(true, std::memory_order_release);
 }
 
-// Calls no driver and touches no memory of the program's, so that nothing holds it up.
+// The watchdog. Makes no driver call and touches no program memory, so that nothing holds it up.
 void staging_engine::watch(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
     while (!self.is_closing_) {
         self.join_spares_that_left();
-        // Where the program's threads do the work, it says how many.
+        // Where the program's threads do the work, the program decides how many there are.
         const std::uint32_t enough = self.options_.submit ? 1 : self.thread_count_.load();
-        if (self.board_.inspect(clock_ns(), enough)) self.start_spare();
+        if (self.scheduler_.inspect(clock_ns(), enough)) self.start_spare();
         self.evacuate_slots();
-        self.board_.wait_to_inspect(self.spare_count_ != 0, self.is_closing_);
+        self.scheduler_.wait_to_inspect(self.spare_count_ != 0, self.is_closing_);
     }
 }
 
 void staging_engine::visit(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
-    self.board_.serve_until(staging_scheduler::worker::visitor, nullptr, []() noexcept { return false; });
+    self.scheduler_.serve_until(staging_scheduler::worker::visitor, nullptr, []() noexcept { return false; });
     --self.visitors_;
 }
 
 // ---- The end
 
 void staging_engine::lose_dead() noexcept {
-    for (const tracked_context *one = board_.context_after(nullptr); one; one = board_.context_after(one)) {
+    for (const tracked_context *one = scheduler_.context_after(nullptr); one; one = scheduler_.context_after(one)) {
         const error dead = tracked_.ask(*one);
         if (!dead) continue;
         tracked_.forget(*one);
-        board_.lose(*one, dead.status);
+        scheduler_.lose(*one, dead.status);
     }
 }
 
 void staging_engine::forget(CUcontext context) noexcept {
     while (const tracked_context *const gone = tracked_.find(context)) {
         tracked_.forget(*gone);
-        board_.lose(*gone, to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+        scheduler_.lose(*gone, to_status(CUDA_ERROR_CONTEXT_IS_DESTROYED));
     }
 }
 
 error staging_engine::help(staged_progress &watch) noexcept {
     while (!watch.is_done()) {
         const std::uint64_t bytes_done = watch.bytes_done, until = clock_ns() + patience_ns;
-        board_.serve_until(staging_scheduler::worker::helper, &watch,
-                           [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
+        scheduler_.serve_until(staging_scheduler::worker::helper, &watch,
+                               [&]() noexcept { return watch.is_done() || clock_ns() >= until; });
         if (!watch.is_done() && watch.bytes_done == bytes_done) lose_dead();
     }
     return {.status = watch.status.load(std::memory_order_relaxed)};
@@ -438,9 +442,9 @@ error staging_engine::free_lot(device_ring &of, bool first) noexcept {
     staging_buffers &ring = of.ring;
     const int lot = first ? 0 : 1;
     const std::uint64_t size = ring.memory[lot].block.size;
-    if (size == 0 || !board_.take_slots(ring, first)) return {};
+    if (size == 0 || !scheduler_.take_slots(ring, first)) return {};
     if (error failed = ring.memory[lot].free(pinned_)) {
-        board_.add_slots(ring, ring.slots + (first ? 0 : ring.used[0]), ring.used[lot]);
+        scheduler_.add_slots(ring, ring.slots + (first ? 0 : ring.used[0]), ring.used[lot]);
         return failed;
     }
     ring_bytes_ -= size;
@@ -472,11 +476,12 @@ void staging_engine::close() noexcept {
 
     is_draining_ = true;
     std::uint64_t changed = clock_ns();
-    for (staging_scheduler::outlook before = {}, now = board_.look_ahead(); now.pending || now.leaving;
-         before = now, now = board_.look_ahead()) {
+    for (staging_scheduler::outlook before = {}, now = scheduler_.look_ahead(); now.pending || now.leaving;
+         before = now, now = scheduler_.look_ahead()) {
         const std::uint64_t until = clock_ns() + 100'000;
-        board_.serve_until(staging_scheduler::worker::helper, nullptr, [&]() noexcept { return clock_ns() >= until; });
-        if (now.pending == 0) rest_for(20'000); // blocks have to come that there was nothing left for
+        scheduler_.serve_until(staging_scheduler::worker::helper, nullptr,
+                               [&]() noexcept { return clock_ns() >= until; });
+        if (now.pending == 0) rest_for(20'000); // for blocks that have yet to come, and find nothing left to do
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;
         changed = clock_ns();
@@ -484,7 +489,7 @@ void staging_engine::close() noexcept {
     }
     graphs_.close();
     is_closing_ = true;
-    board_.wake_all();
+    scheduler_.wake_all();
     watchdog_.join();
     {
         const std::lock_guard lock(substitute_mutex_);
@@ -501,7 +506,8 @@ void staging_engine::close() noexcept {
         device_ring *const of = one.load(std::memory_order_relaxed);
         context_scope scope(cu_);
         if (!of) continue;
-        static_cast<void>(enter_device(of->device, scope)); // memory is freed all the same, if any context is current
+        // If this fails, memory is freed all the same, provided that any context is current.
+        static_cast<void>(enter_device(of->device, scope));
         for (job_page &page : pages_)
             page.records.free(pinned_);
         for (staged_memory &lot : of->ring.memory)
@@ -511,8 +517,9 @@ void staging_engine::close() noexcept {
 }
 
 staging_engine::~staging_engine() {
-    // Threads that the child does not have may sleep there, and would be waited for.
-    if (thread_count_ == 0 && !watchdog_.is_started()) board_.~staging_scheduler();
+    // In the child of a fork, the scheduler may count threads as asleep that the child does not have. Its destructor
+    // would wait for them.
+    if (thread_count_ == 0 && !watchdog_.is_started()) scheduler_.~staging_scheduler();
     for (const job_page &page : pages_)
         memory_.deallocate(page.launches, page.count * sizeof(staging_launch));
     for (std::atomic<device_ring *> &one : rings_) {

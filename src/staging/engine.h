@@ -1,6 +1,6 @@
-// Copies between pageable memory and devices that neither block the caller nor hold a stream by anything but a kernel: it
-// sits on the stream like any other work, and meets threads that copy between the program's pages and pinned slots. Once
-// enqueued a copy needs no call of the driver, so it cannot be stopped by what the driver waits for.
+// The staging engine: copies between pageable memory and devices without blocking the caller. Only a kernel holds the
+// stream. The kernel is ordered like any other work, and communicates with workers that copy between the program's
+// pages and pinned slots. Once enqueued, a copy needs no driver call, so nothing that the driver waits for can stop it.
 #pragma once
 
 #include "base/threads.h"
@@ -13,35 +13,35 @@
 
 namespace ferry {
 
-// How threads learn that a kernel is about to run, or runs.
+// How workers learn that a kernel runs or is about to run.
 enum class staged_wake : std::uint8_t {
-    by_looking,       // they look from time to time while any is enqueued
-    by_host_function, // the driver calls a function before it, which waits for other host functions of the program
+    by_looking,       // they look from time to time while any kernel is enqueued
+    by_host_function, // by a host function before the kernel, which waits for other host functions of the program
 };
 
 struct staged_options {
     std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes: a multiple of 4096
-    std::uint32_t slots = 32;                           // of each device
-    std::uint32_t first_slots = 4;                      // of these, before the first copy
-    // Bytes: longer copies are several launches, between which some 0.2 ms of the bus are lost.
+    std::uint32_t slots = 32;                           // for each device
+    std::uint32_t first_slots = 4;                      // of `slots`: the first lot, allocated before the first copy
+    // Bytes. Longer copies take several launches, and between two launches some 0.2 ms of the bus are lost.
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
     std::uint32_t threads = 0; // 0: half the processors, 8 at most
     thread_traits traits = {.name = "ferry-staging"};
-    staged_wake wake = staged_wake::by_looking; // of those that are captured always by a host function
-    // Another's threads instead of the engine's own: each call asks for one, to call work(argument) soon, also while all
-    // that the program does is wait for the stream. 0: it will not. It comes from a host function, and must not call the
-    // driver.
+    staged_wake wake = staged_wake::by_looking; // captured copies always wake workers by a host function
+    // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
+    // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
+    // `submit` from a host function, so `submit` must not call the driver.
     std::int32_t (*submit)(void *user, void (*work)(void *argument), void *argument) = nullptr;
     void *submit_user = nullptr;
 };
 
 struct staged_copy {
     staged_box box;
-    int device = 0;              // whose ring is used
+    int device = 0;              // whose staging buffer is used
     CUcontext context = nullptr; // of the stream
-    std::uint32_t blocks = 0;    // at most; 0: as many as pay
+    std::uint32_t blocks = 0;    // maximum; 0: as many as pay off
     bool is_captured = false;    // the stream is being captured
-    bool caller_helps = false;   // help() is called at once, so that no other thread is needed
+    bool caller_helps = false;   // the caller calls help() at once, so no other worker is needed
 };
 
 class staging_engine {
@@ -49,41 +49,43 @@ public:
     staging_engine(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
                    const device_facts *devices, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), memory_(memory),
-          tracked_(cu, memory), board_(), graphs_(cu, board_), pages_(memory) {}
-    // After close, but in the child of a fork, which has no driver and no threads: nothing is given back there.
+          tracked_(cu, memory), scheduler_(), graphs_(cu, scheduler_), pages_(memory) {}
+    // Must follow close(), except in the child of a fork, which has no driver and no threads. No pinned memory is
+    // released there.
     ~staging_engine();
     staging_engine(const staging_engine &) = delete;
     staging_engine &operator=(const staging_engine &) = delete;
 
-    // Before anything else.
+    // Must be called before anything else.
     void set_up(const staged_options &options) noexcept;
 
-    // What a device needs for its first copy: threads, records, the first slots; others follow on their own. It may wait for
-    // the driver; without this the first copy does.
+    // Provides what a device needs for its first copy: threads, records and the first lot of slots. The second lot
+    // follows by itself. May wait for the driver. Without this call the first copy does so.
     error prepare(int device) noexcept { return provide(device, true); }
 
-    // With the stream's context current, in which the kernels are loaded. The memory must stay until the stream has passed
-    // the copy, and `watch` until no launch is left. Where a launch fails, those before it are on their way all the same.
+    // Call with the stream's context current, and the kernels loaded in that context. The memory must live until the
+    // stream has passed the copy, and `watch` until no launch is left. If a launch fails, the launches before it run
+    // all the same.
     error enqueue(const staged_copy &copy, CUstream stream, staged_progress *watch) noexcept;
 
-    // The calling thread helps until the copy is done, or its context dies. It waits for no lock of the driver's.
+    // Works on the copy, on the calling thread, until the copy is done or its context dies. Waits for no driver lock.
     error help(staged_progress &watch) noexcept;
 
-    // Frees pinned memory that no copy uses; the first slots stay while a copy may come. The first failure; what the driver
-    // does not take back stays in use.
+    // Frees pinned memory that no copy uses. The first lot stays while a copy may come. Returns the first error. Memory
+    // that the driver refuses to free stays in use.
     error trim() noexcept;
-    // Some context may have died: asks each that anything is enqueued in, and gives up what is enqueued in dead ones.
+    // Call when a context may have died: asks each context that has launches, and gives up the launches of dead ones.
     void lose_dead() noexcept;
-    // The context was destroyed.
+    // Gives up the launches of a context that was destroyed.
     void forget(CUcontext context) noexcept;
 
-    // Waits for all that is enqueued, unless its context is dead. Nothing else may be called any more, and no graph launched
-    // that has captured a copy; it may be destroyed.
+    // Waits for all enqueued copies, except those whose context is dead. Nothing else may be called afterwards. Graphs
+    // that have captured a copy may no longer be launched, but may be destroyed.
     void close() noexcept;
 
-    std::uint32_t wanted_threads() const noexcept { return options_.threads; } // once it is set up
+    std::uint32_t wanted_threads() const noexcept { return options_.threads; } // valid after set_up()
     std::uint32_t thread_count() const noexcept { return thread_count_; }
-    staging_scheduler::load in_flight() noexcept { return board_.in_flight(); }
+    staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
     std::uint64_t staging_bytes() const noexcept {
         return ring_bytes_.load(std::memory_order_relaxed);
     } // of all devices
@@ -91,10 +93,10 @@ public:
 private:
     struct device_ring {
         staging_buffers ring;
-        worker_thread adding; // the second lot
+        worker_thread adding; // adds the second lot
         staging_engine *engine = nullptr;
         int device = 0;
-        std::atomic<bool> is_adding = false; // until then what is not guarded is the thread's
+        std::atomic<bool> is_adding = false; // while true, members of `ring` that are not guarded are that thread's
         std::atomic<bool> wants_more = false;
     };
     struct job_page {
@@ -103,7 +105,7 @@ private:
         std::uint32_t count;
     };
 
-    // Runs copies besides the residents, or in their place.
+    // A worker besides the residents, or in their place.
     struct spare_thread {
         worker_thread thread;
         staging_engine *engine = nullptr;
@@ -123,7 +125,7 @@ private:
     bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
     error hold_ring(const staged_copy &copy, device_ring *&of) noexcept;
     error take_jobs(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
-    // By a host function before it runs; otherwise by the caller, at once.
+    // Returns whether a host function announces each launch before it runs. Otherwise enqueue() announces them.
     bool is_announced(const staged_copy &copy) const noexcept {
         return options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
     }
@@ -150,14 +152,14 @@ private:
     staged_options options_;
     tracked_contexts tracked_;
     union {
-        staging_scheduler board_; // not ended in the child of a fork
+        staging_scheduler scheduler_; // not destroyed in the child of a fork
     };
     graph_launches graphs_;
 
-    std::mutex mutex_; // of what is set up; never wanted by a thread that runs copies
+    std::mutex mutex_; // guards what is set up; workers never wait for it
     std::atomic<device_ring *> rings_[device_contexts::max_devices] = {};
     growing<job_page> pages_;
-    std::mutex substitute_mutex_; // of threads_ where the program's threads do the work; no driver call is made with it
+    std::mutex substitute_mutex_; // guards threads_ if the program's threads work; not held during driver calls
     worker_thread threads_[max_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
     thread_traits watchdog_traits_;
@@ -165,9 +167,9 @@ private:
     spare_thread spares_[max_threads];
     std::uint32_t spare_count_ = 0;
     std::atomic<std::uint64_t> ring_bytes_ = 0;
-    std::atomic<bool> is_draining_ = false; // the closing thread serves all that is left
+    std::atomic<bool> is_draining_ = false; // the closing thread serves all copies that are left
     std::atomic<bool> is_closing_ = false;
-    std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone
+    std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone yet
 };
 
 } // namespace ferry

@@ -8,15 +8,15 @@
 
 namespace ferry {
 
-// From malloc, as both may outlive the instance and its allocator.
+// Both come from malloc, because they may outlive the instance and its allocator.
 struct graph_launches::board_link {
     std::mutex mutex;
-    staging_scheduler *board;                  // null once it has ended
-    std::atomic<std::uint64_t> references = 1; // of the ties, and of the engine
+    staging_scheduler *scheduler;              // null once the scheduler has ended
+    std::atomic<std::uint64_t> references = 1; // held by the ties and by the engine
 };
 struct graph_launches::graph_tie {
     board_link &to;
-    staging_launch *first; // null: of nothing
+    staging_launch *first; // null: nothing to release
 };
 
 namespace {
@@ -38,7 +38,7 @@ graph_launches::board_link *graph_launches::link() noexcept {
     void *const place = std::malloc(sizeof(board_link));
     if (!place) return nullptr;
     auto *const fresh = new (place) board_link;
-    fresh->board = &board_;
+    fresh->scheduler = &scheduler_;
     if (link_.compare_exchange_strong(made, fresh, std::memory_order_acq_rel)) return fresh;
     unmake(*fresh); // another thread was first
     return made;
@@ -53,7 +53,7 @@ void graph_launches::release(void *tie) noexcept {
     board_link &to = gone.to;
     {
         const std::lock_guard lock(to.mutex);
-        if (to.board && gone.first) to.board->release(*gone.first);
+        if (to.scheduler && gone.first) to.scheduler->release(*gone.first);
     }
     unmake(gone);
     let_go(to);
@@ -66,7 +66,7 @@ void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = nullptr;
     if (cu_.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS) return;
-    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) return board_.release(first); // there will be no graph
+    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) return scheduler_.release(first); // there will be no graph
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
     board_link *const to = link();
     if (!to) return;
@@ -77,7 +77,7 @@ void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
         return unmake(*made);
     to->references.fetch_add(1, std::memory_order_relaxed);
     if (cu_.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE) == CUDA_SUCCESS) return;
-    made->first = nullptr; // the graph runs it all the same
+    made->first = nullptr; // the graph runs the launches all the same
     static_cast<void>(cu_.cuUserObjectRelease(object, 1));
 }
 
@@ -86,7 +86,7 @@ void graph_launches::close() noexcept {
     if (!to) return;
     {
         const std::lock_guard lock(to->mutex);
-        to->board = nullptr;
+        to->scheduler = nullptr;
     }
     let_go(*to);
 }

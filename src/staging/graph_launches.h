@@ -1,5 +1,5 @@
-// Staged copies that were captured into graphs. A user object of the graph gives their launches back to the board when
-// nothing can run them any more. That may be after the board's end, and happens on some thread of the driver's.
+// Staged copies that were captured into graphs. A user object of the graph returns their launches to the scheduler when
+// nothing can run them any more. That happens on a thread of the driver, and possibly after the scheduler has ended.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@ namespace ferry {
 
 class graph_launches {
 public:
-    graph_launches(const driver_table &cu, staging_scheduler &board) noexcept : cu_(cu), board_(board) {}
+    graph_launches(const driver_table &cu, staging_scheduler &scheduler) noexcept : cu_(cu), scheduler_(scheduler) {}
     graph_launches(const graph_launches &) = delete;
     graph_launches &operator=(const graph_launches &) = delete;
 
-    // The launches of a copy, which were captured on the stream. Where that cannot be done, or memory is short, they stay
-    // taken until the engine is closed.
+    // Ties the launches of a copy to the graph into which they were captured on the stream. Where that is impossible or
+    // memory is short, the launches stay taken until the engine is closed.
     void tie(CUstream stream, staging_launch &first) noexcept;
-    // The board is about to end. Graphs that are destroyed later find nobody.
+    // Must be called before the scheduler ends. Graphs that are destroyed later return nothing.
     void close() noexcept;
 
 private:
@@ -30,7 +30,7 @@ private:
     static void CUDA_CB release(void *tie) noexcept;
 
     const driver_table &cu_;
-    staging_scheduler &board_;
+    staging_scheduler &scheduler_;
     std::atomic<board_link *> link_ = nullptr; // null until a copy is captured
 };
 

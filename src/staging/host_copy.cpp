@@ -13,7 +13,8 @@ namespace ferry {
 
 namespace {
 
-// Stores past the processor's caches. Nothing orders them before end_of_stream(), not even a release.
+// Copies with streaming stores, which bypass the processor's caches. Only end_of_stream() orders these stores before
+// later ones; a release does not.
 void stream_bytes(std::byte *to, const std::byte *from, std::uint64_t size) noexcept {
 #if defined(__SSE2__)
     constexpr std::uint64_t line = 64;
@@ -37,7 +38,7 @@ void end_of_stream() noexcept {
 }
 
 void copy_bytes(std::byte *to, const std::byte *from, std::uint64_t size, bool streams) noexcept {
-    constexpr std::uint64_t least = 4096; // shorter rows are slower so (D2H, 1 KiB: 16 of 22 GB/s)
+    constexpr std::uint64_t least = 4096; // streaming is slower for shorter rows (D2H, 1 KiB: 16 instead of 22 GB/s)
     if (streams && size >= least)
         stream_bytes(to, from, size);
     else
@@ -49,7 +50,7 @@ struct side {
     std::uint64_t row_pitch, slice_pitch;
 };
 
-// Of one width known to the compiler: a call for each of many short rows would cost more than the bytes.
+// For a width that the compiler knows: a call for each of many short rows would cost more than copying the bytes.
 template <std::uint64_t width> void copy_short_rows(const side &to, const side &from, std::uint64_t count) noexcept {
     for (std::uint64_t row = 0; row < count; ++row)
         std::memcpy(to.at + row * to.row_pitch, from.at + row * from.row_pitch, width);
@@ -81,7 +82,7 @@ void copy_rows(const side &to, const side &from, std::uint64_t width, std::uint6
     }
 }
 
-// Slice by slice; `first` is the row within the first slice that both sides are at.
+// Copies slice by slice. Both sides begin at row `first` of the first slice.
 void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, std::uint64_t rows, std::uint64_t height,
                 bool streams) noexcept {
     while (rows != 0) {
@@ -104,7 +105,7 @@ side slot_side(const staging &cut, std::byte *slot) noexcept {
     return {slot, cut.slot().row_pitch, cut.slot().slice_pitch};
 }
 
-// A byte of each page that the rows have.
+// Touches a byte of each page of the rows.
 template <class Touch> void touch_rows(const staging &cut, const staged_chunk &chunk, const Touch &touch) noexcept {
     const kernels::box_end &host = cut.box().host;
     const std::uint64_t page = page_size();
@@ -138,7 +139,7 @@ void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *
     const kernels::box_end &host = cut.box().host;
     const side to = host_side(cut, chunk);
     const std::uint64_t span = cut.offset(host, chunk.row + chunk.rows - 1) - cut.offset(host, chunk.row) + chunk.width;
-    if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of it is not the copy's
+    if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of the span is not part of the copy
     copy_chunk(to, slot_side(cut, const_cast<std::byte *>(slot)), chunk.width, chunk.row % height, chunk.rows, height,
                streams);
 }

@@ -13,28 +13,29 @@ namespace {
 
 using state = staging_launch::state;
 
-// That a thread stays awake without work: about what waking takes. While copies are under way, rather longer: the next
-// chunk is soon there.
+// How long a worker stays awake without work: about as long as waking it takes. While launches are running it stays
+// awake longer, because the next chunk comes soon.
 constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_under_way_ns = 1'000'000;
-constexpr int pauses_between_looks = 32;           // some microseconds
-constexpr std::uint64_t longest_lead_ns = 100'000; // without a look: the leader may not be running
+constexpr int pauses_between_looks = 32; // some microseconds
+// After this time without a look of its own, a worker no longer relies on the leader, which may not be running.
+constexpr std::uint64_t longest_lead_ns = 100'000;
 
-// A chunk takes some 0.1 ms, and a thread that the system has suspended a few ms. Taken for stuck by mistake it loses
-// idle slots, which it gets again.
+// A chunk takes some 0.1 ms. A thread that the system has suspended takes a few ms. If such a thread is taken for
+// stuck, it loses idle slots, which it gets again.
 constexpr std::uint64_t stuck_after_ns = 4'000'000;
 constexpr std::uint64_t between_inspections_ns = 2'000'000;
-// Before the watchdog sleeps and spares leave: to start them again costs some 50 us.
+// How long the watchdog waits before it sleeps and the spares leave. Starting them again costs some 50 us.
 constexpr std::uint64_t calm_patience_ns = 100'000'000;
-// For who waits for a copy of its own that is not served, before one more server is asked for.
+// How long a helper waits, with work but without servers, before it asks for one more server.
 constexpr std::uint64_t patience_without_servers_ns = 1'000'000;
 
-// One more thread has something to do there.
+// Returns whether the launch has work for one more worker.
 bool wants_another(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-        const staging_channel &lane = launch.lanes[block];
-        if (lane.is_taken) continue;
+        const staging_channel &channel = launch.channels[block];
+        if (channel.is_taken) continue;
         if (has_arrived(launch, block) ||
-            (has_room(launch, lane) && (lane.idle_count != 0 || launch.ring->free_count != 0)))
+            (has_room(launch, channel) && (channel.idle_count != 0 || launch.ring->free_count != 0)))
             return true;
     }
     return false;
@@ -51,7 +52,8 @@ std::atomic<std::uint64_t> copies_in_flight::of_all_ = 0;
 
 // ---- The mutex
 
-// Held for less than a microsecond at a time. Who slept for it would be late, and the holder's to wake.
+// Spins at first: threads hold the mutex for less than a microsecond at a time. A thread that slept for the mutex would
+// be late, and the holder would have to wake it.
 void staging_scheduler::lock_again(lock &held) noexcept {
     constexpr int patience = 200; // some microseconds
     for (int i = 0; i < patience; ++i) {
@@ -67,7 +69,7 @@ staging_scheduler::lock staging_scheduler::acquire() noexcept {
     return held;
 }
 
-// ---- Jobs
+// ---- Launches
 
 void staging_scheduler::add(staging_launch &made) noexcept {
     const lock held = acquire();
@@ -80,7 +82,8 @@ void staging_scheduler::rest(staging_launch &launch) noexcept {
     ++unused_count_;
 }
 
-// A thread that is stuck goes on with its copy when it can: nobody has to look after that.
+// Running launches with stuck workers do not count: a stuck worker goes on with its copy when it can, and nobody has to
+// look for that.
 bool staging_scheduler::has_work() const noexcept {
     if (!expected_.is_empty()) return true;
     if (!is_any_stuck_) return !under_way_.is_empty();
@@ -136,7 +139,7 @@ void staging_scheduler::release(staging_launch &launch, bool will_be_expected) n
 
 void staging_scheduler::keep(staging_launch &launch, std::uint64_t use) noexcept {
     const lock held = acquire();
-    if (launch.use != use || launch.at != state::taken) return; // it is expected already, or over
+    if (launch.use != use || launch.at != state::taken) return; // it has been announced already, or is over
     launch.at = state::launched;
     launched_.push_back(launch);
 }
@@ -148,13 +151,13 @@ void staging_scheduler::release(staging_launch &first) noexcept {
         next = launch.next_launch;
         if (launch.is_lost) continue;
         captured_ -= launch.at != state::given_back;
-        if (launch.at == state::under_way) { // for a moment
+        if (launch.at == state::under_way) { // only for a moment more
             pending_ -= launch.runs_expected - 1;
             launch.runs_expected = 1;
             launch.is_captured = false;
             continue;
         }
-        // Expected runs do not come: their kernel was disabled.
+        // The expected runs do not come: the kernel was disabled.
         if (launch.at == state::expected) {
             expected_.remove(launch);
             --ahead_;
@@ -169,7 +172,7 @@ void staging_scheduler::release(staging_launch &first) noexcept {
 
 void staging_scheduler::expect_one(staging_launch &launch) noexcept {
     if (launch.at == state::given_back) {
-        if (!launch.is_captured) rest(launch); // those may be expected again and again
+        if (!launch.is_captured) rest(launch); // a captured launch may be announced again
         return;
     }
     if (launch.is_lost) return;
@@ -184,7 +187,8 @@ void staging_scheduler::expect_one(staging_launch &launch) noexcept {
     }
 }
 
-// Who is awake, but not idle, is at a copy or does not look for a while.
+// Wakes a server to look for work, unless one is idle or called. A server that is awake but not idle is at a copy, or
+// does not look for a while.
 void staging_scheduler::wake_watcher() noexcept {
     if (idle_ + called_ == 0) wake(1);
 }
@@ -275,38 +279,38 @@ bool staging_scheduler::take_slots(staging_buffers &ring, bool first_lot) noexce
     return true;
 }
 
-bool staging_scheduler::supply(staging_launch &launch, staging_channel &lane) noexcept {
+bool staging_scheduler::supply(staging_launch &launch, staging_channel &channel) noexcept {
     staging_buffers &ring = *launch.ring;
     if (!lost_.is_empty()) collect_lost_slots();
-    while (lane.slots() < slots_each(launch) && launch.held < std::max(1U, ring.share.load())) {
+    while (channel.slots() < slots_each(launch) && launch.held < std::max(1U, ring.share.load())) {
         staged_slot *const taken = ring.take();
         if (!taken) break;
         ++launch.held;
-        lane.idle[lane.idle_count++] = taken;
+        channel.idle[channel.idle_count++] = taken;
     }
-    return lane.idle_count != 0;
+    return channel.idle_count != 0;
 }
 
-// What it has no use for, and what others have a right to.
-bool staging_scheduler::give_back_slots(staging_launch &launch, staging_channel &lane) noexcept {
+// Gives back the channel's idle slots that the launch has no use for or that are beyond its share.
+bool staging_scheduler::give_back_slots(staging_launch &launch, staging_channel &channel) noexcept {
     staging_buffers &ring = *launch.ring;
-    const std::uint32_t before = lane.idle_count;
+    const std::uint32_t before = channel.idle_count;
     const bool is_over = launch.is_lost || !launch.has_chunks();
-    while (lane.idle_count != 0 && (is_over || launch.held > ring.share || lane.slots() > slots_each(launch))) {
+    while (channel.idle_count != 0 && (is_over || launch.held > ring.share || channel.slots() > slots_each(launch))) {
         --launch.held;
-        ring.give(*lane.idle[--lane.idle_count]);
+        ring.give(*channel.idle[--channel.idle_count]);
     }
-    return lane.idle_count != before;
+    return channel.idle_count != before;
 }
 
 // ---- A run
 
 bool staging_scheduler::may_go_on(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &lane = launch.lanes[block];
-    if (lane.is_taken) return false;
+    staging_channel &channel = launch.channels[block];
+    if (channel.is_taken) return false;
     look_at(launch, block);
-    const bool gave = give_back_slots(launch, lane); // others come first
-    return has_arrived(launch, block) || (!gave && has_room(launch, lane) && supply(launch, lane));
+    const bool gave = give_back_slots(launch, channel); // other launches get these slots first
+    return has_arrived(launch, block) || (!gave && has_room(launch, channel) && supply(launch, channel));
 }
 
 bool staging_scheduler::choose_lane(staging_launch &launch, std::uint32_t &block) noexcept {
@@ -322,8 +326,8 @@ bool staging_scheduler::choose_lane(staging_launch &launch, std::uint32_t &block
 bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {
     if (launch.busy != 0 || launch.chunks_left.load(std::memory_order_acquire) != 0) return false;
     for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        give_back_slots(launch, launch.lanes[block]);
-    report_end(launch); // first, as whoever waits for the stream may take that for the end
+        give_back_slots(launch, launch.channels[block]);
+    report_end(launch); // first: a thread that waits for the stream may take the end of the kernel for the copy's end
     tell_end(launch);
     end_run(launch);
     --launch.runs_expected;
@@ -347,22 +351,23 @@ bool staging_scheduler::take_task(staging_launch &launch, bool is_server, task &
     std::uint32_t block = 0;
     const bool is_chosen = choose_lane(launch, block);
     if (!is_chosen && end_if_done(launch)) return false;
-    under_way_.remove(launch); // it has had its turn
+    under_way_.remove(launch); // the launch has had its turn
     under_way_.push_back(launch);
     if (!is_chosen) return false;
-    staging_channel &lane = launch.lanes[block];
-    lane.is_taken = true;
-    lane.is_by_server = is_server;
+    staging_channel &channel = launch.channels[block];
+    channel.is_taken = true;
+    channel.is_by_server = is_server;
     ++launch.busy;
-    ++launch.ring->at_lanes;
+    ++launch.ring->at_channels;
     found = {&launch, block};
     return true;
 }
 
-// A copy with stuck threads gets another one when no other copy has work, but never the last that is free.
+// A launch with stuck workers gets another worker only when no other launch has work. It never gets the last free
+// server. A worker that serves only one copy (`one`) looks at no other copy, and may take up its own at any time.
 staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const staged_progress *one,
                                                      bool is_server) noexcept {
-    // While copies are under way a look at those expected now and then is enough.
+    // While launches are running, it is enough to look at the expected ones now and then.
     constexpr std::uint64_t between_looks_ns = 10'000;
     if (under_way_.is_empty() || now - looked_ns_ >= between_looks_ns) look_for_arrivals(now);
     task found;
@@ -379,13 +384,13 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
     return found;
 }
 
-// As long as there is nothing better to do.
+// Serves the channel as long as the worker has nothing better to do.
 void staging_scheduler::attend(staging_launch &launch, std::uint32_t block, bool (*is_over)(void *user),
                                void *user) const noexcept {
-    constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while there are others
+    constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while other launches are expected or running
     constexpr std::uint64_t patience_with_block_ns = 20'000;
-    constexpr std::uint32_t enough = 2; // for a block, while others have less
-    const staging_channel &lane = launch.lanes[block];
+    constexpr std::uint32_t enough = 2; // messages for a block, while other blocks have no worker
+    const staging_channel &channel = launch.channels[block];
     std::uint64_t moved = 0, idle_since = 0;
     while (!launch.is_lost.load(std::memory_order_relaxed)) {
         const std::uint64_t bytes = advance(launch, block);
@@ -394,17 +399,17 @@ void staging_scheduler::attend(staging_launch &launch, std::uint32_t block, bool
         const bool has_chunks = launch.has_chunks();
         const bool are_all_attended = launch.busy.load(std::memory_order_relaxed) == launch.blocks;
         if (moved >= turn && ahead_.load(std::memory_order_relaxed) > 1) return;
-        if (lane.idle_count != 0 && is_over_share(launch, lane)) return;
-        if (has_chunks && !are_all_attended && lane.told - lane.done >= enough) return;
-        if (has_chunks && lane.slots() < slots_each(launch) &&
+        if (channel.idle_count != 0 && is_over_share(launch, channel)) return;
+        if (has_chunks && !are_all_attended && channel.told - channel.done >= enough) return;
+        if (has_chunks && channel.slots() < slots_each(launch) &&
             launch.ring->free_count.load(std::memory_order_relaxed) != 0)
             return;
         if (bytes != 0) {
             idle_since = 0;
             continue;
         }
-        if (!has_chunks && (launch.is_to_device() || lane.told == lane.done)) return;
-        if (!are_all_attended || lane.slots() == 0) return;
+        if (!has_chunks && (launch.is_to_device() || channel.told == channel.done)) return;
+        if (!are_all_attended || channel.slots() == 0) return;
         const std::uint64_t now = clock_ns();
         if (!idle_since) idle_since = now;
         if (now - idle_since > patience_with_block_ns) return;
@@ -414,13 +419,13 @@ void staging_scheduler::attend(staging_launch &launch, std::uint32_t block, bool
 
 void staging_scheduler::complete(const task &done) noexcept {
     staging_launch &launch = *done.launch;
-    staging_channel &lane = launch.lanes[done.block];
-    lane.is_taken = false;
-    if (std::exchange(lane.is_stuck, false)) {
+    staging_channel &channel = launch.channels[done.block];
+    channel.is_taken = false;
+    if (std::exchange(channel.is_stuck, false)) {
         --launch.stuck;
-        stuck_ -= lane.is_by_server;
+        stuck_ -= channel.is_by_server;
     }
-    --launch.ring->at_lanes;
+    --launch.ring->at_channels;
     const bool are_all = --launch.busy == 0;
     if (launch.is_lost) {
         if (!are_all) return;
@@ -428,11 +433,11 @@ void staging_scheduler::complete(const task &done) noexcept {
         end_lost(launch);
         return;
     }
-    give_back_slots(launch, launch.lanes[done.block]);
+    give_back_slots(launch, launch.channels[done.block]);
     end_if_done(launch);
 }
 
-// ---- Threads
+// ---- Workers
 
 void staging_scheduler::sleep(lock &held) noexcept {
     --awake_;
@@ -454,7 +459,7 @@ void staging_scheduler::wake(std::uint64_t count) noexcept {
     uncalled_ += called;
 }
 
-// Calls of the system wake, which take microseconds.
+// Makes the system calls that wake servers after the mutex is unlocked, because they take microseconds.
 void staging_scheduler::unlock(lock &held) noexcept {
     const std::uint32_t uncalled = std::exchange(uncalled_, 0);
     if (uncalled != 0) calls_.fetch_add(1, std::memory_order_relaxed);
@@ -473,7 +478,7 @@ void staging_scheduler::wake_all() noexcept {
     unlock(held);
 }
 
-// False where it is over, or nobody gives it up.
+// Takes the lead once it is free. Returns false if `is_over`, or if nobody gives the lead up before `until`.
 bool staging_scheduler::wait_for_lead(bool (*is_over)(void *user), void *user, std::uint64_t until) noexcept {
     while (!is_over(user) && clock_ns() < until) {
         if (!is_led_.load(std::memory_order_relaxed) && !is_led_.exchange(true, std::memory_order_acquire)) return true;
@@ -482,10 +487,11 @@ bool staging_scheduler::wait_for_lead(bool (*is_over)(void *user), void *user, s
     return false;
 }
 
-// Of those that find nothing to do one leads, and looks; the others stay away from the mutex until the lead is free.
+// Of the workers without work one leads and looks for more. The others stay away from the mutex until the lead is free,
+// for longest_lead_ns at most.
 void staging_scheduler::serve(worker as, const staged_progress *one, bool (*is_over)(void *user), void *user) noexcept {
     lock held = acquire();
-    const bool stays = as != worker::helper; // while there is work, if no other does
+    const bool stays = as != worker::helper; // a server stays while there is work, if no other server does
     awake_ += stays;
     std::uint64_t idle_since = 0, announced = announced_, unserved_since = 0;
     bool leads = false;
@@ -513,7 +519,7 @@ void staging_scheduler::serve(worker as, const staged_progress *one, bool (*is_o
             unserved_since = now;
         else if (now - unserved_since >= patience_without_servers_ns) {
             unserved_since = now;
-            is_server_wanted_ = true; // of other copies, which its own may be behind
+            is_server_wanted_ = true; // for other copies, which the helper's own may be behind
             inspection_.notify_one();
         }
         if (!idle_since || announced != announced_) {
@@ -536,7 +542,7 @@ void staging_scheduler::serve(worker as, const staged_progress *one, bool (*is_o
         }
         give_up_lead();
         if (!stays || (has_work() && awake_ - at_lanes_ == 1)) {
-            // The longer nothing has come, the less it matters when it is seen.
+            // The longer nothing has come, the less a delay in seeing it matters.
             constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
             unlock(held);
             rest_for(std::clamp(idle_ns / share, shortest_ns, longest_ns));
@@ -554,16 +560,16 @@ void staging_scheduler::serve(worker as, const staged_progress *one, bool (*is_o
 
 // ---- The watchdog
 
-// What is idle in lanes of a copy with stuck threads, while others may want it.
+// Takes the idle slots out of the channels of a launch with stuck workers, if other launches may want them.
 void staging_scheduler::reclaim_slots(staging_launch &launch) noexcept {
     if (launch.ring->copies < 2) return;
     for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-        staging_channel &lane = launch.lanes[block];
-        if (lane.is_taken && !lane.try_to_enter()) continue;
+        staging_channel &channel = launch.channels[block];
+        if (channel.is_taken && !channel.try_to_enter()) continue;
         look_at(launch, block);
-        for (; lane.idle_count != 0; --launch.held)
-            launch.ring->give(*lane.idle[--lane.idle_count]);
-        if (lane.is_taken) lane.leave();
+        for (; channel.idle_count != 0; --launch.held)
+            launch.ring->give(*channel.idle[--channel.idle_count]);
+        if (channel.is_taken) channel.leave();
     }
 }
 
@@ -575,15 +581,15 @@ bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcep
         for (staging_launch *launch = launches->first(); launch; launch = launch->next) {
             launch->stuck = 0;
             for (std::uint32_t block = 0; block < launch->blocks; ++block) {
-                staging_channel &lane = launch->lanes[block];
-                const std::uint32_t visit = lane.visit.load(std::memory_order_relaxed);
-                if (!lane.is_taken || !(visit & staging_channel::away) || visit != lane.last_visit) {
-                    lane.last_visit = visit;
-                    lane.last_visit_ns = now;
+                staging_channel &channel = launch->channels[block];
+                const std::uint32_t visit = channel.visit.load(std::memory_order_relaxed);
+                if (!channel.is_taken || !(visit & staging_channel::away) || visit != channel.last_visit) {
+                    channel.last_visit = visit;
+                    channel.last_visit_ns = now;
                 }
-                lane.is_stuck = now - lane.last_visit_ns >= stuck_after_ns;
-                launch->stuck += lane.is_stuck;
-                stuck_ += lane.is_stuck && lane.is_by_server;
+                channel.is_stuck = now - channel.last_visit_ns >= stuck_after_ns;
+                launch->stuck += channel.is_stuck;
+                stuck_ += channel.is_stuck && channel.is_by_server;
             }
             is_any_stuck_ |= launch->stuck != 0;
         }
@@ -592,7 +598,7 @@ bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcep
             if (launch->stuck != 0) reclaim_slots(*launch);
     if (is_any_stuck_ || is_server_wanted_) calm_since_ns_ = now;
     if (ahead_ != 0) quiet_since_ns_ = now;
-    // Whoever is stuck may have been the one that looked.
+    // A stuck server may have been the one that looked for work.
     const bool is_unattended = is_any_stuck_ && awake_ == at_lanes_ && called_ == 0 && has_work();
     if (is_unattended) wake(1);
     const bool is_short = is_unattended && called_ == 0 && servers() - stuck_ < enough;
@@ -617,14 +623,14 @@ bool staging_scheduler::evacuate(staged_parcel &parcel) noexcept {
             continue;
         if (parcel.room < launch->ring->slot_size + slot_margin) continue;
         for (std::uint32_t block = 0; block < launch->blocks; ++block) {
-            staging_channel &lane = launch->lanes[block];
-            if (lane.is_taken && !lane.try_to_enter()) continue;
+            staging_channel &channel = launch->channels[block];
+            if (channel.is_taken && !channel.try_to_enter()) continue;
             const bool is_moved = move_to_parcel(*launch, block, parcel);
             if (is_moved) {
                 --launch->held;
-                launch->ring->give(*lane.idle[--lane.idle_count]);
+                launch->ring->give(*channel.idle[--channel.idle_count]);
             }
-            if (lane.is_taken) lane.leave();
+            if (channel.is_taken) channel.leave();
             if (is_moved) return true;
         }
     }
@@ -664,7 +670,8 @@ staging_scheduler::outlook staging_scheduler::look_ahead() noexcept {
     return {pending_, leaving_count_, captured_};
 }
 
-// A copy lasts as long as its last launch; captured launches are expected one after the other, as they come.
+// A copy lasts as long as its last launch, so only that launch counts. Captured launches all count: they are announced
+// one after the other, as they come.
 staging_scheduler::load staging_scheduler::in_flight() noexcept {
     const lock held = acquire();
     load found;
@@ -693,7 +700,7 @@ const tracked_context *staging_scheduler::context_after(const tracked_context *o
     return found;
 }
 
-// Records of what is lost are not used again: a block may still come.
+// The records of lost launches are not used again, because a block may still come.
 void staging_scheduler::lose(const tracked_context &context, std::int32_t status) noexcept {
     const lock held = acquire();
     recycle();
@@ -720,7 +727,7 @@ void staging_scheduler::lose(const tracked_context &context, std::int32_t status
         }
 }
 
-// No thread is at it any more, so nothing more is told to its blocks.
+// No worker is at the launch any more, so no more messages are published for its blocks.
 void staging_scheduler::end_lost(staging_launch &launch) noexcept {
     pending_ -= launch.is_captured ? launch.runs_expected : 1;
     captured_ -= launch.is_captured;
@@ -733,19 +740,20 @@ void staging_scheduler::end_lost(staging_launch &launch) noexcept {
     report_end(launch);
 }
 
-// Others get the slots when the blocks have done all that they were told, which they do soon or, in a dead context, never.
+// Gives the slots of a lost launch to others once its blocks have completed all published messages. The blocks do so
+// soon or, in a dead context, never, so there is a limit.
 void staging_scheduler::collect_lost_slots() noexcept {
-    constexpr std::uint64_t longest_ns = 100'000'000; // for a few chunks
+    constexpr std::uint64_t longest_ns = 100'000'000; // enough for a few chunks
     for (staging_launch *next = lost_.first(); next;) {
         staging_launch &launch = *next;
         next = launch.next;
         if (is_at_work(launch) && clock_ns() - launch.lost_ns < longest_ns) continue;
         for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-            staging_channel &lane = launch.lanes[block];
-            take_back_all(lane);
-            while (lane.parcels)
-                free_parcel(*launch.ring->parcel_memory, std::exchange(lane.parcels, lane.parcels->next));
-            give_back_slots(launch, lane);
+            staging_channel &channel = launch.channels[block];
+            take_back_all(channel);
+            while (channel.parcels)
+                free_parcel(*launch.ring->parcel_memory, std::exchange(channel.parcels, channel.parcels->next));
+            give_back_slots(launch, channel);
         }
         lost_.remove(launch);
     }

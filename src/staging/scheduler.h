@@ -1,7 +1,7 @@
-// Where the threads of staged copies find their work. Each launch of a ring kernel is a job; a job is under way once a
-// block of its kernel has come, and only then has slots. Each block has a lane, and a thread that takes it serves the
-// block without a lock, as long as no other copy waits for its turn. Nothing here calls the driver, so nothing waits for
-// it: a thread that runs copies may be the only one that can end what the driver waits for.
+// The scheduler of staged copies, where workers find their work. Each launch of a ring kernel is a staging_launch. A
+// launch is running (`under_way`) once a block of its kernel has come, and gets slots only then. Each block has a
+// channel. A worker that takes the channel serves the block without a lock, as long as no other copy waits for its
+// turn. Nothing here calls the driver: the driver may be blocked on a copy that only a worker can finish.
 #pragma once
 
 #include <condition_variable>
@@ -11,8 +11,8 @@
 
 namespace ferry {
 
-// Launches of one board that have not ended, or are captured and may run at any time. Those of all boards are counted too:
-// instances of one process share streams.
+// Counts launches of one scheduler that have not ended, or that are captured and may run at any time. A second count
+// covers the launches of all schedulers, because the instances of one process share streams.
 class copies_in_flight {
 public:
     copies_in_flight() noexcept = default;
@@ -41,75 +41,81 @@ public:
     staging_scheduler(const staging_scheduler &) = delete;
     staging_scheduler &operator=(const staging_scheduler &) = delete;
 
-    // Jobs for as many launches, or for those of a graph; null where fewer are left.
+    // Takes `count` launches from the free list, for a stream or for a graph, and links them by `next_launch`. Returns
+    // null where fewer are left.
     staging_launch *take(std::uint64_t count, bool is_captured) noexcept;
-    void add(staging_launch &made) noexcept; // a new one
-    // It is not launched. `will_be_expected`: a function that expects it is on its way all the same, or has been.
+    void add(staging_launch &made) noexcept; // a new one, to the free list
+    // Releases a launch whose kernel was not launched. `will_be_expected`: its host function was enqueued all the same,
+    // and will announce the launch or has already done so.
     void release(staging_launch &launch, bool will_be_expected) noexcept;
-    // It was launched, and a function expects it when it is about to run.
+    // The kernel was launched, behind a host function that announces the launch when it is about to run.
     void keep(staging_launch &launch, std::uint64_t use) noexcept;
-    // Nothing will run what was captured any more: the launches of a copy.
+    // Releases the captured launches of a copy, which nothing will run any more.
     void release(staging_launch &first) noexcept;
-    // It is about to run, or will be launched.
+    // Announces a run: the kernel is about to run, or will be launched.
     void expect(staging_launch &launch) noexcept;
-    void expect_all(staging_launch &first) noexcept; // of a copy
-    // Of the contexts that have any launch, the next one in some order; null past the last.
+    void expect_all(staging_launch &first) noexcept; // all launches of a copy
+    // Iterates over the contexts that have launches: returns the one after `one` in a fixed order, null past the last.
     const tracked_context *context_after(const tracked_context *one) noexcept;
-    // Gives the launches of a context up, which has died: each is over once no thread is at it. Should the context live
-    // all the same, the kernels trap.
+    // Gives up the launches of a context that has died. Each launch is over once no worker is at it. If the context is
+    // alive all the same, the kernels trap.
     void lose(const tracked_context &context, std::int32_t status) noexcept;
 
     void add_slots(staging_buffers &ring, staged_slot *first, std::uint32_t count) noexcept;
-    // Keeps the first lots, until it is let go, while any is held or any job may run; false where the ring has none.
+    // Keeps the first lots until let_go(). They stay, too, while there is another hold or any launch may run. Returns
+    // false, and keeps nothing, where `ring` has no slots.
     [[nodiscard]] bool hold(const staging_buffers &ring) noexcept;
     void let_go() noexcept;
-    // Takes the slots of a lot back; false where a copy is at one of them, or it is kept.
+    // Takes the slots of a lot out of use. Returns false where a copy has one of these slots, or the lot is kept.
     bool take_slots(staging_buffers &ring, bool first_lot) noexcept;
 
-    // What a thread does that finds nothing to do. While anything is expected, one resident, spare or visitor always
-    // looks. These are the servers.
+    // What a worker does when it finds no work. Residents, spares and visitors are the servers. While any launch is
+    // expected, one server always looks for work.
     enum class worker {
         resident, // sleeps
         spare,    // sleeps, and leaves when it is not needed any more
         visitor,  // leaves
-        helper,   // looks again, until it is over
+        helper,   // looks again, until `is_over`
     };
-    // Runs copies until `is_over`: any, or the launches of one.
+    // Works on copies until `is_over` returns true: on all copies, or on one if `one` is not null.
     void serve(worker as, const staged_progress *one, bool (*is_over)(void *user), void *user) noexcept;
     template <class IsOver> void serve_until(worker as, const staged_progress *one, IsOver is_over) noexcept {
         serve(
             as, one, [](void *user) { return (*static_cast<IsOver *>(user))(); }, &is_over);
     }
-    // All who sleep, and the watchdog, shall ask again whether it is over.
+    // Wakes all sleeping workers and the watchdog, so that they check `is_over` again.
     void wake_all() noexcept;
 
-    // ---- For the watchdog, a thread that is at no copy itself
+    // ---- For the watchdog, a thread that never works on a copy
 
-    // Finds the threads that are stuck: at one chunk for long, as pages of the program's do not come. Other copies get
-    // the slots of their lanes. True where one more server should run; else there are `enough` that are not stuck.
+    // Finds the stuck workers, which have been at one chunk for long because pages of the program do not come. Other
+    // copies get the idle slots of the launches with stuck workers. Returns true where one more server should run: if a
+    // server was asked for, or if there is work, a worker is stuck, no server looks or sleeps, and fewer than `enough`
+    // servers are not stuck.
     bool inspect(std::uint64_t now, std::uint32_t enough) noexcept;
-    // Moves a filled slot of a copy with stuck threads into the parcel; false where nobody waits for a slot.
+    // Moves a filled slot of a launch with stuck workers into the parcel. Returns false where no launch waits for a
+    // slot, or no filled slot is found.
     bool evacuate(staged_parcel &parcel) noexcept;
-    // Of the ring where somebody waits for a slot; null where nobody does.
+    // Returns staging buffers that are short of slots and that evacuate() may help; null where there are none.
     const staging_buffers *starved_ring() noexcept;
-    // Until the next inspection is due, or it is over: while nothing is under way, that is for ever, but for a watchdog
-    // with spares to see off.
+    // Waits until the next inspection is due, a server is asked for, or `is_over`. Once no launch has been expected or
+    // running for a while, no inspection is due, unless there are spares, which leave first.
     void wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept;
-    // One more server is wanted, whatever is found.
+    // Asks for one more server, whatever the inspection finds.
     void ask_for_server() noexcept;
 
     struct outlook {
         std::uint64_t pending; // runs that have not ended
-        std::uint64_t leaving; // jobs whose kernels have not ended yet
+        std::uint64_t leaving; // launches whose kernels have not ended yet
         std::uint64_t captured;
         bool operator==(const outlook &) const noexcept = default;
     };
     outlook look_ahead() noexcept;
 
-    // What is enqueued and has not ended; what is captured, while it runs.
+    // The copies that are enqueued and have not ended. A captured copy counts only while it runs.
     struct load {
         std::uint32_t copies = 0;
-        std::uint32_t busy = 0;  // threads that are at one, whosever they are
+        std::uint32_t busy = 0;  // threads that work on a copy, ferry's and the program's
         std::uint64_t bytes = 0; // that have not arrived
     };
     load in_flight() noexcept;
@@ -133,8 +139,8 @@ private:
     void begin_run(staging_launch &launch) noexcept;
     void end_run(staging_launch &launch) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
-    bool supply(staging_launch &launch, staging_channel &lane) noexcept;
-    bool give_back_slots(staging_launch &launch, staging_channel &lane) noexcept;
+    bool supply(staging_launch &launch, staging_channel &channel) noexcept;
+    bool give_back_slots(staging_launch &launch, staging_channel &channel) noexcept;
     bool may_go_on(staging_launch &launch, std::uint32_t block) noexcept;
     bool choose_lane(staging_launch &launch, std::uint32_t &block) noexcept;
     bool end_if_done(staging_launch &launch) noexcept;
@@ -150,27 +156,28 @@ private:
 
     std::mutex mutex_;
     chain<staging_launch> unused_, launched_, expected_, under_way_, leaving_;
-    chain<staging_launch> losing_; // lost, with threads that have not noticed
-    chain<staging_launch> lost_;   // whose blocks may still use their slots
+    chain<staging_launch> losing_; // lost, with workers that have not noticed
+    chain<staging_launch> lost_;   // lost, without workers; the blocks may still use their slots
     std::uint64_t unused_count_ = 0;
-    std::atomic<std::uint32_t> ahead_ = 0; // jobs expected and under way
-    // Residents and visitors: those that are to wake are called, some when the mutex is unlocked.
+    std::atomic<std::uint32_t> ahead_ = 0; // launches expected or running
+    // Servers. `called_` ones are to wake. For the `uncalled_` ones among them, unlock() has yet to call the system.
     std::uint32_t awake_ = 0, asleep_ = 0, called_ = 0, uncalled_ = 0;
-    std::atomic<std::uint32_t> calls_ = 0;  // ever
-    std::uint32_t idle_ = 0, at_lanes_ = 0; // of those that are awake; idle ones find nothing to do
-    std::atomic<bool> is_led_ = false;      // one of those looks
+    std::atomic<std::uint32_t> calls_ = 0;  // ever; sleepers wait for a change
+    std::uint32_t idle_ = 0, at_lanes_ = 0; // awake servers that found no work; awake servers at channels
+    std::atomic<bool> is_led_ = false;      // one of the workers without work looks for some
     copies_in_flight pending_, captured_;
     std::uint64_t leaving_count_ = 0;
     std::uint64_t holds_ = 0;
-    std::uint64_t announced_ = 0; // runs expected, ever
+    std::uint64_t announced_ = 0; // runs, ever
     std::uint64_t looked_ns_ = 0;
 
-    std::condition_variable inspection_; // of the watchdog
-    std::uint32_t stuck_ = 0;            // servers, when last inspected
-    bool is_any_stuck_ = false;          // or a helper
+    std::condition_variable inspection_; // the watchdog waits on it
+    std::uint32_t stuck_ = 0;            // servers stuck when last inspected, and still at their channels
+    bool is_any_stuck_ = false;          // a server or a helper was, when last inspected
     bool is_watchdog_asleep_ = false, is_server_wanted_ = false;
     bool are_spares_to_leave_ = false;
-    std::uint64_t calm_since_ns_ = 0, quiet_since_ns_ = 0; // nobody is stuck; and nothing is under way
+    // Since when no worker is stuck and no server is wanted, and since when no launch is expected or running.
+    std::uint64_t calm_since_ns_ = 0, quiet_since_ns_ = 0;
 };
 
 } // namespace ferry

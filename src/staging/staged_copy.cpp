@@ -27,7 +27,7 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view) noexcept {
     return box;
 }
 
-// The watch is this call's own: it returns when nobody writes there any more.
+// `watch` is local to this call, which returns when nobody writes to `watch` any more.
 error run_and_help(const driver_table &cu, staging_engine &engine, const staged_copy &copy, CUstream stream) noexcept {
     staged_progress watch;
     const error failed = engine.enqueue(copy, stream, &watch);

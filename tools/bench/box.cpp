@@ -10,12 +10,12 @@ CUmemorytype type_of(const buffer &buffer) {
                                            : CU_MEMORYTYPE_ARRAY;
 }
 
-// What CUDA_MEMCPY2D, CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have in common. A line needs no pitch.
+// Fills the members that CUDA_MEMCPY2D, CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share. A line needs no pitch.
 template <class Call> Call lower_rows(const box &box) {
     const auto &[source, destination, size] = box;
     Call call = {};
     call.srcMemoryType = type_of(source.buffer);
-    call.srcHost = source.buffer.host(); // the driver reads the one that the type names
+    call.srcHost = source.buffer.host(); // the driver reads only the member that the type names
     call.srcDevice = source.buffer.address;
     call.srcArray = source.buffer.array;
     call.srcPitch = size.is_line() ? 0 : source.frame.width;
@@ -51,7 +51,7 @@ CUDA_MEMCPY3D_PEER lower_between_devices(const box &box) {
     return call;
 }
 
-// A box in the terms of each call, made before the clock runs.
+// A box as the arguments of each call, prepared before the clock runs.
 struct lowered {
     bench::box box;
     CUstream stream;
@@ -125,13 +125,14 @@ constexpr raw_call raw_calls[] = {
      }},
 };
 
-// A synchronous copy with no host in it returns before the bytes are there.
+// The stream to wait for, or null where the call itself waits. A synchronous copy without a host end returns before the
+// bytes have arrived.
 CUstream stream_to_wait_for(const raw_call &call, const lowered &copy) {
     if (call.form == form::async) return copy.stream;
     return copy.from().is_host() || copy.to().is_host() ? nullptr : CU_STREAM_LEGACY;
 }
 
-// cuMemcpy2DAsync may refuse pitches that are not cuMemAllocPitch's, as its manual says.
+// According to its manual, cuMemcpy2DAsync may refuse pitches that do not come from cuMemAllocPitch.
 bool is_refused(const environment &environment, const raw_call &call, const lowered &copy) {
     const CUresult result = call.issue(environment.cu, copy);
     if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED) return true;

@@ -1,4 +1,4 @@
-// address: what is this address? Asked of ferry, and of the driver with the same attributes.
+// address: looks up an address with ferry, and with the driver for the same attributes.
 #include <algorithm>
 
 #include "case.h"
@@ -8,7 +8,7 @@ namespace bench {
 
 namespace {
 
-constexpr int burst_length = 200; // questions in a row, 10 to 30 us of them
+constexpr int burst_length = 200; // calls in a row, 10 to 30 us in all
 constexpr double max_ns = 150;
 constexpr std::size_t block = 1 << 20;
 
@@ -18,7 +18,8 @@ struct subject {
     std::int32_t memory; // FERRY_MEMORY_*: what ferry must answer
 };
 
-// What ferry_address_info is made of; the pool only where there are pools, for else the driver may not know of them.
+// The attributes behind ferry_address_info. The pool is included only where the device has pools, because otherwise the
+// driver may not know that attribute.
 contender ask_driver(const environment &environment, std::uint64_t address) {
     struct answers {
         unsigned type = 0, is_managed = 0;
@@ -67,7 +68,7 @@ row measure_subject(session &session, const subject &subject) {
             .max_ns = max_ns};
 }
 
-// Memory by `allocate`; none, so 0, where the driver has none of the kind.
+// Allocates memory by `allocate`. The address is 0 where the driver has no such memory.
 template <typename Allocate>
 owned<std::uint64_t> allocate_maybe(const environment &environment, const char *call, Allocate allocate) {
     ferry_instance *const ferry = environment.basic.get();

@@ -1,5 +1,5 @@
-// batch: thousands of pieces in one call, in 16 allocations at either end, until all have arrived; prepared and not. And
-// what checking and planning costs the calling thread.
+// batch: thousands of pieces in one call, in 16 allocations at either end, timed until all have arrived, prepared and
+// not. Also the time that checking and planning takes on the calling thread.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,7 +18,7 @@ constexpr std::size_t max_pieces = 4096;
 
 struct piece_list {
     std::vector<std::uint64_t> to, from, sizes;
-    std::vector<CUdeviceptr> raw_to, raw_from; // as the driver's call takes them
+    std::vector<CUdeviceptr> raw_to, raw_from; // in the types of the driver's call
     std::vector<std::size_t> raw_sizes;
     std::vector<ferry_copy_desc> descriptors;
     std::size_t bytes = 0;
@@ -36,7 +36,7 @@ struct piece_list {
     }
 };
 
-// 16 allocations of one kind, taken for one line of addresses with gaps.
+// 16 allocations of one kind, addressed as one line with gaps.
 class spread_memory {
 public:
     spread_memory(const environment &environment, memory kind, std::size_t part)
@@ -50,7 +50,7 @@ public:
     std::uint64_t at(std::size_t offset) const { return base(offset / part_) + offset % part_; }
     std::size_t part() const { return part_; }
 
-    // Fills all of it.
+    // Fills all allocations.
     void put(const std::vector<std::byte> &bytes) const {
         for (std::size_t i = 0; i < allocations; ++i)
             move(base(i), reinterpret_cast<std::uint64_t>(bytes.data() + i * part_));
@@ -90,7 +90,7 @@ std::vector<std::size_t> equal_sizes(std::size_t count, std::size_t size) {
     return std::vector<std::size_t>(count, size);
 }
 
-// As many of each power of two, and so more bytes in large ones.
+// Sizes spread evenly over the powers of two, so most bytes are in large pieces.
 std::vector<std::size_t> mixed_sizes(std::size_t bytes) {
     std::mt19937_64 random(5);
     std::vector<std::size_t> sizes;
@@ -103,7 +103,7 @@ std::vector<std::size_t> mixed_sizes(std::size_t bytes) {
     return sizes;
 }
 
-// The pieces of one row, with their memory: no two are neighbours at both ends.
+// The pieces of one row, and their memory. No two pieces are neighbours at both ends.
 class scattered_pieces {
 public:
     scattered_pieces(const environment &environment, const batch_direction &direction,
@@ -141,7 +141,7 @@ private:
         const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
         return (2 * bytes / allocations + 2 * largest + 4095) / 4096 * 4096;
     }
-    // In a random order, each followed by as many bytes that nothing is copied to, none across two allocations.
+    // Places pieces in a random order. Each is followed by a gap of its own size. No piece crosses two allocations.
     std::vector<std::size_t> places(const std::vector<std::size_t> &sizes, std::mt19937_64 &random) const {
         std::vector<std::size_t> order(sizes.size()), at(sizes.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
@@ -245,7 +245,7 @@ contender ferry_set_and_launch(const environment &environment, ferry_prepared *p
 
 // ---- The routes
 
-// An instance that forces a route on all of its copies, as pieces have no flags of their own.
+// An instance that forces a route on all its copies, because pieces have no flags of their own.
 struct forced_route {
     std::uint32_t flags;
     instance ferry;
@@ -262,7 +262,7 @@ std::vector<forced_route> force_routes(const environment &environment) {
     return forced;
 }
 
-// Those that serve these pieces.
+// The forced routes that can copy these pieces.
 struct route_contenders {
     std::vector<route_choice::route> routes;
     std::vector<contender> contenders;
@@ -286,9 +286,9 @@ route_contenders serving(const environment &environment, const std::vector<force
 
 struct size_class {
     std::size_t size;
-    double targets[3], prepared_targets[3]; // of H2D, D2H, D2D
+    double targets[3], prepared_targets[3]; // for H2D, D2H, D2D
 };
-// 0: none is set.
+// A target of 0 means none.
 constexpr size_class size_classes[] = {
     {256, {40, 15, 140}, {100, 40, 800}}, {4 << 10, {12, 4.2, 140}, {0, 0, 0}}, {64 << 10, {1.2, 1.2, 60}, {0, 0, 0}}};
 
@@ -340,7 +340,7 @@ void measure_equal(session &session, const std::vector<forced_route> &forced, co
         compare_routes(routes.routes, std::span(taken).subspan(raw_count + std::size(forms)), taken[raw_count]);
 }
 
-// Beside one line of as many bytes.
+// Compares pieces of mixed sizes with one line of as many bytes.
 void measure_mixed(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
                    int which, std::vector<row> &rows) {
     const environment &environment = session.environment;
@@ -375,7 +375,7 @@ void measure_mixed(session &session, const std::vector<forced_route> &forced, co
                     .target = std::nullopt});
 }
 
-// ---- What the calling thread does: everything but the driver's calls that move bytes, which do nothing here.
+// ---- The calling thread's share: everything except the driver calls that move bytes, which do nothing here
 
 template <class Function> struct does_nothing;
 template <class... Arguments> struct does_nothing<CUresult(CUDAAPI *)(Arguments...)> {

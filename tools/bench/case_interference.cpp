@@ -1,4 +1,4 @@
-// interference: a kernel that computes on all multiprocessors, beside each way of copying: what one costs the other.
+// interference: a kernel that computes on all SMs beside each way of copying, and how much each slows the other.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace bench {
 
 namespace {
 
-// The driver takes about a thousand launches in advance.
+// The driver accepts about a thousand launches in advance.
 constexpr int max_copies = 400;
 
 // One way of copying, enqueued over and over.
@@ -53,7 +53,7 @@ void add_batch(const environment &environment, const direction &direction, std::
         std::vector<std::uint64_t> to, from, sizes;
     };
     pieces all;
-    for (std::size_t i = 0; i < count; ++i) { // every other piece of the destination, so that none are merged
+    for (std::size_t i = 0; i < count; ++i) { // every other piece of the destination, so that no pieces are merged
         all.from.push_back(direction.source.address + i * size);
         all.to.push_back(direction.destination.address + 2 * i * size);
         all.sizes.push_back(size);
@@ -93,7 +93,7 @@ struct measured {
     int copies = 0; // that ended before the computing did
 };
 
-// The first event is the beginning of both, the second the end of the computing; then comes one after each copy.
+// The events: the start of both streams, the end of the computing, then the end of each copy.
 constexpr int begun = 0, computed = 1, first_copied = 2;
 
 void wait_for_both(const environment &environment, const streams &on) {
@@ -101,7 +101,7 @@ void wait_for_both(const environment &environment, const streams &on) {
         check(environment.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
-// Without copies the computing alone; without a kernel the copies alone.
+// Measures the computing alone if there are no copies, and the copies alone if there is no kernel.
 measured measure_once(const environment &environment, const stopwatch &watch, const streams &on,
                       const compute_kernel *kernel, const way_of_copying &way, int copies) {
     watch.note(begun, on.compute);
@@ -118,7 +118,7 @@ measured measure_once(const environment &environment, const stopwatch &watch, co
     if (!kernel) return {0, watch.us_between(begun, first_copied + copies - 1) / copies, copies};
     while (found.copies < copies && watch.us_between(begun, first_copied + found.copies) <= found.compute_us)
         ++found.copies;
-    // Where none ended in time, the first one waited for all of the computing.
+    // If no copy ended in time, the first one waited for all of the computing.
     const int counted = std::max(found.copies, 1);
     found.copy_us = watch.us_between(begun, first_copied + counted - 1) / counted;
     return found;
@@ -137,9 +137,9 @@ number_table::line measure_way(const session &session, const stopwatch &watch, c
     const auto once = [&](const compute_kernel *beside, int copies) {
         return measure_once(environment, watch, on, beside, way, copies);
     };
-    once(&kernel, 1); // brings everything to where it stays
+    once(&kernel, 1); // warms up
     const double compute_us = once(&kernel, 0).compute_us, copy_us = once(nullptr, 10).copy_us;
-    // Enough to last, should both take twice as long.
+    // Enough copies to last through the computing if both take twice as long.
     const int copies = static_cast<int>(std::clamp(std::ceil(2 * compute_us / copy_us), 1.0, double{max_copies}));
     std::vector<measured> computing, copying, both;
     for (int i = 0; i < (session.is_quick ? 3 : 11); ++i) {

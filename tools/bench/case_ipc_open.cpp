@@ -1,4 +1,4 @@
-// ipc-open: opening what another process shares. The second process measures, this one only exports.
+// ipc-open: opening memory and pools that another process shares. The second process measures; this one only exports.
 #include <algorithm>
 #include <cstring>
 
@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::size_t block = 8 << 20;
 constexpr unsigned char pattern = 0x5a;
-constexpr double min_ratio = 0.95; // of the first opening of memory
+constexpr double min_ratio = 0.95; // for the first opening of memory
 
-// What is opened, in the order in which the answers come.
+// The things opened, in the order of the answers.
 enum class subject { memory, memory_again, pool, pool_memory };
 struct subject_row {
     bench::subject subject;
@@ -33,23 +33,23 @@ constexpr subject_row subjects[] = {
     {subject::pool_memory, "memory of a pool", "cuMemPoolImportPointer", true, std::nullopt},
 };
 
-// From this process to the second.
+// Sent from this process to the second.
 struct offer {
     CUipcMemHandle raw_memory;
     ferry_ipc_handle memory;
     bool has_pool;
-    int pool_descriptor; // inherited
+    int pool_descriptor; // inherited by the second process
     CUmemPoolPtrExportData raw_pool_memory;
     ferry_ipc_handle pool, pool_memory;
 };
 
-// From the second process to this, one for each subject that was offered.
+// Sent from the second process to this one, once for each subject that was offered.
 struct answer {
-    char fault[256]; // empty, or what went wrong
+    char fault[256]; // the error text; empty on success
     comparison times;
 };
 
-// A way to open one thing, which is an address or a pool, and to close it.
+// A way to open one thing and to close it again. The thing is an address or a pool.
 struct way {
     const char *name;
     std::function<std::uint64_t()> open;
@@ -196,7 +196,7 @@ comparison compare_subject(const importer &importer, subject subject) {
 
 // ---- This process
 
-// Memory of ferry's, filled, in both kinds of handle.
+// Filled memory that ferry allocated, exported as both kinds of handle.
 class exported_memory {
 public:
     exported_memory(const environment &environment, offer &offer)
@@ -219,7 +219,7 @@ private:
     const bool is_shared_;
 };
 
-// A pool and memory from it, likewise; nothing where such pools or their sharing are not supported.
+// A pool and filled memory from it, both exported. Offers nothing where such pools, or sharing them, are not supported.
 class exported_pool {
 public:
     exported_pool(const environment &environment, offer &offer) : environment_(environment) {

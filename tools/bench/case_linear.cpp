@@ -1,4 +1,4 @@
-// linear: one contiguous piece, from 4 B to 1 GiB, until it has arrived.
+// linear: one contiguous piece, from 4 B to 1 GiB, timed until it has arrived.
 #include "case.h"
 #include "lines.h"
 #include "report.h"
@@ -17,7 +17,7 @@ std::vector<linear_copy> all_copies(const workspace &workspace) {
     for (const direction &direction : pinned_directions(workspace))
         for (const form each : {form::async, form::sync})
             copies.push_back({direction, each});
-    // Pageable copies have no asynchronous form worth the name: the driver's own wait for the copy.
+    // Only the synchronous form for pageable memory: the driver's asynchronous calls wait for such a copy, too.
     for (const direction &direction : pageable_directions(workspace))
         copies.push_back({direction, form::sync});
     return copies;
@@ -42,7 +42,7 @@ row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
                                     ferry_line(environment, copy.direction, copy.form, size)};
     const box copied = line(copy.direction, size);
     verify_each(session.workspace, {&copied, 1}, contenders);
-    // 7 rounds, 14 samples, of 1 GiB; 2000 rounds of what takes microseconds.
+    // 7 rounds, 14 samples, for 1 GiB; 2000 rounds for copies of some microseconds.
     const effort effort = session.is_quick ? bench::effort{4, 200, 0.1e9} : bench::effort{7, 2000, 0.8e9};
     const std::vector<samples> taken = interleave(contenders, effort);
     const bool has_target = copy.direction.kind() == memory::pinned && size >= 1 << 20;

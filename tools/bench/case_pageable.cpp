@@ -1,4 +1,4 @@
-// pageable: ordinary host memory to the device, to arrays and back: until it has arrived.
+// pageable: ordinary host memory to the device, to arrays and back, timed until the bytes have arrived.
 #include <algorithm>
 #include <future>
 
@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
 
-// 4 GiB, but no more than an eighth of the free host memory and of the device's, for four buffers and two of that size
-// are made. In a quick run, and where the CPU makes the copies, the least that has a target beside the link.
+// 4 GiB, but at most an eighth of the free host memory and an eighth of the device's memory, because four host buffers
+// and two device buffers of that size are made. In a quick run, and where the CPU makes the copies, the smallest size
+// that has a target relative to the link.
 std::size_t largest_line(const session &session) {
     if (session.is_quick || session.environment.device_info.is_software) return 64 * MiB;
     std::size_t size = 4 * GiB;
@@ -23,14 +24,14 @@ std::size_t largest_line(const session &session) {
     return size;
 }
 
-// A workspace with room for the largest lines: the run's own, or another one beside it.
+// A session whose workspace has room for the largest lines: the run's own workspace, or an additional one.
 class wide_session {
 public:
     explicit wide_session(session &of) : session_(of), size_(largest_line(of)) {
         if (size_ <= of.workspace.largest) return;
         warm_host_memory(4 * size_);
         workspace_ = std::make_unique<workspace>(of.environment, size_);
-        workspace_->load({workspace_->pinned, {size_}}); // as the run's own is: pages never written may all be one
+        workspace_->load({workspace_->pinned, {size_}}); // as in the run's own: pages never written may share one page
     }
     session made() const {
         return {session_.environment, workspace_ ? *workspace_ : session_.workspace, session_.ceilings,
@@ -55,7 +56,7 @@ targets targets_of_line(const direction &direction, std::size_t size) {
     return {is_up(direction) ? 4.5 : 2.7, size < 256 * MiB ? 0.85 : 0.90};
 }
 
-// At 4 GiB a round of the driver's takes 1.5 s to the device (H200).
+// At 4 GiB a round of the driver's copies to the device takes 1.5 s (H200).
 effort effort_of(const session &session, std::size_t size) {
     if (session.is_quick) return {2, 40, 0.02e9};
     return {size > GiB ? 2 : 3, 400, 0.35e9};
@@ -69,7 +70,7 @@ struct task_of_line {
     bench::targets targets;
 };
 
-// The driver's way of copying a line, ferry's, and the link's.
+// Compares the driver's way of copying a line, ferry's way, and the link itself: a copy of pinned memory.
 row measure_beside_link(session &session, const task_of_line &task, const contender &raw, const contender &ferry) {
     const auto &[what, direction, form, size, targets] = task;
     const environment &environment = session.environment;
@@ -106,7 +107,7 @@ void add_lines(session &session, std::vector<row> &rows) {
             }
 }
 
-// A contender whose destination is made anew before each run.
+// A contender whose destination is mapped anew before each run.
 contender into_untouched(contender copy, void *memory, std::size_t size) {
     copy.prepare = [memory, size] { renew_untouched(memory, size); };
     return copy;
@@ -127,7 +128,7 @@ void add_untouched(session &session, std::vector<row> &rows) {
         into_untouched(ferry_line(environment, direction, form::async, size), memory.get(), mapped)));
 }
 
-// Beside the fastest of the driver's calls.
+// Compares with the fastest of the driver's calls.
 row measure_pageable_box(session &session, std::string what, const char *name, const box &box, const char *ceiling) {
     return measure_box(
         session,
@@ -152,7 +153,7 @@ void add_rows_apart(session &session, std::vector<row> &rows) {
         }
 }
 
-// Whole arrays of 4 bytes a texel, as many to each side, made by ferry for its kernels and made by the driver.
+// Whole cubic arrays with texels of 4 bytes, made by ferry for its kernels and made by the driver.
 void add_volumes(session &session, std::vector<row> &rows) {
     constexpr std::size_t texel = 4, full_side = 512;
     std::size_t side = full_side;
@@ -174,7 +175,7 @@ void add_volumes(session &session, std::vector<row> &rows) {
     }
 }
 
-// A line cut into equal pieces, each copied by a thread of its own on a stream of its own. `copy` enqueues one piece.
+// Copies a line in equal pieces, each on a thread and a stream of its own. `copy` enqueues one piece.
 template <class Copy>
 contender by_threads(const char *name, const environment &environment, const std::vector<owned<CUstream>> &streams,
                      Copy copy) {

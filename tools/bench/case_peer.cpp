@@ -8,7 +8,7 @@ namespace bench {
 
 namespace {
 
-// Peer access between two contexts, on or off in both directions while this lives, and then as it was before.
+// Turns peer access between two contexts on or off in both directions, and restores it on destruction.
 class peer_access {
 public:
     peer_access(const ferry::driver_table &cu, CUcontext here, CUcontext there, bool is_on) : cu_(cu), is_on_(is_on) {
@@ -26,11 +26,11 @@ public:
     }
     peer_access(const peer_access &) = delete;
 
-    // Where the driver has no such access it is off, whatever it answers.
+    // Turning access off cannot fail: where the driver has no peer access, access is off, whatever the driver returns.
     CUresult refusal() const { return is_on_ ? refusal_ : CUDA_SUCCESS; }
 
 private:
-    // Throws nothing, for the destructor calls it.
+    // Throws nothing, because the destructor calls it.
     CUresult set(CUcontext from, CUcontext to, bool is_on) noexcept {
         if (const CUresult failed = cu_.cuCtxPushCurrent(from)) return failed;
         const CUresult result = is_on ? cu_.cuCtxEnablePeerAccess(to, 0) : cu_.cuCtxDisablePeerAccess(to);
@@ -44,7 +44,7 @@ private:
     std::vector<std::pair<CUcontext, CUcontext>> changed_;
 };
 
-// Another device than the run's, with one buffer on it.
+// A device other than the run's, with one buffer on it.
 struct peer_device {
     peer_device(const session &session, int ordinal)
         : context(retain_primary(session.environment.cu, ordinal)), memory([&] {
@@ -66,7 +66,7 @@ struct peer_box {
     extent size;
     side source, destination;
 };
-// Up to 32 MiB, which take 80 us at the 400 GB/s that two H200s do over NVLink 4, and 0.9 ms at the 37 without access.
+// Up to 32 MiB. That takes 80 us at 400 GB/s, between two H200s over NVLink 4, and 0.9 ms at 37 GB/s without access.
 constexpr peer_box peer_boxes[] = {
     {"2D", {16, 64 << 10}, side::pitched, side::pitched},   {"2D", {256, 64 << 10}, side::pitched, side::tight},
     {"2D", {256, 64 << 10}, side::tight, side::pitched},    {"2D", {4096, 8192}, side::pitched, side::pitched},
@@ -74,11 +74,11 @@ constexpr peer_box peer_boxes[] = {
     {"2D", {8192, 4096}, side::array, side::array},         {"3D", {1024, 128, 256}, side::array, side::array},
     {"3D", {1024, 128, 256}, side::tight, side::array},     {"3D", {1024, 128, 256}, side::array, side::tight},
 };
-// Pitches at which rows and slices are aligned to nothing, with even widths.
+// With even widths, these pitches leave rows and slices unaligned.
 constexpr std::size_t row_padding = 13, slice_padding = 3;
 constexpr std::size_t texel_size = 4;
 
-// The same box with fewer slices or rows.
+// Returns the box with fewer slices or rows.
 extent shortened(extent size, std::size_t most) {
     std::size_t &length = size.depth > 1 ? size.depth : size.height;
     while (size.bytes() > most)
@@ -86,7 +86,7 @@ extent shortened(extent size, std::size_t most) {
     return size;
 }
 
-// What all rows in one direction, with one state of peer access, have in common.
+// The values that all rows of one direction and one state of peer access share.
 struct lane {
     bench::session &session;
     bench::direction direction;

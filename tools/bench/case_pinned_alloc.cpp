@@ -1,4 +1,4 @@
-// pinned-alloc: getting pinned host memory and giving it back, and whether copies are as fast with ferry's.
+// pinned-alloc: allocation and release of pinned host memory, and whether copies are as fast with ferry's memory.
 #include "case.h"
 #include "host_memory.h"
 #include "report.h"
@@ -7,7 +7,7 @@ namespace bench {
 
 namespace {
 
-// A way to pinned memory.
+// A way to allocate and free pinned memory.
 struct way {
     const char *name;
     std::function<void *(std::size_t size)> allocate;
@@ -37,13 +37,13 @@ way by_ferry(const environment &environment) {
             [ferry](void *memory) { check(ferry_host_free(ferry, memory), "ferry_host_free", {}); }};
 }
 
-// What all rows have in common.
+// The values that all rows share.
 struct table {
     bench::session &session;
     const way ways[2]; // raw, ferry
     std::vector<row> &rows;
 
-    // As many devices as can be seen map the memory.
+    // Every visible device maps the memory.
     std::int32_t device_count() const { return session.environment.report.device_count; }
     void add(const char *what, std::size_t size, const std::vector<samples> &taken, std::optional<double> target) {
         rows.push_back({.labels = {what, std::to_string(device_count())},
@@ -53,17 +53,17 @@ struct table {
     }
 };
 
-// At 1 GiB 0.31 s by the driver, one round takes 0.8 s; at 64 KiB each sample is 0.5 ms (H200, 2026-11).
+// At 1 GiB, which takes the driver 0.31 s, one round takes 0.8 s. At 64 KiB each sample is 0.5 ms (H200, 2026-11).
 effort effort_of(const session &session) { return session.is_quick ? effort{3, 60, 0.05e9} : effort{5, 200, 0.8e9}; }
 
-// The aim for 1 GiB, which took a sixth to an eighth of the driver's time on one H200 (2026-11). With more devices
-// visible, either way maps it into each of them.
+// The target for 1 GiB, which took a sixth to an eighth of the driver's time on one H200 (2026-11). With more devices
+// visible, both ways map the memory into each of them.
 std::optional<double> allocation_target(const table &table, std::size_t size) {
     if (size < 1 << 30) return std::nullopt;
     return table.device_count() == 1 ? 5 : 3;
 }
 
-// The same of raw and ferry, which is number 0 and 1.
+// Measures the same contender for raw (0) and for ferry (1).
 template <typename Make> std::vector<samples> interleave_ways(const table &table, Make make) {
     const contender pair[] = {make(0), make(1)};
     return interleave(pair, effort_of(table.session));
@@ -95,7 +95,7 @@ void measure_free(table &table, std::size_t size) {
         table.ways[i].free(held[i]);
 }
 
-// The driver's same copy call with either memory: only the memory differs.
+// The driver's copy call with either memory. Only the memory differs.
 void measure_copies(table &table, std::size_t size) {
     const environment &environment = table.session.environment;
     workspace &workspace = table.session.workspace;
@@ -129,7 +129,7 @@ case_result run_pinned_alloc(session &session) {
         .is_in_us = true};
     table table = {session, {by_driver(session.environment), by_ferry(session.environment)}, result.rows};
     const std::size_t largest = session.workspace.largest;
-    warm_host_memory(6 * largest); // that two ways hold one each, and the system hands out others
+    warm_host_memory(6 * largest); // each of two ways holds one block, and the system hands out others
     for (const std::size_t size : {64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30})
         if (size <= largest) {
             measure_allocation(table, size);

@@ -1,4 +1,4 @@
-// pinned-pool: blocks of pinned memory that come and go, out of ferry's pool.
+// pinned-pool: allocation and release of blocks from ferry's pinned pool.
 #include "case.h"
 #include "report.h"
 
@@ -6,12 +6,12 @@ namespace bench {
 
 namespace {
 
-constexpr int burst_length = 100; // pairs in a row, without waiting for the stream
+constexpr int burst_length = 100; // pairs of calls in a row, without waiting for the stream
 constexpr double max_ns = 1000;
 
 using pool_owner = owned<ferry_pinned_pool *>;
 
-// What orders a block with a stream: no pool that hands blocks out by events does less.
+// The calls that order a block with a stream. Any pool that reuses blocks by events makes at least these.
 contender by_event(const environment &environment, CUevent event) {
     return burst(
         "cuEventRecord, cuEventQuery", burst_length,
@@ -23,7 +23,7 @@ contender by_event(const environment &environment, CUevent event) {
         [&environment] { drain(environment); });
 }
 
-// With a stream, blocks are freed in its order; else they are free at once.
+// With a stream, blocks are freed in stream order. Without one, they are free at once.
 contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::size_t size, bool has_stream) {
     return burst(
         "ferry_pinned_pool_alloc", burst_length,
@@ -38,7 +38,7 @@ contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::
         [&environment] { drain(environment); });
 }
 
-// Lets the pool hold as many blocks as a burst can have waiting for the stream, for steady state is what is measured.
+// Grows the pool to as many blocks as a burst can have waiting for the stream, so that the steady state is measured.
 void grow(ferry_pinned_pool *pool, std::size_t size) {
     void *blocks[burst_length];
     for (void *&block : blocks)

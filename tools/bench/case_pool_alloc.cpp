@@ -1,4 +1,4 @@
-// pool-alloc: device memory in the order of a stream, out of the driver's pools.
+// pool-alloc: stream-ordered allocation of device memory from the driver's pools.
 #include "case.h"
 #include "report.h"
 
@@ -6,11 +6,11 @@ namespace bench {
 
 namespace {
 
-// Pairs in a row, without waiting for the stream; of cuMemAlloc and cuMemFree, which wait themselves, fewer.
+// Pairs of calls in a row, without waiting for the stream. Fewer for cuMemAlloc and cuMemFree, which wait themselves.
 constexpr int burst_length = 100, slow_burst_length = 5;
 constexpr double target = 1 / 1.05;
 
-// A pool that keeps what is freed, while this lives.
+// While this object lives, the pool keeps freed memory.
 class keeping_pool {
 public:
     keeping_pool(const ferry::driver_table &cu, CUmemoryPool pool) : cu_(cu), pool_(pool) {
@@ -36,7 +36,7 @@ CUmemoryPool current_pool(const environment &environment) {
     return pool;
 }
 
-// Without a pool from the current one of the stream's device.
+// Without `pool`, allocates from the current pool of the stream's device.
 contender by_driver(const environment &environment, CUmemoryPool pool, std::size_t size) {
     return burst(
         pool ? "cuMemAllocFromPoolAsync" : "cuMemAllocAsync", burst_length,

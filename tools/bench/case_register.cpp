@@ -1,4 +1,4 @@
-// register: pinning memory that the program has, and undoing it.
+// register: pinning memory of the program, and unpinning it.
 #include <algorithm>
 
 #include "case.h"

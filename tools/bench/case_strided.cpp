@@ -1,4 +1,4 @@
-// strided: rows that do not follow each other without a gap, on one side or on both.
+// strided: rows with gaps between them, on one side or on both.
 #include "contest.h"
 #include "grids.h"
 #include "report.h"
@@ -28,7 +28,7 @@ case_result run_strided(session &session) {
         row.target = of.target;
         if (of.min_bandwidth) {
             row.max_ns = static_cast<double>(row.bytes) / *of.min_bandwidth;
-            row.choice->target = 0.95; // of the fastest route, where it does not reach that bandwidth
+            row.choice->target = 0.95; // of the fastest route, for rows that do not reach that bandwidth
         }
         result.rows.push_back(std::move(row));
     });

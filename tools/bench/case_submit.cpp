@@ -1,4 +1,4 @@
-// submit: what it costs the calling thread to issue a copy, without waiting for it.
+// submit: submission latency, the time the calling thread needs to issue a copy without waiting for it.
 #include "case.h"
 #include "report.h"
 
@@ -6,13 +6,13 @@ namespace bench {
 
 namespace {
 
-// Calls in a row without waiting: enough to time, few enough not to fill the driver's queue (500 did not, hw.cu).
+// Calls in a row without waiting: enough to time, and too few to fill the driver's queue (500 did not fill it, hw.cu).
 constexpr int burst_length = 200;
 
 struct variant {
-    bool is_short; // ferry_copy_bytes_async, which has no kinds to state
+    bool is_short; // ferry_copy_bytes_async, which takes no kinds of memory
     bool is_any;
-    bool is_full; // checks
+    bool is_full; // with all checks
     std::optional<double> target;
 };
 constexpr variant variants[] = {
@@ -45,7 +45,7 @@ contender ferry_burst(const environment &environment, const direction &direction
     });
 }
 
-// The raw call, the reference, then ferry's variants: all in one loop, on the same buffers.
+// The raw call, the reference, then ferry's variants. All run in one loop on the same buffers.
 std::vector<contender> all_contenders(const environment &environment, const direction &direction, std::size_t size) {
     std::vector<contender> contenders;
     contenders.push_back(issue("cuMemcpy3DAsync", environment, [&environment, copy = lower(line(direction, size))] {

@@ -1,4 +1,4 @@
-// urgent: a small copy while a big one is under way in the same direction, on another stream.
+// urgent: a small copy while a big copy is in flight in the same direction on another stream.
 #include <algorithm>
 
 #include "case.h"
@@ -10,20 +10,20 @@ namespace {
 
 constexpr std::size_t small_size = 64 << 10;
 constexpr double max_median_ns = 60e3, max_p99_ns = 150e3;
-constexpr double head_start_ns = 100e3; // for the big copy to be under way
+constexpr double head_start_ns = 100e3; // after which the big copy is running
 
-// A round is one copy of the driver's, and then several of ferry's, each beside a big copy that has just begun.
+// A round is one copy by the driver beside a big copy that has just begun, then several by ferry beside another one.
 struct rounds_plan {
     int rounds, urgent_per_round;
-    std::size_t samples_per_p99; // the fewest of which 1 % is something
+    std::size_t samples_per_p99; // the fewest for which 1 % means something
 };
 
 rounds_plan plan_of(const session &session) {
-    if (session.environment.device_info.is_software) return {10, 4, 20}; // whose big copies are the CPU's
+    if (session.environment.device_info.is_software) return {10, 4, 20}; // the CPU makes the big copies
     return session.is_quick ? rounds_plan{20, 20, 200} : rounds_plan{200, 10, 200};
 }
 
-// 512 MiB, of which an H200's link takes 10 ms.
+// 512 MiB, which take 10 ms over an H200's link.
 std::size_t big_size(const environment &environment) {
     std::size_t size = environment.device_info.is_software ? 64 << 20 : 512 << 20;
     while (size > environment.device_info.total_memory / 8)
@@ -75,8 +75,8 @@ private:
 };
 
 struct taken_samples {
-    samples raw, urgent, alone; // alone: urgent, with no big copy under way
-    int discarded = 0;          // because the big copy had ended
+    samples raw, urgent, alone; // alone: urgent, with no big copy in flight
+    int discarded = 0;          // samples discarded because the big copy had ended
 };
 
 double time_of(const contender &contender) {
@@ -88,7 +88,7 @@ double time_of(const contender &contender) {
 taken_samples measure(const big_copy &big, const contender &raw, const contender &urgent, const rounds_plan &plan) {
     taken_samples taken;
     for (int round = 0; round < plan.rounds; ++round) {
-        // The driver's ends after the big one, so that one need only be under way at the call.
+        // The driver's copy ends after the big one, so the big one need only be in flight at the call.
         big.begin();
         const bool was_under_way = big.is_under_way();
         const double raw_ns = time_of(raw);
@@ -113,7 +113,7 @@ taken_samples measure(const big_copy &big, const contender &raw, const contender
     return taken;
 }
 
-// One value for each of `blocks` parts of the samples, in the order they were taken.
+// Splits the samples, in the order they were taken, into `blocks` parts, and returns one value for each part.
 template <class Value> samples of_blocks(const samples &values, std::size_t blocks, Value value) {
     samples found;
     for (std::size_t block = 0; block < blocks; ++block) {
@@ -131,7 +131,7 @@ samples ratios(const samples &over, const samples &under) {
     return found;
 }
 
-// Both contenders have different numbers of samples: blocks of them are what is compared.
+// The two contenders have different numbers of samples, so blocks of samples are compared.
 void add_rows(const taken_samples &taken, std::vector<std::string> labels, const rounds_plan &plan,
               std::vector<row> &rows) {
     const auto median = [](const distribution &of) { return of.median; };
@@ -172,7 +172,7 @@ case_result run_urgent(session &session) {
     const owned<CUstream> raw_stream = make_urgent_stream(environment), stream = make_stream(environment);
     int discarded = 0;
     for (const direction &way : pinned_directions(session.workspace)) {
-        if (way.kind() == memory::device) continue; // no copy engine is in its way
+        if (way.kind() == memory::device) continue; // such copies do not queue for a copy engine
         session.progress.show("urgent", way.name, small_size);
         const box small = line(way, small_size);
         ferry_copy_desc copy = describe(small);
@@ -189,11 +189,11 @@ case_result run_urgent(session &session) {
                                       wait_for(stream);
                                   }};
         const contender both[] = {raw, urgent};
-        verify_each(session.workspace, {&small, 1}, both); // and kernels are loaded now
+        verify_each(session.workspace, {&small, 1}, both); // also loads the kernels
         const big_copy big(environment, way, big_bytes);
         session.workspace.clear(small.destination);
         const taken_samples taken = measure(big, raw, urgent, plan);
-        session.workspace.verify(small, urgent.name); // what was copied beside the big one
+        session.workspace.verify(small, urgent.name); // the bytes that were copied beside the big copy
         discarded += taken.discarded;
         if (!taken.raw.empty() && !taken.urgent.empty())
             add_rows(taken, {way.name, name_of_route(explain(environment, copy)->route)}, plan, result.rows);

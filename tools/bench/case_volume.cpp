@@ -1,4 +1,4 @@
-// volume: to, from and between CUDA arrays, whole and boxes inside, one by one and many at once.
+// volume: copies to, from and between CUDA arrays, whole and of boxes inside, one by one and many at once.
 #include <random>
 
 #include "contest.h"
@@ -9,7 +9,7 @@ namespace bench {
 
 namespace {
 
-// Boxes out of an array that ferry made, into memory of the device, each into a block of its own.
+// Boxes from an array that ferry made to device memory, each to a block of its own.
 std::vector<box> make_boxes(const session &session, const array &source, std::size_t side, std::size_t texel_size,
                             std::size_t count, std::size_t step) {
     constexpr std::size_t alignment = 256;
@@ -54,7 +54,8 @@ contender ferry_batch(const environment &environment, const std::vector<box> &bo
             }};
 }
 
-// Many boxes of one array in one call, of texels of 4 bytes: from multiples of 16 texels, as of bricks, and from anywhere.
+// Many boxes of one array in one call, with texels of 4 bytes. The boxes begin at multiples of 16 texels, like bricks,
+// or anywhere.
 void measure_many_boxes(session &session, std::vector<row> &rows) {
     constexpr std::size_t texel_size = 4, largest_side = 512, box_side = 16, count = 1000;
     constexpr double target = 20;

@@ -4,8 +4,8 @@ namespace bench {
 
 namespace {
 
-// compute(rounds, nowhere): 8 fused multiply-adds a round in four chains, which the compiler must keep as it cannot know
-// that none ends at the number that would be stored.
+// compute(rounds, nowhere): 8 fused multiply-adds a round, in four chains. The compiler must keep them, because it
+// cannot know that the result is never the number that would be stored.
 constexpr const char *compute_ptx = R"(
 .version 6.4
 .target sm_75
@@ -46,8 +46,8 @@ again:
 }
 )";
 
-// Blocks of 256 threads, eight of which fill a multiprocessor of 2048 threads, one after the other: about 50 us each and
-// 3 ms in all on an H200. So there is always a block about to end, as in most programs.
+// Blocks of 256 threads. Eight of them fill an SM of 2048 threads. The blocks run one after another, about 50 us each
+// and 3 ms in all on an H200, so there is always a block about to end, as in most programs.
 constexpr unsigned threads_of_block = 256, blocks_at_once = 8, waves = 60;
 constexpr std::uint32_t compute_rounds = 700;
 

@@ -6,16 +6,16 @@ namespace bench {
 
 namespace {
 
-// Of copies of 40 us and more. What ferry adds to a call is 0.1 to 0.4 us between two waits (H200, 2026-11-21): of
-// shorter ones that is what would be judged, and the case `submit` does.
+// For copies of 40 us and more. ferry adds 0.1 to 0.4 us to a call between two waits (H200, 2026-11-21). With shorter
+// copies the verdict would depend on that addition, which the case `submit` judges.
 constexpr double min_ratio = 0.99;
 constexpr double min_judged_ns = 40e3;
 
 struct contest_effort {
     effort search, contest;
 };
-// The search only has to find a call that none is clearly faster than. 7 rounds, 14 samples, of 1 GiB; some hundred
-// rows at 90 ms take a minute.
+// The search only has to find a call that no other is clearly faster than. 1 GiB gets 7 rounds, 14 samples. Some
+// hundred rows at 90 ms take a minute.
 constexpr contest_effort full_effort = {{3, 100, 0.02e9}, {7, 400, 0.07e9}};
 constexpr contest_effort quick_effort = {{2, 20, 0.005e9}, {3, 40, 0.015e9}};
 
@@ -34,7 +34,7 @@ std::size_t find_fastest(std::span<const contender> raw, const effort &effort) {
     return static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
 }
 
-// What contenders took: the fastest of the raw calls, then the others.
+// The samples of the contenders: the fastest raw call, then the others.
 struct outcome {
     const char *raw_name;
     std::vector<samples> taken;
@@ -43,7 +43,7 @@ struct outcome {
 outcome contend(session &session, const task &task, std::span<const contender> raw, std::span<const contender> others,
                 const contest_effort &effort) {
     if (raw.empty()) fail("the driver refuses every call that would make a copy: " + joined(task.labels));
-    // Fresh samples: those it won by were its lucky ones, and ferry's had no such choice.
+    // Fresh samples: the raw call won the search with lucky ones, and ferry's call was not chosen by its samples.
     std::vector<contender> all = {raw[find_fastest(raw, effort.search)]};
     all.insert(all.end(), others.begin(), others.end());
     verify_each(session.workspace, task.boxes, all);

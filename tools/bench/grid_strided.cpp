@@ -1,5 +1,5 @@
-// Rows that do not follow each other without a gap, on one side or on both: many shapes of moderate size, and the large
-// boxes that have targets.
+// Rows with gaps between them, on one side or on both: many shapes of moderate size, and the large boxes that have
+// targets.
 #include <algorithm>
 #include <cstring>
 
@@ -12,11 +12,10 @@ namespace {
 
 constexpr std::size_t widths[] = {1, 2, 3, 4, 8, 16, 17, 32, 64, 100, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
 
-// How far apart rows lie: without a gap; one column of two; at an odd distance; at a multiple
-// of 512 B, as cuMemAllocPitch lays them.
+// The distance of rows: no gap; twice the width; odd; a multiple of 512 B, as cuMemAllocPitch returns it.
 enum class pitch { tight, twice, odd, aligned };
 
-// A pitched source is gathered from, a pitched destination scattered to.
+// A pitched source makes the copy a gather, a pitched destination a scatter.
 struct layout {
     pitch source, destination;
 };
@@ -26,8 +25,8 @@ constexpr layout layouts[] = {
     {pitch::tight, pitch::aligned}, {pitch::aligned, pitch::tight},
 };
 
-// Enough to show what a row costs: 64 Ki rows from the host take 0.6 ms and 256 Ki within the device 90 us, however
-// narrow they are (the driver's copies on an H200, CUDA 13.0; ferry-bench --case strided).
+// Enough to show the cost of a row. However narrow the rows are, 64 Ki rows from the host take 0.6 ms and 256 Ki rows
+// within the device 90 us (the driver's copies on an H200, CUDA 13.0; ferry-bench --case strided).
 constexpr std::size_t max_rows(bool within_device) { return within_device ? 256 << 10 : 64 << 10; }
 
 std::size_t padding(pitch pitch, std::size_t width) {
@@ -37,7 +36,7 @@ std::size_t padding(pitch pitch, std::size_t width) {
     case pitch::odd:
         return ((width + 7) | 1) - width;
     case pitch::aligned:
-        return 512 - width % 512; // always some
+        return 512 - width % 512; // never 0
     default:
         return 0;
     }
@@ -64,7 +63,7 @@ grid_box grid_box_of(const direction &direction, const box &box) {
             direction.name};
 }
 
-// ---- Boxes so large that launching is none of what they cost
+// ---- Boxes so large that the launch does not matter
 
 constexpr layout gather = {pitch::twice, pitch::tight}, scatter = {pitch::tight, pitch::twice},
                  both = {pitch::twice, pitch::twice};
@@ -73,9 +72,9 @@ struct narrow_rows {
     const char *direction;
     bench::layout layout;
     std::size_t width;
-    double target; // 0: none is set
+    double target; // 0: none
 };
-// Few: the driver takes 16 ms for 16 MiB of the narrowest.
+// Only a few, because the driver takes 16 ms for 16 MiB of the narrowest rows.
 constexpr narrow_rows all_narrow_rows[] = {
     {"H2D", gather, 4, 12},   {"H2D", scatter, 4, 35},   {"D2D", gather, 4, 14},   {"D2D", scatter, 4, 14},
     {"H2D", gather, 16, 2.2}, {"H2D", scatter, 16, 4.5}, {"D2D", gather, 16, 5.5}, {"D2D", scatter, 16, 5.5},
@@ -85,7 +84,7 @@ constexpr std::size_t narrow_bytes_over_link = 16 << 20, narrow_bytes_within_dev
 
 constexpr std::size_t wide_widths[] = {64, 128, 256, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
 constexpr std::size_t wide_bytes = 256 << 20;
-constexpr double min_wide_bandwidth = 1800; // of an H200's memory, which a line passes through at 2100
+constexpr double min_wide_bandwidth = 1800; // GB/s on an H200, where a line reaches 2100
 
 void visit_narrow(const session &session, const box_visitor &visit) {
     for (const narrow_rows &rows : chosen(session, all_narrow_rows))

@@ -1,4 +1,4 @@
-// Boxes to, from and between CUDA arrays, whole and inside.
+// Copies to, from and between CUDA arrays: whole arrays, and boxes inside.
 #include "contest.h"
 #include "grids.h"
 
@@ -8,9 +8,9 @@ namespace {
 
 constexpr std::size_t texel_sizes[] = {16, 8, 4, 2, 1};
 
-// An array as wide and high as this, in texels, and as long in its last dimension as makes table_bytes. In one
-// dimension, for which the driver has calls of its own, it is as long as every device allows, and of the largest texels:
-// even they make no more than 1 MiB.
+// An array of this width and height in texels. Its last dimension is as long as table_bytes requires. A 1D array, for
+// which the driver has separate calls, is as long as every device allows and has only the largest texels, which make no
+// more than 1 MiB.
 struct shape {
     const char *dimensions;
     std::size_t width, height;
@@ -31,10 +31,9 @@ constexpr way ways[] = {
     {"A2A", side::array, side::array, "D2D"},
 };
 
-// Linear memory that no alignment helps with: an odd number of bytes between rows whose width is even, and some rows
-// between slices.
+// Unaligned linear memory: an odd number of bytes between rows of even width, and some rows between slices.
 constexpr std::size_t odd_row_padding = 13, odd_slice_padding = 3;
-// What a box inside leaves at either end of each dimension: texels, rows, slices.
+// The margin of a box inside, at both ends of each dimension: texels, rows, slices.
 constexpr std::size_t margin_x = 5, margin_y = 3, margin_z = 1;
 
 extent extent_of(const session &session, const shape &shape, std::size_t texel_size) {
@@ -65,7 +64,7 @@ volume make_volume(const session &session, const shape &shape, std::size_t texel
     return {shape, texel_size, size, make(), make()};
 }
 
-// Pitches are linear memory's, and a line has no rows to leave out or to set apart.
+// Only linear memory has pitches. A line has no rows, so it has neither a margin nor a pitch.
 bool exists(const volume &volume, const way &way, const variant &variant) {
     const bool has_pitch = way.source != side::array || way.destination != side::array;
     return volume.size.is_line() ? !variant.is_inside && !variant.is_odd : has_pitch || !variant.is_odd;
@@ -104,7 +103,8 @@ void visit_volume(const session &session, const volume &volume, const box_visito
                        way.ceiling});
 }
 
-// Whole arrays that ferry made for surfaces, to the device. The target is of the largest: 512 to each side of 4 bytes.
+// Whole arrays that ferry made for surfaces, copied to the device. Only the largest has a target: 512 texels of 4 bytes
+// to each side.
 void visit_surfaces(const session &session, const box_visitor &visit) {
     constexpr std::size_t texel_size = 4, largest_side = 512;
     constexpr double target = 1.6;

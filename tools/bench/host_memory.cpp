@@ -44,7 +44,7 @@ owned<void *> allocate_touched(std::size_t size) {
     constexpr auto alignment = std::align_val_t{huge_page};
     void *const memory = ::operator new(size, alignment);
 #if defined(__linux__)
-    madvise(memory, size, MADV_HUGEPAGE); // a system without them serves, too
+    madvise(memory, size, MADV_HUGEPAGE); // optional: the system may have no huge pages
 #endif
     touch_by_all_processors(static_cast<std::byte *>(memory), size);
     return {memory, [](void *memory) { ::operator delete(memory, alignment); }};

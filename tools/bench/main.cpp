@@ -1,4 +1,4 @@
-// ferry-bench: the raw driver's calls and ferry's, side by side on the same buffers in one run.
+// ferry-bench: compares the raw driver calls with ferry's calls, on the same buffers in one run.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -26,7 +26,7 @@ struct options {
     bool is_quick = false, is_strict = false, only_list = false;
     std::string json; // a file, "-" for stdout, or empty
     int device = 0;
-    int importer_socket = -1; // of a second process
+    int importer_socket = -1; // set in a second process
     std::int32_t driver = FERRY_DRIVER_AUTO;
 
     bool wants(const bench_case &which) const {
@@ -61,11 +61,11 @@ void declare(CLI::App &app, options &options) {
         ->option_text("auto|cuda|software");
     app.add_flag("--strict", options.is_strict, "Exit with 1 if a row with a target is lost");
     app.add_flag("--list", options.only_list, "List the cases and exit");
-    app.add_option(importer_option, options.importer_socket)->group(""); // hidden: ipc-open gives it
+    app.add_option(importer_option, options.importer_socket)->group(""); // hidden: ipc-open passes it
     app.footer("Cases:\n" + case_list());
 }
 
-// 1 GiB, but no more than a device of little memory holds twice over, and little where the CPU makes the copies.
+// 1 GiB, but at most a quarter of the device's memory, and less in a quick run or where the CPU makes the copies.
 std::size_t largest_size(const environment &environment, bool is_quick) {
     std::size_t size = environment.device_info.is_software ? 16 << 20 : is_quick ? 64 << 20 : 1 << 30;
     while (size > environment.device_info.total_memory / 4)
@@ -78,7 +78,7 @@ bool has_lost_target(const case_result &result) {
                        [](const row &row) { return row.has_target() && row.judged() == verdict::lost; });
 }
 
-// The results of the cases that are done. The file is valid JSON at every moment, also when the run is killed: it is
+// The results of the completed cases. The file is valid JSON at every moment, even if the run is killed, because it is
 // written under another name and then renamed. A pipe or a device is written once, at the end.
 class results_file {
 public:
@@ -123,7 +123,7 @@ int run(const options &options) {
         run_importer(environment(options.driver, options.device), options.importer_socket, options.is_quick);
         return 0;
     }
-    results_file results(options.json); // before the measuring, not after minutes of it
+    results_file results(options.json); // fails before the measurements, not after minutes of them
     std::ostream &out = options.json == "-" ? std::cerr : std::cout;
 
     const environment environment(options.driver, options.device);

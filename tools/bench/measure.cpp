@@ -26,7 +26,7 @@ void run_round(std::span<const contender> contenders, std::size_t first, std::ve
     }
 }
 
-// Between the two nearest samples, linearly.
+// Interpolates linearly between the two nearest samples.
 double quantile(const samples &sorted, double fraction) {
     const double position = fraction * static_cast<double>(sorted.size() - 1);
     const auto below = static_cast<std::size_t>(position);
@@ -47,7 +47,7 @@ double now_ns() {
 
 std::vector<samples> interleave(std::span<const contender> contenders, const effort &effort) {
     std::vector<samples> taken(contenders.size());
-    // A twentieth of the budget brings caches, clocks and the driver's own pools to where they stay.
+    // A twentieth of the budget warms up caches, clocks and the driver's own pools.
     const double warm = now_ns() + effort.budget_ns / 20;
     do
         run_round(contenders, 0, taken);

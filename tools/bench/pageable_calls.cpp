@@ -1,4 +1,4 @@
-// How long the asynchronous call on pageable memory takes until it returns, whatever it has set going by then.
+// Submission latency on pageable memory: how long the asynchronous call takes to return, whatever is in flight by then.
 #include "pageable.h"
 #include "report.h"
 
@@ -17,7 +17,7 @@ constexpr struct {
                {moment::first, "returns, first call"},
                {moment::first_prepared, "returns, first call, staging at open"}};
 
-// An instance that has copied nothing yet; of a program that sets no option, or that wants to have waited before.
+// An instance that has copied nothing yet: without options, or with staging set up at open.
 instance open_fresh(const environment &environment, moment moment) {
     auto options = sized<ferry_options>();
     options.driver = environment.report.driver;
@@ -25,7 +25,7 @@ instance open_fresh(const environment &environment, moment moment) {
     return open_ferry(options);
 }
 
-// Something that keeps the stream busy for 10 ms on an H200, in memory that no row here copies to.
+// Keeps the stream busy for 10 ms on an H200, with a copy to memory that no row here copies to.
 void enqueue_big_copy(const session &session) {
     const direction down = pinned_directions(session.workspace)[1];
     raw_copy_async(session.environment, down, std::min<std::size_t>(session.workspace.largest, 512 << 20),

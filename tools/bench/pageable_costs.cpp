@@ -1,5 +1,6 @@
-// What copies of pageable memory cost beside time on the link: processor time, threads, pinned memory, and what a kernel
-// that computes on all multiprocessors loses beside them. By the driver, and by ferry with few threads and many.
+// The costs of pageable copies other than time on the link: processor time, threads, pinned memory, and how much a
+// kernel that computes on all SMs slows down beside them. Measured for the driver, and for ferry with few and many
+// threads.
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -13,7 +14,7 @@ namespace bench {
 
 namespace {
 
-// The instances whose copies are measured, one after the other: 0 threads, the default.
+// The instances whose copies are measured, one after the other. 0 threads: the default.
 struct named_options {
     const char *name;
     std::uint32_t threads;
@@ -31,8 +32,8 @@ instance open_with(const environment &environment, const named_options &which) {
 // One way of copying, enqueued on a stream.
 struct way {
     const char *call, *options;
-    ferry_instance *ferry; // null: the driver's own
-    std::uint32_t max_sms; // the most that it keeps busy
+    ferry_instance *ferry; // null: the driver's own copy
+    std::uint32_t max_sms; // the maximum number of SMs that the copy uses
     std::function<void(CUstream)> enqueue;
 };
 
@@ -53,10 +54,10 @@ way by_ferry(const environment &environment, ferry_instance *ferry, const char *
             [ferry, copy](CUstream stream) { ferry_copy_async_checked(ferry, copy, stream); }};
 }
 
-// Of all threads of the process, in the system too.
+// The processor time of all threads of the process, including time in the system.
 double processor_time_ns() { return 1e9 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// A wait that takes no processor time, as cuStreamSynchronize does, which looks all the time.
+// Waits without using processor time. cuStreamSynchronize polls all the time.
 class asleep {
 public:
     explicit asleep(const environment &environment)
@@ -103,7 +104,7 @@ cost measure_cost(const session &session, const way &way, std::size_t size) {
             static_cast<double>(staging.threads), static_cast<double>(staging.staging_bytes) / (1 << 20)};
 }
 
-// A copy beside the kernel, launched over and over for about twice as long as the copy takes alone.
+// Runs a copy beside the kernel, which is launched over and over for about twice as long as the copy takes alone.
 class contest_for_multiprocessors {
 public:
     explicit contest_for_multiprocessors(const environment &environment)
@@ -114,7 +115,7 @@ public:
         double compute_percent, copy_percent;
     };
     slowing measure(const way &way, int rounds) const {
-        run(&way, 1); // brings everything to where it stays
+        run(&way, 1); // warms up
         const double launch_us = run(nullptr, 1).launch_us, copy_us = run(&way, 0).copy_us;
         const int launches =
             static_cast<int>(std::clamp(std::ceil(2 * copy_us / launch_us), 1.0, double{max_launches}));
@@ -133,7 +134,7 @@ public:
     }
 
 private:
-    static constexpr int max_launches = 400; // the driver takes about a thousand in advance
+    static constexpr int max_launches = 400; // the driver accepts about a thousand in advance
     static constexpr int begun = 0, copied = 1, first_computed = 2;
 
     struct times {
@@ -155,7 +156,7 @@ private:
         if (launches) found.launch_us = launch_time(way ? found.copy_us : INFINITY, launches);
         return found;
     }
-    // The median of the launches that ended before the copy did, or the first one's.
+    // Returns the median time of the launches that ended before the copy did, or the time of the first launch.
     double launch_time(double copy_us, int launches) const {
         samples all;
         for (int i = 0; i < launches; ++i) {

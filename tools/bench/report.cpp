@@ -41,13 +41,13 @@ std::string with_spread(const distribution &values, double unit, int digits) {
                 values.p75 / unit);
 }
 
-// A table has the columns of what any of its rows has.
+// A table has a column if any of its rows has that value.
 template <class Member> bool has(const case_result &result, Member member) {
     return std::any_of(result.rows.begin(), result.rows.end(),
                        [&](const row &row) { return (row.*member).has_value(); });
 }
 
-// Copies until arrival have a ceiling and are in microseconds; of calls it depends on how long they take.
+// Copies timed until arrival have a ceiling and are in microseconds. For calls the case decides by how long they take.
 bool is_in_us(const case_result &result) { return result.is_in_us || has(result, &row::ceiling); }
 
 constexpr std::int32_t shown_routes[] = {FERRY_ROUTE_DRIVER, FERRY_ROUTE_KERNEL};
@@ -125,7 +125,7 @@ std::vector<std::string> cells(const case_result &result, const row &row) {
     return cells;
 }
 
-// The first `left_count` columns and the last one to the left, the rest, being numbers, to the right.
+// Aligns the first `left_count` columns and the last one to the left, and the others, which are numbers, to the right.
 void print_table(std::ostream &out, const std::vector<std::vector<std::string>> &lines, std::size_t left_count) {
     std::vector<std::size_t> widths(lines.front().size());
     for (const auto &line : lines)

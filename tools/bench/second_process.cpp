@@ -29,7 +29,7 @@ second_process::~second_process() = default;
 
 namespace {
 
-// Of one answer: opening the driver takes a second, a measurement not much more.
+// For one answer: opening the driver takes a second, and a measurement not much longer.
 constexpr timeval longest_silence = {.tv_sec = 60, .tv_usec = 0};
 
 struct socket_pair {
@@ -65,7 +65,7 @@ second_process::second_process(const environment &environment, bool is_quick, in
 
 second_process::second_process(const environment &environment, bool is_quick, int descriptor, const int *sockets)
     : channel_(sockets[0]) {
-    // This is the only thread, so nothing else that is started in between inherits them.
+    // This is the only thread, so no other process can be started now and inherit the descriptors.
     let_inherit(sockets[1]);
     if (descriptor >= 0) let_inherit(descriptor);
     std::string arguments[] = {"ferry-bench",
@@ -81,7 +81,7 @@ second_process::second_process(const environment &environment, bool is_quick, in
         pointers.push_back(argument.data());
     if (!is_quick) pointers.pop_back();
     pointers.push_back(nullptr);
-    // Spawned: a process with a driver in it is not to be copied.
+    // Spawned, because a process that has loaded the driver must not be forked.
     const int failed = posix_spawn(&process_, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
     close(sockets[1]);
     if (failed) {
@@ -92,7 +92,7 @@ second_process::second_process(const environment &environment, bool is_quick, in
 
 second_process::~second_process() {
     if (process_ < 0) return;
-    kill(process_, SIGKILL); // it has nothing more to say
+    kill(process_, SIGKILL); // all answers have been received, or none are wanted
     waitpid(process_, nullptr, 0);
 }
 
