@@ -19,11 +19,12 @@ static int has_arrived(int frame) {
 }
 
 int main(void) {
+    const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     ferry_error_info error = {.struct_size = sizeof error};
     ferry_instance *ferry;
     ferry_prepared *batch;
     uint64_t device, to[count], from[2][count], sizes[count];
-    must(ferry_open(NULL, &ferry, NULL));
+    must(ferry_open(&options, &ferry, NULL));
     must(ferry_device_alloc(ferry, 0, sizeof received, &device, NULL));
     must(ferry_host_register(ferry, frames, sizeof frames, 0)); /* pinned: kernels may read it */
     for (int i = 0; i < count; ++i) {

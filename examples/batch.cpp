@@ -15,7 +15,7 @@ static bool has_arrived(const std::vector<int> &received, ferry::host_view<const
 }
 
 int main() try {
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     const auto stream = ferry::stream::create(ferry, 0, FERRY_STREAM_NON_BLOCKING).or_throw();
     auto host = ferry::pinned_memory<int>::create(ferry, 2 * count * length).or_throw(); // two frames
     auto device = ferry::device_memory<int>::create(ferry, 0, count * length).or_throw();

@@ -28,7 +28,9 @@ frames = ctypes.create_string_buffer(bytes(n // size % 251 for n in range(2 * co
 received, numbers = ctypes.create_string_buffer(count * size), c_uint64 * count
 # No argtypes say how wide a number is, so each is wrapped in its type.
 instance, prepared, device, many, no_flags = c_void_p(), c_void_p(), c_uint64(), c_uint64(count), c_uint32(0)
-check(ferry.ferry_open(None, byref(instance), None))
+FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
+options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver
+check(ferry.ferry_open(byref(options), byref(instance), None))
 check(ferry.ferry_device_alloc(instance, c_int32(0), c_uint64(count * size), byref(device), None))
 check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), no_flags))  # pinned: kernels may read it
 slots = numbers(*(device.value + (count - 1 - n) * size for n in range(count)))  # the last piece comes first

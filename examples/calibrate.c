@@ -20,12 +20,13 @@ static ferry_explanation explain(ferry_instance *ferry, const ferry_copy_desc *c
 }
 
 int main(int count, char **arguments) {
+    const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     const char *const path = count > 1 ? arguments[1] : "ferry-profile.txt";
     ferry_instance *ferry, *restarted;
     ferry_host_block host = {.struct_size = sizeof host};
     uint64_t device, size;
-    must(ferry_open(NULL, &ferry, NULL));
-    must(ferry_open(NULL, &restarted, NULL));
+    must(ferry_open(&options, &ferry, NULL));
+    must(ferry_open(&options, &restarted, NULL));
     must(ferry_host_alloc(ferry, 1 << 20, NULL, &host, NULL));
     must(ferry_device_alloc(ferry, 0, 1 << 20, &device, NULL));
     ferry_copy_desc copy = {.width = 16, .height = 4096}; /* every fourth 16-byte element */

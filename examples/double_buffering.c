@@ -9,6 +9,7 @@ enum { chunk = 1 << 20, size = 8 * chunk };
 static uint64_t address_of(const void *pointer) { return (uint64_t)(uintptr_t)pointer; }
 
 int main(void) {
+    const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     ferry_error_info error = {.struct_size = sizeof error};
     ferry_instance *ferry = NULL;
     ferry_host_block sent = {.struct_size = sizeof sent}, received = sent; /* pinned: pageable memory would be staged */
@@ -16,7 +17,7 @@ int main(void) {
     struct CUstream_st *up = NULL, *down = NULL;
     struct CUevent_st *arrived[2] = {NULL, NULL}, *emptied[2] = {NULL, NULL};
 
-    int32_t status = ferry_open(NULL, &ferry, &error);
+    int32_t status = ferry_open(&options, &ferry, &error);
     if (!status) status = ferry_host_alloc(ferry, size, NULL, &sent, &error);
     if (!status) status = ferry_host_alloc(ferry, size, NULL, &received, &error);
     if (!status) status = ferry_stream_create(ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &up, NULL);

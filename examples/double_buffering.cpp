@@ -18,7 +18,7 @@ static buffer make_buffer(const ferry::instance &ferry, std::uint64_t count) {
 
 int main() try {
     const std::uint64_t chunk = 1 << 18, chunks = 8;
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     // Pinned, because ferry's threads would stage copies of pageable memory.
     auto sent = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();
     auto received = ferry::pinned_memory<int>::create(ferry, chunks * chunk).or_throw();

@@ -21,7 +21,7 @@ int main() try {
     const pid_t reader = fork(); // before the driver starts: a forked child has no driver
     const int other = ends[reader ? 0 : 1];
     close(ends[reader ? 1 : 0]); // so that each process notices when the other ends
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     auto memory = ferry::device_memory<int>::create(ferry, 0, count).or_throw();
     std::vector<int> numbers(count), received(count);
     std::iota(numbers.begin(), numbers.end(), 0);

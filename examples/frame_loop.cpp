@@ -39,7 +39,7 @@ static std::uint32_t pixels[256][256];
 
 int main() {
     job_system jobs; // outlives the instance
-    ferry_options options = {};
+    ferry_options options = ferry::any_driver();
     options.submit_user = &jobs;
     options.submit = [](void *self, void (*work)(void *), void *argument) -> std::int32_t {
         static_cast<job_system *>(self)->add([=] { work(argument); });

@@ -19,7 +19,7 @@ int main() try {
     const pid_t importer = fork(); // before the driver starts: a forked child has no driver
     const int other = ends[importer ? 0 : 1];
     close(ends[importer ? 1 : 0]); // so that each process notices when the other ends
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     const auto stream = ferry::stream::create(ferry, 0).or_throw();
     if (importer) {
         constexpr std::uint32_t shared = FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING;

@@ -31,7 +31,7 @@ int main() { // an uncaught error ends the program with a message
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
     const pid_t importer = fork(); // before the driver starts: a forked child has no driver
     close(ends[importer ? 1 : 0]); // so that each process notices when the other ends
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     letter letter;
     CUmemPoolHandle_st *pool = nullptr;
     std::uint64_t address = 0;

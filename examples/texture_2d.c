@@ -15,6 +15,7 @@ static void print_failure(ferry_error_info *error, int32_t status) {
 }
 
 int main(void) {
+    const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     for (int y = 0; y < image_height; ++y)
         for (int x = 0; x < row_pitch; ++x)
             image[y][x] = (unsigned char)(x + 7 * y);
@@ -25,7 +26,7 @@ int main(void) {
         .struct_size = sizeof rgba, .format = FERRY_FORMAT_UINT8, .channels = 4, .width = 256, .height = 256};
     ferry_instance *ferry = NULL;
     struct CUarray_st *array = NULL;
-    int32_t status = ferry_open(NULL, &ferry, &error);
+    int32_t status = ferry_open(&options, &ferry, &error);
     if (!status) status = ferry_array_create(ferry, 0, &rgba, &array, NULL);
 
     ferry_place from_image, to_image, texture;

@@ -18,7 +18,7 @@ int main() try {
     for (std::size_t i = 0; i < image.size(); ++i)
         image[i] = {static_cast<unsigned char>(i), static_cast<unsigned char>(i / width), 7, 255};
 
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     const auto shape = ferry::array_desc(FERRY_FORMAT_UINT8, 4, 256, 256);
     const auto texture = ferry::array::create(ferry, 0, shape).or_throw();
 

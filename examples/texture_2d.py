@@ -42,7 +42,9 @@ image = (ctypes.c_ubyte * (pitch * height))(*(i % 251 for i in range(pitch * hei
 back = (ctypes.c_ubyte * len(image))()
 at = {"row_pitch": pitch, "x": 100 * texel, "y": 50}  # x and widths are bytes
 instance, array = c_void_p(), c_void_p()
-check(ferry.ferry_open(None, byref(instance), None))
+FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
+options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver
+check(ferry.ferry_open(byref(options), byref(instance), None))
 rgba = ArrayDesc(sizeof(ArrayDesc), FERRY_FORMAT_UINT8, 4, 0, 256, 256, 0)
 check(ferry.ferry_array_create(instance, 0, byref(rgba), byref(array), None))
 texture = Place(FERRY_KIND_ARRAY, 0, array=array, x=16 * texel, y=8)

@@ -14,6 +14,7 @@ static void print_failure(ferry_error_info *error, int32_t status) {
 static uint64_t address_of(const void *pointer) { return (uint64_t)(uintptr_t)pointer; }
 
 int main(void) {
+    const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     enum { size = 1 << 20 };
     static unsigned char sent[size], received[size];
     for (int i = 0; i < size; ++i)
@@ -23,7 +24,7 @@ int main(void) {
     ferry_report report = {.struct_size = sizeof report};
     ferry_instance *ferry = NULL;
     uint64_t first = 0, second = 0;
-    int32_t peer = 0, status = ferry_open(NULL, &ferry, &error);
+    int32_t peer = 0, status = ferry_open(&options, &ferry, &error);
     if (!status) status = ferry_instance_get_report(ferry, &report);
     if (!status && report.device_count > 1) peer = 1; /* otherwise both ends are on device 0 */
 

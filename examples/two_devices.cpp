@@ -9,7 +9,7 @@ int main() try {
     std::vector<int> sent(1 << 18), received(sent.size());
     std::iota(sent.begin(), sent.end(), 0);
 
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     const int peer = ferry.report().or_throw().device_count > 1 ? 1 : 0; // 0: both ends are on device 0
     const bool has_access = peer == 1 && ferry.enable_peer(0, peer).ok();
 

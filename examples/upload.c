@@ -14,6 +14,7 @@ static void print_failure(ferry_error_info *error, int32_t status) {
 static uint64_t address_of(const void *pointer) { return (uint64_t)(uintptr_t)pointer; }
 
 int main(void) {
+    const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     enum { size = 1 << 20 };
     static unsigned char sent[size], received[size];
     for (int i = 0; i < size; ++i)
@@ -24,7 +25,7 @@ int main(void) {
     ferry_instance *ferry = NULL;
     uint64_t device_memory = 0;
 
-    int32_t status = ferry_open(NULL, &ferry, &error);
+    int32_t status = ferry_open(&options, &ferry, &error);
     if (!status) status = ferry_instance_get_report(ferry, &report);
     if (!status) status = ferry_device_alloc(ferry, 0, size, &device_memory, NULL);
     if (!status) status = ferry_copy_bytes(ferry, device_memory, address_of(sent), size, &error);

@@ -14,7 +14,7 @@ int main() {
     std::vector<int> sent(1 << 18), received(sent.size());
     std::iota(sent.begin(), sent.end(), 0);
 
-    const auto ferry = ferry::instance::open();
+    const auto ferry = ferry::instance::open(ferry::any_driver());
     if (!ferry) return fail(ferry.why());
     auto memory = ferry::device_memory<int>::create(*ferry, 0, sent.size());
     if (!memory) return fail(memory.why());

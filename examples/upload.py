@@ -33,7 +33,9 @@ def check(status):
 
 
 instance, device_memory = c_void_p(), c_uint64()
-check(ferry.ferry_open(None, byref(instance), byref(error)))
+FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
+options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver
+check(ferry.ferry_open(byref(options), byref(instance), byref(error)))
 try:
     sent = create_string_buffer(bytes(range(256)) * 4096, 256 * 4096)
     received = create_string_buffer(len(sent))

@@ -14,6 +14,7 @@ static void print_failure(ferry_error_info *error, int32_t status) {
 }
 
 int main(void) {
+    const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     for (int z = 0; z < depth; ++z)
         for (int y = 0; y < height; ++y)
             for (int x = 0; x < width; ++x)
@@ -22,7 +23,7 @@ int main(void) {
     ferry_error_info error = {.struct_size = sizeof error};
     ferry_instance *ferry = NULL;
     uint64_t device_memory = 0, row_pitch = 0;
-    int32_t status = ferry_open(NULL, &ferry, &error);
+    int32_t status = ferry_open(&options, &ferry, &error);
     /* A volume is allocated as one tall image: its slices lie `height` rows apart. */
     if (!status)
         status = ferry_device_alloc_pitched(ferry, 0, width * voxel, height * depth, voxel, &device_memory, &row_pitch,

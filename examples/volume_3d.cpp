@@ -12,7 +12,7 @@ int main() try {
             for (float &voxel : row)
                 voxel = number++;
 
-    const auto ferry = ferry::instance::open().or_throw();
+    const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     auto memory = ferry::pitched_memory<float>::create(ferry, 0, 96, 64, 48).or_throw();
 
     // 32 by 16 by 8 voxels: the origin, then the size; x comes first.

@@ -442,7 +442,7 @@ void copy_mdspans(const ferry::instance &) {}
 } // namespace
 
 int main() {
-    auto opened = ferry::instance::open();
+    auto opened = ferry::instance::open(ferry::any_driver());
     expect(opened.why(), "ferry opens");
     if (!opened) return 1;
     const ferry::instance ferry = *std::move(opened);

@@ -657,6 +657,13 @@ inline std::int32_t close(ferry_instance *, ferry_instance *instance) noexcept {
 
 } // namespace detail
 
+// Options that accept the software driver on machines without a usable GPU: instance::open(any_driver()).
+inline ferry_options any_driver() noexcept {
+    ferry_options options = {};
+    options.driver = FERRY_DRIVER_AUTO;
+    return options;
+}
+
 // An open ferry_instance. It must outlive what is made with it.
 class instance : public detail::owner<ferry_instance *, detail::close> {
 public:

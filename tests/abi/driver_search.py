@@ -48,7 +48,9 @@ for name, macros, error, value in CASES:
         make_machine(folder, macros)
         refused = open_driver(folder, "cuda")
         fallen_back = open_driver(folder, "auto")
+        by_default = open_driver(folder, "default")
     right = refused.endswith(f" {error} value {value}") and fallen_back == f"driver 2 because {error}"
+    right &= by_default == refused
     failures += not right
-    print(f"{'ok' if right else 'FAILED'}: {name}: cuda: {refused}; auto: {fallen_back}")
+    print(f"{'ok' if right else 'FAILED'}: {name}: cuda: {refused}; auto: {fallen_back}; by default: {by_default}")
 sys.exit(1 if failures else 0)

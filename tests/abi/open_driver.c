@@ -1,4 +1,4 @@
-/* Opens ferry as told, "auto" or "cuda", and prints what came of it, for driver_search.py to compare. */
+/* Opens ferry with the driver "auto", "cuda" or the default, and prints the result, for driver_search.py to compare. */
 #include "ferry/ferry.h"
 
 #include <stdio.h>
@@ -9,7 +9,8 @@ int main(int argc, char **argv) {
     ferry_error_info error = {.struct_size = sizeof error};
     ferry_report report = {.struct_size = sizeof report};
     ferry_instance *ferry = NULL;
-    options.driver = argc > 1 && strcmp(argv[1], "cuda") == 0 ? FERRY_DRIVER_CUDA : FERRY_DRIVER_AUTO;
+    if (argc > 1 && strcmp(argv[1], "cuda") == 0) options.driver = FERRY_DRIVER_CUDA;
+    if (argc > 1 && strcmp(argv[1], "auto") == 0) options.driver = FERRY_DRIVER_AUTO;
     const int32_t status = ferry_open(&options, &ferry, &error);
     if (status)
         printf("%d %s value %llu\n", status, ferry_status_name(status), (unsigned long long)error.value);

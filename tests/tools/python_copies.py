@@ -18,7 +18,8 @@ ferry = ctypes.CDLL(os.environ["STAND_IN_LIBRARY"])
 ferry.ferry_copy_bytes.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p]
 ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p, c_void_p]
 instance = c_void_p()
-assert ferry.ferry_open(None, byref(instance), None) == 0
+options = (ctypes.c_uint32 * 2)(8, 1)  # struct_size, FERRY_DRIVER_AUTO
+assert ferry.ferry_open(byref(options), byref(instance), None) == 0
 ferry.ferry_context_synchronize.argtypes = [c_void_p, c_int32, c_void_p]
 broken = os.environ.get("STAND_IN_BROKEN")
 

@@ -61,7 +61,8 @@ class Ferry:
         self.library.ferry_close.argtypes = [c_void_p]
         self.library.ferry_close.restype = None
         self.instance = c_void_p()
-        self.check(self.library.ferry_open(None, byref(self.instance), None))
+        options = (ctypes.c_uint32 * 2)(8, 1)  # struct_size, FERRY_DRIVER_AUTO
+        self.check(self.library.ferry_open(byref(options), byref(self.instance), None))
 
     def check(self, status):
         if status:

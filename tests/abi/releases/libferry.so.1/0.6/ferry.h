@@ -270,8 +270,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* Which driver. */
-#define FERRY_DRIVER_AUTO 0     /* the NVIDIA driver if it has a usable device, else the software driver */
-#define FERRY_DRIVER_CUDA 1     /* the NVIDIA driver or an error */
+#define FERRY_DRIVER_CUDA 0     /* the default: the NVIDIA driver or an error */
+#define FERRY_DRIVER_AUTO 1     /* the NVIDIA driver if it has a usable device, else the software driver */
 #define FERRY_DRIVER_SOFTWARE 2 /* the driver in software */
 
 /* How much is checked before the driver sees a copy. */
