@@ -21,7 +21,7 @@ PTX = SOURCE / "kernels" / "ferry_kernels.ptx"
 # newer one.
 LANGUAGE = "6.3"
 # ptxas 12.8 or newer knows all of these architectures. The PTX serves an architecture that ptxas does not know.
-NATIVE = ["80", "90", "100", "120"]
+NATIVE = ["80", "90"]
 MARK = "ferry kernels"
 SKIPPED = 77
 

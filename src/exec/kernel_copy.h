@@ -35,7 +35,7 @@ struct kernel_views {
 kernel_array_box array_box_of(const shape &shape, const kernel_views &views) noexcept;
 
 // The plan's route must be the kernel's. Both ends are reached, and the destination is linear.
-error run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape, const copy_plan &plan,
-                      const kernel_views &views, CUstream stream) noexcept;
+[[gnu::noinline]] error run_kernel_copy(const driver_table &cu, kernel_set &kernels, const shape &shape,
+                                        const copy_plan &plan, const kernel_views &views, CUstream stream) noexcept;
 
 } // namespace ferry

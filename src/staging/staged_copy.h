@@ -15,8 +15,8 @@ struct staged_site {
 
 // The plan's route must be the staged one. `view` is the kernel's view of the device's end. `watch` receives the
 // progress of the copy, and must live until no launch is left. It may be null. A synchronous copy does not use it.
-error run_staged_copy(const driver_table &cu, staging_engine &engine, const shape &shape, const copy_plan &plan,
-                      const kernel_view &view, const staged_site &site, CUstream stream,
-                      staged_progress *watch) noexcept;
+[[gnu::noinline]] error run_staged_copy(const driver_table &cu, staging_engine &engine, const shape &shape,
+                                        const copy_plan &plan, const kernel_view &view, const staged_site &site,
+                                        CUstream stream, staged_progress *watch) noexcept;
 
 } // namespace ferry
