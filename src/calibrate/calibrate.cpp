@@ -19,22 +19,24 @@ namespace ferry {
 
 namespace {
 
-// Large enough that what a copy moves does not stay in a cache of the device, twice as large as a copy for its gaps.
+// Large enough that the bytes of a copy do not stay in a cache of the device. A buffer holds twice the bytes of a copy,
+// for the gaps.
 constexpr std::uint64_t max_device_bytes = 256 * MiB, min_device_bytes = 8 * MiB;
 constexpr std::uint64_t max_host_bytes = 64 * MiB, min_host_bytes = 8 * MiB;
-constexpr std::uint64_t pageable_bytes = 32 * MiB; // beyond what caches hold of it
+constexpr std::uint64_t pageable_bytes = 32 * MiB; // more than caches hold
 
-// A row of the array that reads are measured with, and its slices: 4-byte elements.
+// The array from which reads are measured: elements of 4 bytes, the side of a slice, and the bytes of a slice.
 constexpr std::uint64_t array_side = 256, array_element = 4;
 constexpr std::uint64_t array_slice = array_side * array_side * array_element;
 
 std::uint32_t rate_in(std::uint64_t bytes, std::uint64_t ns, std::uint64_t fixed_ns) noexcept {
-    // A copy that was over as soon as an empty one says nothing of its bytes: at least a quarter of its time is theirs.
+    // A copy that takes no longer than an empty one says nothing about its bytes. So the bytes count for at least a
+    // quarter of the time.
     const std::uint64_t of_bytes = std::max(ns - std::min(ns, fixed_ns), std::max<std::uint64_t>(ns / 4, 1));
     return to_fact(bytes * 1000 / of_bytes);
 }
 
-// Ends of a copy: where it begins on each side, what memory that is, and what each row is apart.
+// Both ends of a copy: where each begins, its kind of memory, and whether its rows have gaps.
 struct ends {
     memory_kind source_kind, destination_kind;
     std::uint64_t source, destination;
@@ -63,7 +65,7 @@ public:
     calibration(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept
         : cu_(cu), options_(options), profile_(profile) {}
     ~calibration() {
-        if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may be under way when another fails
+        if (stream_) cu_.cuStreamSynchronize(stream_); // a copy may be in flight when another fails
         if (surface_) cu_.cuSurfObjectDestroy(surface_);
         if (array_) cu_.cuArrayDestroy(array_);
         for (const CUdeviceptr memory : device_)
@@ -90,7 +92,7 @@ public:
     }
 
 private:
-    // Of two, or half as much each, and so on, where there is too little.
+    // Allocates `size`, or half of it, and so on down to `least`, while memory is short.
     template <class Allocate> error allocate_most(std::uint64_t &size, std::uint64_t least, const Allocate &allocate) {
         for (;; size /= 2) {
             const CUresult result = allocate(size);
@@ -102,7 +104,7 @@ private:
         if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy) return {.status = FERRY_ERROR_UNSUPPORTED};
         if (CUresult result = cu_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0))
             return to_error(result);
-        // Others go on allocating beside this.
+        // Leave room for allocations that others make at the same time.
         std::size_t free_bytes = max_device_bytes * 8, total = 0;
         if (cu_.cuMemGetInfo)
             if (CUresult result = cu_.cuMemGetInfo(&free_bytes, &total)) return to_error(result);
@@ -155,7 +157,7 @@ private:
         return to_error(result);
     }
 
-    // The time of `run` and of what it enqueues.
+    // Measures the time of `run` and of the work that it enqueues.
     template <class Run> error time_once(const Run &run, std::uint64_t &ns) noexcept {
         const std::uint64_t begin = clock_ns();
         if (error failed = run()) return failed;
@@ -165,7 +167,7 @@ private:
     }
 
     static constexpr int max_runs = 15;
-    // The median of an odd number of runs, after one for warmth.
+    // Returns the median of an odd number of runs, after one warm-up run.
     template <class Run> error median_of(int runs, const Run &run, std::uint64_t &ns) noexcept {
         std::uint64_t times[max_runs];
         if (error failed = time_once(run, times[0])) return failed;
@@ -176,9 +178,9 @@ private:
         return {};
     }
 
-    // Payload bytes per microsecond of `run(bytes)`, in multiples of `unit`: as many as take half a millisecond, or its share
-    // of the time that is left. With few bytes a copy is over before its rate shows, and in a cache. At least `wanted` if
-    // that does not take much longer.
+    // Measures the payload rate of `run(bytes)`, in bytes per microsecond. Copies a multiple of `unit` that takes half
+    // a millisecond, or this cell's share of the time left. A small copy ends before its rate shows, and stays in a
+    // cache. Copies at least `wanted` bytes if that does not take much longer.
     template <class Run>
     error rate_of_run(std::uint64_t unit, std::uint64_t most, std::uint64_t fixed_ns, const Run &run,
                       std::uint32_t &rate, std::uint64_t wanted = 0) noexcept {
@@ -190,7 +192,7 @@ private:
         const std::uint64_t all = most / unit * unit;
         std::uint64_t bytes = std::min(all, std::max<std::uint64_t>(unit, 16 * KiB / unit * unit)), ns = 0;
         const auto run_all = [&]() noexcept { return run(bytes); };
-        if (error failed = time_once(run_all, ns)) return failed; // for warmth
+        if (error failed = time_once(run_all, ns)) return failed; // warm-up
         for (;; bytes = std::min(all, bytes * growth)) {
             if (error failed = time_once(run_all, ns)) return failed;
             if (bytes == all || ns > fixed_ns + target_ns / growth) break;
@@ -261,7 +263,7 @@ private:
     error measure_pageable(copy_direction direction) noexcept {
         direction_profile &found = profile_[direction];
         if (direction == copy_direction::within_device) {
-            found.driver_pageable_rate = found.driver_line_rate; // no end is a host's
+            found.driver_pageable_rate = found.driver_line_rate; // neither end is host memory
             return {};
         }
         ends ends = ends_of(direction);
@@ -274,7 +276,7 @@ private:
             found.driver_pageable_rate);
     }
 
-    // Where there are no threads or no memory for it its numbers stay.
+    // If there are no threads or no memory for staging, its numbers stay as they were.
     error measure_staging() noexcept {
         if (options_.staging->prepare(options_.device)) return {};
         const staging_ground ground = {.engine = *options_.staging,
@@ -288,7 +290,7 @@ private:
         return calibrate_staging(cu_, ground, profile_);
     }
 
-    // Many small pieces, each by a call of its own.
+    // Measures many small pieces, each copied by its own call.
     error measure_calls(copy_direction direction) noexcept {
         constexpr std::uint64_t count = 64, size = 256, apart = 4 * KiB;
         const auto copy_all = [&]() noexcept -> error {
@@ -309,7 +311,7 @@ private:
 
     static constexpr std::size_t batch_count = 128;
 
-    // By cuMemcpyBatchAsync, or as boxes by cuMemcpy3DBatchAsync, in the signature that the driver has.
+    // Copies by cuMemcpyBatchAsync, or boxes by cuMemcpy3DBatchAsync, in the signature that the driver has.
     error copy_batch(copy_direction direction, bool are_boxes, std::size_t count) noexcept {
         constexpr std::size_t size = 256, rows = 4, apart = 4 * KiB;
         const ends base = ends_of(direction);
@@ -342,8 +344,8 @@ private:
                 : cu_.cuMemcpyBatchAsync_v12080(to, from, sizes, count, &attributes, &first, 1, &failed_at, stream_));
     }
 
-    // A driver that has the entry point may yet refuse the call: then the number stays what it was. If the context is
-    // broken, the stream says so.
+    // A driver with the entry point may still refuse the call. Then the number stays as it was. If the refusal broke
+    // the context, the stream reports it.
     error measure_batches(copy_direction direction) noexcept {
         const bool is_there[] = {cu_.cuMemcpyBatchAsync || cu_.cuMemcpyBatchAsync_v12080,
                                  cu_.cuMemcpy3DBatchAsync || cu_.cuMemcpy3DBatchAsync_v12080};
@@ -384,7 +386,8 @@ private:
                 9, [&]() noexcept { return copy_by_kernel(shape_of(ends_of(direction), 4, 1), 1); }, ns))
             return failed;
         found.kernel_fixed_ns = to_fact(ns);
-        // As few blocks as reach what many do: links need few, the device's memory many on each multiprocessor.
+        // Takes the fewest blocks that come close to the best rate. Links need few blocks, device memory needs many on
+        // each SM.
         const bool is_within = direction == copy_direction::within_device;
         const unsigned first = is_within ? static_cast<unsigned>(std::max(options_.multiprocessors, 1)) : 1;
         constexpr int steps = 6;
@@ -400,7 +403,7 @@ private:
         found.kernel_block_rate = rates[0];
         if (is_within)
             if (error failed = rate_with(1, 0, found.kernel_block_rate)) return failed;
-        // Ends that share no more than an access of that size.
+        // The ends share no alignment beyond an access of this size.
         constexpr unsigned widest = 1 << (access_classes - 1);
         for (int access = 0; access < access_classes; ++access) {
             const unsigned size = 1u << access;
@@ -417,9 +420,9 @@ private:
             ends.source_gaps = side != static_cast<int>(gaps::destination);
             ends.destination_gaps = side != static_cast<int>(gaps::source);
             for (int at = 0; at < width_classes; ++at) {
-                const std::uint64_t width = 1ull << at, unit = 2 * width; // of two rows or more
+                const std::uint64_t width = 1ull << at, unit = 2 * width; // at least two rows
                 const std::uint64_t most = room_of(direction) / 2;
-                // Few rows within the device go another way.
+                // The driver copies few rows within the device by another method.
                 const std::uint64_t many = direction == copy_direction::within_device ? many_rows * width : 0;
                 const auto by_driver = [&](std::uint64_t bytes) noexcept {
                     return copy_by_driver(shape_of(ends, width, bytes / width));
@@ -441,7 +444,7 @@ private:
         return {};
     }
 
-    // What the driver's way with many rows takes to begin.
+    // Measures the fixed time of the driver's method for many rows.
     error measure_many_rows() noexcept {
         ends ends = ends_of(copy_direction::within_device);
         ends.source_gaps = true;
@@ -458,7 +461,7 @@ private:
         return {};
     }
 
-    // Many small pieces by one launch, its table made and read by the device each time.
+    // Measures many small pieces by one launch. Each time the host writes the table and the device reads it.
     error measure_kernel_pieces(copy_direction direction) noexcept {
         constexpr std::uint64_t count = 4096, size = 64, apart = 512;
         constexpr std::uint64_t table_bytes = count * sizeof(kernels::piece);
@@ -486,7 +489,7 @@ private:
         return {};
     }
 
-    // Boxes of the array into linear memory of the device.
+    // Measures boxes from the array into linear device memory.
     error measure_array() noexcept {
         const std::uint64_t fixed_ns = profile_[copy_direction::within_device].driver_fixed_ns;
         const auto copy_box = [&](std::uint64_t x, std::uint64_t side, std::uint64_t depth) noexcept {
@@ -512,7 +515,7 @@ private:
         return surface_ ? measure_array_kernel(most) : ok;
     }
 
-    // Small boxes, as many as fit into one launch's parameters.
+    // Measures small boxes, no more than fit into the parameters of one launch.
     static constexpr std::uint64_t box_side = 16, box_count = 32;
     static_assert(box_count <= kernels::max_array_boxes_in_parameters);
     template <class Copy>
@@ -525,7 +528,7 @@ private:
         return {};
     }
 
-    // Box number i, each beside the one before it, at both ends.
+    // Returns box `i`. At both ends it lies beside the box before it.
     kernel_array_box array_box(std::uint64_t i, std::uint64_t side, std::uint64_t depth) const noexcept {
         const std::uint64_t width = side * array_element, size = width * side * depth;
         return {.destination = {device_[0] + i * size, width, width * side},
@@ -545,7 +548,7 @@ private:
                           static_cast<double>(bytes), widest_access, 0, true);
     }
 
-    // One launch for all boxes.
+    // Copies all boxes by one launch.
     error copy_boxes_by_kernel(std::uint64_t count) noexcept {
         constexpr std::uint64_t size = box_side * box_side * box_side * array_element;
         kernels::array_box_parameters given;
@@ -575,7 +578,7 @@ private:
     CUdeviceptr device_[2] = {};
     void *pinned_ = nullptr, *pageable_ = nullptr;
     CUarray array_ = nullptr;
-    CUsurfObject surface_ = 0; // of the array, where kernels read it
+    CUsurfObject surface_ = 0; // of the array, if kernels can read it
     std::uint64_t pinned_on_device_ = 0;
     bool has_kernels_ = false;
     std::uint64_t device_bytes_ = 0, host_bytes_ = 0;
@@ -586,7 +589,7 @@ private:
 } // namespace
 
 error calibrate(const driver_table &cu, const calibration_options &options, device_profile &profile) noexcept {
-    const relaxed_capture_mode relaxed(cu); // it allocates, which a capture on another thread forbids
+    const relaxed_capture_mode relaxed(cu); // calibration allocates, which a capture on another thread forbids
     if (!relaxed.entered()) return relaxed.why();
     device_profile found = profile;
     error failed;

@@ -14,7 +14,7 @@ std::uint64_t less(std::uint64_t a, std::uint64_t b) noexcept { return a - std::
 template <class Run> error median_of_runs(const Run &run, std::uint64_t &ns) noexcept {
     constexpr int runs = 5;
     std::uint64_t times[runs];
-    for (int i = -1; i < runs; ++i) { // one for warmth
+    for (int i = -1; i < runs; ++i) { // one warm-up run
         const std::uint64_t begin = clock_ns();
         if (error failed = run()) return failed;
         times[std::max(i, 0)] = std::max<std::uint64_t>(clock_ns() - begin, 1);
@@ -31,12 +31,12 @@ public:
 
     error measure(direction_profile &found) noexcept {
         std::uint64_t small_ns = 0, large_ns = 0, large = small;
-        constexpr std::uint64_t settling_ns = 10'000'000; // slots are still made beside the first copies
+        constexpr std::uint64_t settling_ns = 10'000'000; // slots are still being added during the first copies
         const std::uint64_t begin = clock_ns();
         do {
             if (error failed = time_line(small, small_ns)) return failed;
         } while (clock_ns() - begin < settling_ns);
-        // Large enough for its rate to show, but no longer than that takes.
+        // Grow the copy until its rate shows, but no further than necessary.
         constexpr std::uint64_t long_enough_ns = 1'000'000;
         do {
             large *= 2;
@@ -52,9 +52,9 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t small = MiB; // where whether threads help is a close choice
+    static constexpr std::uint64_t small = MiB; // at this size it is a close call whether threads help
 
-    std::uint64_t threads() const noexcept { return ground_.engine.wanted_threads() + 1; } // and the caller
+    std::uint64_t threads() const noexcept { return ground_.engine.wanted_threads() + 1; } // plus the caller
 
     error copy(std::uint64_t width, std::uint64_t rows, std::uint64_t pitch) noexcept {
         staged_copy copy = {};
@@ -77,7 +77,7 @@ private:
         return median_of_runs([&]() noexcept { return copy(bytes, 1, bytes); }, ns);
     }
 
-    // Through as much memory as there is, so that it does not come from a cache.
+    // Copies through the whole buffer, so that the bytes do not come from a cache.
     std::uint64_t rate_of_one_thread() noexcept {
         std::uint64_t ns = 0;
         const auto copy = [&]() noexcept -> error {
@@ -89,7 +89,7 @@ private:
         return ground_.size * 1000 / ns;
     }
 
-    // Narrow ones, where what each costs beside its bytes is most of it.
+    // Measures narrow rows, where the cost per row outweighs the cost of the bytes.
     error measure_rows(direction_profile &found) noexcept {
         constexpr std::uint64_t width = 4, rows = 128 * KiB;
         std::uint64_t ns = 0;

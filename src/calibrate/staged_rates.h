@@ -1,4 +1,4 @@
-// Measures synchronous copies between pageable memory and a device by threads and a kernel, for the device's profile.
+// Measures synchronous staged copies between pageable memory and a device, for the device's profile.
 #pragma once
 
 #include "plan/profile.h"
@@ -8,7 +8,7 @@ namespace ferry {
 
 inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
 
-// Where it is measured, in the current context.
+// The memory and the stream to measure with, in the current context.
 struct staging_ground {
     staging_engine &engine; // prepared for the device
     int device;
@@ -16,7 +16,7 @@ struct staging_ground {
     CUstream stream;
     std::uint64_t on_device;
     std::byte *pageable, *pinned;
-    std::uint64_t size; // bytes of each of the three: 2 MiB or more
+    std::uint64_t size; // bytes of each of the three buffers: 2 MiB or more
 };
 
 error calibrate_staging(const driver_table &cu, const staging_ground &ground, device_profile &profile) noexcept;

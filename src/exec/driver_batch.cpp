@@ -38,7 +38,7 @@ CUresult run_line_batch(const driver_table &cu, const line_batch &lines, std::si
     CUmemcpyAttributes attributes = {};
     attributes.srcAccessOrder = in_order;
     std::size_t first_of = 0, fail_index = 0;
-    // The driver only reads them.
+    // The driver only reads these arrays.
     auto *const to = const_cast<CUdeviceptr *>(lines.destinations.begin() + first);
     auto *const from = const_cast<CUdeviceptr *>(lines.sources.begin() + first);
     auto *const sizes = const_cast<std::size_t *>(lines.sizes.begin() + first);

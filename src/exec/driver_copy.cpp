@@ -20,9 +20,9 @@ CUmemorytype memory_type(memory_kind kind) noexcept {
     }
 }
 
-// Fills what CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have in common, field by field: to zero the struct before costs a
-// tenth of all that ferry adds to a small copy. The origins of linear ends are in their addresses: drivers have
-// computed srcY and srcZ wrongly on stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
+// Fills the fields that CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share, one by one. Zeroing the struct first would cost a
+// tenth of all that ferry adds to a small copy. The addresses of linear ends include their origins, because drivers
+// have computed srcY and srcZ wrongly on stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
 template <class Call> void lower(const shape &shape, Call &call) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     const bool has_rows = shape.height > 1 || shape.depth > 1, has_slices = shape.depth > 1;

@@ -6,21 +6,22 @@
 
 namespace ferry {
 
-// Each end's context, for the calls that name them; unused for host memory.
+// The context of each end, for the calls that name contexts. Unused for host memory.
 struct end_contexts {
     CUcontext source = nullptr;
     CUcontext destination = nullptr;
 };
 
-// The copy's context must be current. `stream` is not read by the synchronous form.
+// Makes the driver call. The copy's context must be current. The synchronous form does not read `stream`.
 error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                        const end_contexts &contexts, CUstream stream) noexcept;
 
-// The call that it makes.
+// Returns the name of the call that run_driver_route makes.
 const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept;
 
-// The wait after calls that return early. It is no part of any capture, and must not break one that some thread has
-// under way: it would, in the default mode, even where the copy before it did not (seen on CUDA 13.0).
+// Waits for the legacy stream, after calls that return early. The wait is part of no capture and must not break one in
+// progress on any thread. In the default capture mode it would, even where the copy before it did not (seen on CUDA
+// 13.0).
 [[gnu::noinline]] error wait_for_legacy_stream(const driver_table &cu) noexcept;
 
 } // namespace ferry

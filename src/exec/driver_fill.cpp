@@ -10,10 +10,10 @@ namespace {
 
 struct fill_call {
     const fill_shape &shape;
-    std::uint64_t address; // the device's
+    std::uint64_t address; // as the device sees it
     CUstream stream;
 
-    // One unit's pair of entry points, which take the pattern as a number.
+    // Calls one of a unit's two entry points, which take the pattern as a number.
     template <class Value, class Line, class Rows> error by(Line *line, Rows *rows) const noexcept {
         Value value = 0;
         std::memcpy(&value, shape.pattern, sizeof value);
@@ -28,7 +28,7 @@ struct fill_call {
 
 error run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept {
     fill_call call = {shape, shape.destination.span.first, stream};
-    if (shape.destination.kind == memory_kind::pinned) { // whose address may be another one to the device
+    if (shape.destination.kind == memory_kind::pinned) { // its device address may differ from the host address
         address_facts facts;
         if (error failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
         if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};

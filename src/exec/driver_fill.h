@@ -6,7 +6,8 @@
 
 namespace ferry {
 
-// The fill's context must be current, and the driver have a call for the shape. The address is the host's, where the memory is.
+// The fill's context must be current, and the driver must have a call for the shape. For host memory, the address is
+// that of the host.
 error run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept;
 
 } // namespace ferry

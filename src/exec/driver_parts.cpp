@@ -15,7 +15,7 @@ bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept {
 
 error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const fill_shape &whole,
                         const error &refused, CUstream stream) noexcept {
-    // A fill is cut like a copy of which only the destination is host memory.
+    // A fill is split like a copy whose only host end is the destination.
     shape box = {};
     box.source.kind = memory_kind::device;
     box.destination = whole.destination;

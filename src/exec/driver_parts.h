@@ -1,4 +1,5 @@
-// Fills that cross the borders of registered host memory: one driver call for each part; and which copies do.
+// Detects copies and fills that cross the borders of registered host memory, and runs such fills by one driver call for
+// each part.
 #pragma once
 
 #include "copy/fill.h"
@@ -8,17 +9,17 @@
 
 namespace ferry {
 
-// Where a registered piece that the instance knows ends, as for_each_part asks for it.
+// Returns the end of a registered piece that the instance knows, as for_each_part wants it.
 struct known_pieces {
     const host_ranges &ranges;
     std::uint64_t operator()(std::uint64_t address) const noexcept { return ranges.end_of_piece(address); }
 };
 
-// Whether an end begins in a piece that the instance knows, and leaves it.
+// Whether an end begins in a registered piece that the instance knows, and leaves that piece.
 bool crosses_border(const shape &shape, const host_ranges &ranges) noexcept;
 
-// As run_driver_fill, part by part, after the driver has refused the whole. Where some of it is not registered, or a
-// border cuts a pattern, what the driver said stands and nothing is filled.
+// Fills part by part, after the driver has refused the whole. If part of the memory is not registered, or a border cuts
+// a pattern, fills nothing and returns the driver's error.
 [[gnu::cold, gnu::noinline]] error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges,
                                                      const fill_shape &whole, const error &refused,
                                                      CUstream stream) noexcept;

@@ -1,11 +1,12 @@
-// Many boxes by as few launches as there can be: they are packed into the parameters or a table, until that is full.
+// Copies many boxes by as few launches as possible. Packs boxes into the kernel's parameters or a table until there is
+// no room, then launches.
 #pragma once
 
 #include "exec/kernel_launch.h"
 
 namespace ferry {
 
-// Of linear memory.
+// Boxes between linear memory.
 struct linear_boxes {
     using box = kernel_box;
     using record = kernels::box;
@@ -18,7 +19,7 @@ struct linear_boxes {
     static constexpr auto launch_one = launch_strided;
 };
 
-// Out of arrays.
+// Boxes read from arrays.
 struct array_boxes {
     using box = kernel_array_box;
     using record = kernels::array_box;
@@ -31,8 +32,8 @@ struct array_boxes {
     static constexpr auto launch_one = launch_array;
 };
 
-// A table that the device finds at `address`; without records there is none, and the parameters are taken. It must stay
-// until the stream has passed the launches.
+// A table in memory that the device finds at `address`. Without records there is no table, and the parameters are used.
+// The table must live until the stream has passed the launches.
 template <class Kind> struct box_table {
     typename Kind::record *records = nullptr;
     std::uint32_t room = 0;
@@ -48,7 +49,7 @@ public:
     box_launcher(const box_launcher &) = delete;
     box_launcher &operator=(const box_launcher &) = delete;
 
-    // A box that is too large to be one of many has a launch of its own.
+    // Adds a box. A box that is too large to share a launch has one of its own.
     error add(const typename Kind::box &box) noexcept {
         pack_result result = packed_.add(box);
         if (result == pack_result::no_room) {
@@ -58,7 +59,7 @@ public:
         return result == pack_result::added ? ok : Kind::launch_one(cu_, kernels_, box, blocks_, stream_);
     }
 
-    // What has been added and is not launched yet.
+    // Launches the boxes added since the last launch.
     error launch() noexcept {
         if (packed_.empty()) return {};
         const std::uint32_t count = packed_.count();

@@ -1,4 +1,4 @@
-// A fill by ferry's own kernel.
+// Fills by ferry's own kernel.
 #pragma once
 
 #include "copy/fill.h"
@@ -6,7 +6,7 @@
 
 namespace ferry {
 
-// The fill's context must be current, and reach the memory, which it finds at `address`.
+// The fill's context must be current and reach the memory, whose address there is `address`.
 error run_kernel_fill(const driver_table &cu, kernel_set &kernels, const fill_shape &shape, std::uint64_t address,
                       std::uint32_t blocks, CUstream stream) noexcept;
 

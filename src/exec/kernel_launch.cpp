@@ -42,7 +42,7 @@ error launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_pac
 
 error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
                          const kernels::piece *readable, std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::piece_table_parameters given; // of which only as much is read as is indexed
+    kernels::piece_table_parameters given; // the kernel reads only the indexed part
     given.table = table;
     given.indexed = 0;
     if (readable && !packed.empty()) index_pieces(readable, packed.count(), given);
@@ -57,7 +57,7 @@ error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer
 
 error launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
                        std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::box_parameters given; // the boxes within are not read
+    kernels::box_parameters given; // the kernel does not read the boxes in here
     given.table = table;
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
@@ -76,7 +76,7 @@ error launch_arrays(const driver_table &cu, kernel_set &kernels, const array_pac
 
 error launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
                          std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::array_box_parameters given; // as of boxes
+    kernels::array_box_parameters given; // the kernel does not read the boxes in here
     given.table = table;
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }

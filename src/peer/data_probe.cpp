@@ -11,7 +11,7 @@ namespace {
 template <class Call> Call describe(const probe_end &from, const probe_end &to) noexcept {
     Call call = {};
     call.srcMemoryType = from.type;
-    call.srcDevice = from.address; // the driver reads the one that the type names
+    call.srcDevice = from.address; // the driver reads the address that the type selects
     call.srcHost = reinterpret_cast<const void *>(from.address);
     call.dstMemoryType = to.type;
     call.dstDevice = to.address;
@@ -21,8 +21,9 @@ template <class Call> Call describe(const probe_end &from, const probe_end &to) 
     return call;
 }
 
-// `host` is room for twice probe_size. Bytes that depend on their place, over their opposites: neither old nor shifted
-// ones pass for them.
+// Sends a pattern from one end to the other and compares. `host` has room for twice probe_size. Each byte of the
+// pattern depends on its position, and the receiving end first holds the opposite of each. So neither old nor shifted
+// bytes pass.
 error comes_through(const driver_table &cu, probe_move move, const probe_end &from, const probe_end &to,
                     CUstream stream, unsigned seed, std::byte *host, bool &passed) noexcept {
     std::byte *const sent = host, *const received = host + probe_size;
@@ -64,7 +65,7 @@ error probe_both_ways(const driver_table &cu, probe_move move, const probe_end &
     if (!host) return no_memory;
     error failed = comes_through(cu, move, far, near, stream, 1, host, passed);
     if (!failed && passed) failed = comes_through(cu, move, near, far, stream, 2, host, passed);
-    // A copy that was enqueued before the failure may still be reading or writing here.
+    // A copy enqueued before the failure may still read or write here.
     if (failed) cu.cuStreamSynchronize(stream);
     memory.deallocate(host, 2 * probe_size);
     return failed;

@@ -8,19 +8,19 @@ namespace ferry {
 
 namespace {
 
-// What a probe holds, given back in whatever state it ends. Access is there.
+// Owns what a probe allocates, and releases it however the probe ends. Access must be enabled.
 class probe_run {
 public:
     probe_run(const driver_table &cu, CUcontext near, CUcontext far) noexcept : cu_(cu), near_(near), far_(far) {}
     ~probe_run() {
         if (stream_) cu_.cuStreamDestroy(stream_);
         if (near_memory_) cu_.cuMemFree(near_memory_);
-        if (far_memory_) cu_.cuMemFree(far_memory_); // which needs no current context
+        if (far_memory_) cu_.cuMemFree(far_memory_); // needs no current context
     }
     probe_run(const probe_run &) = delete;
     probe_run &operator=(const probe_run &) = delete;
 
-    // The near context is current.
+    // The near context must be current.
     error run(const allocator &memory, bool &passed) noexcept {
         if (error failed = prepare()) return failed;
         const probe_end near = {CU_MEMORYTYPE_DEVICE, near_memory_, near_};
@@ -44,7 +44,7 @@ private:
     CUdeviceptr near_memory_ = 0, far_memory_ = 0;
 };
 
-// A context for a probe alone: copies that others have in flight never use access that a probe takes away again.
+// A context for one probe. The probe's access ends with this context, and no copy in flight ever uses that access.
 class context_of_probe {
 public:
     explicit context_of_probe(const driver_table &cu) noexcept : cu_(cu) {}
@@ -104,7 +104,7 @@ error peer_access::enter(int device, int peer, context_scope &scope, CUcontext &
     if (!cu_.cuCtxEnablePeerAccess || !cu_.cuCtxDisablePeerAccess) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (error failed = contexts_.get(device, near)) return failed;
     if (error failed = contexts_.get(peer, far)) return failed;
-    return scope.enter(near); // also how the child of a fork learns that it has no driver, before any lock
+    return scope.enter(near); // in the child of a fork, fails before any lock is taken
 }
 
 error peer_access::probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
@@ -155,7 +155,8 @@ error peer_access::enable(int device, int peer, const allocator &memory, const l
     return failed;
 }
 
-// The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
+// Waits for both contexts first, because the driver's call does not wait: a copy in flight that loses its access ends
+// its context.
 error peer_access::disable(int device, int peer) noexcept {
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;

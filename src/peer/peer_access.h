@@ -1,5 +1,5 @@
-// Peer access between devices, trusted only once data has come through: some machines report it and move nothing
-// (IOMMU set-ups), so each ordered pair is probed before its first use, and a pair that fails counts as having none.
+// Peer access between devices. Some machines (IOMMU set-ups) report access but move nothing. So each ordered pair is
+// probed with data before its first use, and a pair that fails counts as having no access.
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,9 @@ public:
     peer_access(const driver_table &cu, const device_facts *devices, device_contexts &contexts) noexcept
         : cu_(cu), devices_(devices), contexts_(contexts) {}
 
-    // What the driver says; both devices exist and differ.
+    // Asks the driver. Both devices exist and differ.
     error ask(int device, int peer) const noexcept;
-    // Errors of the driver count as no.
+    // As ask. A driver error counts as no access.
     bool reported(int device, int peer) const noexcept;
     std::int32_t probe_result(int device, int peer) const noexcept { // FERRY_PROBE_*
         return found_[device][peer].load(std::memory_order_acquire);
@@ -27,21 +27,22 @@ public:
     void describe(int device, int peer, ferry_peer_info &found) const noexcept;
     std::uint32_t failed_count() const noexcept { return failed_count_.load(std::memory_order_relaxed); }
 
-    // Success if the pair has access and data comes through; probes it unless that was done before.
+    // Succeeds if the pair has access and data comes through. Probes the pair unless that was done before.
     error probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
-    // Probes too. In the contexts in use for the two. Access that is enabled, or disabled, already is a success.
+    // Enables access between the contexts in use for the two devices, and disables it. `enable` probes the pair first.
+    // Access that is already enabled, or disabled, is a success.
     error enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept;
     error disable(int device, int peer) noexcept;
 
 private:
-    // A P2P attribute of the pair; `unknown` where the driver does not tell.
+    // Returns a P2P attribute of the pair, or `unknown` where the driver does not report it.
     std::int32_t attribute(CUdevice_P2PAttribute which, int device, int peer, std::int32_t unknown) const noexcept;
     error enter(int device, int peer, context_scope &scope, CUcontext &near, CUcontext &far) noexcept;
     bool is_known(int device, int peer) const noexcept { return probe_result(device, peer) != FERRY_PROBE_NOT_RUN; }
     error known(int device, int peer) const noexcept {
         return probe_result(device, peer) == FERRY_PROBE_PASSED ? ok : no_access;
     }
-    // Between the contexts, of which `near` is current and has access; mutex_ is held.
+    // Probes between two contexts. `near` is current and has access; mutex_ is held.
     error probe_between(int device, int peer, CUcontext near, CUcontext far, const allocator &memory,
                         const log_sink &log) noexcept;
 

@@ -7,7 +7,7 @@ namespace ferry {
 
 namespace {
 
-// What the proof holds, given back in whatever state it ends.
+// Owns what the proof allocates, and releases it however the proof ends.
 class access_proof {
 public:
     explicit access_proof(const driver_table &cu) noexcept : cu_(cu) {}
@@ -19,7 +19,7 @@ public:
     access_proof(const access_proof &) = delete;
     access_proof &operator=(const access_proof &) = delete;
 
-    // Plain copies, for they are checked against the current context, and so take the access.
+    // Uses copies that name no contexts. The driver checks them against the current context, so they use the access.
     error run(CUmemoryPool pool, const allocator &memory, bool &passed) noexcept {
         if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync ||
             !cu_.cuMemFreeAsync)
@@ -29,7 +29,7 @@ public:
         if (CUresult result = cu_.cuMemAlloc(&near_, probe_size)) return to_error(result);
         if (CUresult result = cu_.cuMemAllocFromPoolAsync(&far_, probe_size, pool, stream_)) return to_error(result);
         const probe_end near = {CU_MEMORYTYPE_DEVICE, near_, nullptr};
-        const probe_end far = {CU_MEMORYTYPE_UNIFIED, far_, nullptr}; // it may lie on the host
+        const probe_end far = {CU_MEMORYTYPE_UNIFIED, far_, nullptr}; // the pool may lie on the host
         return probe_both_ways(cu_, move_in_current_context, near, far, stream_, memory, passed);
     }
 
@@ -44,8 +44,8 @@ private:
 error give_access(const driver_table &cu, memory_pools &pools, const peer_access &peers, CUmemoryPool pool,
                   const pool_location &where, bool is_imported, int device, const allocator &memory,
                   const log_sink &log) noexcept {
-    // Asked first: set before anything was allocated, access has been taken for a device that is no peer, and then the
-    // next allocation failed.
+    // Asked first: before any allocation, the driver has accepted access for a device that is no peer, and the next
+    // allocation then failed.
     if (where.location == FERRY_LOCATION_DEVICE) {
         if (peers.probe_result(device, where.index) == FERRY_PROBE_FAILED) return no_access;
         if (error failed = peers.ask(device, where.index)) return failed;

@@ -1,4 +1,4 @@
-// Many copies in one call: check all, plan by groups, enqueue.
+// Runs many copies in one call: checks all of them, plans them by groups, and enqueues them.
 #include "submit/batch.h"
 
 #include "device/capture_mode.h"
@@ -23,7 +23,7 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     site.is_waited_for = form == copy_form::synchronous;
     if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);
     const error failed = submit_batch(instance, request, copy_form::asynchronous, site);
-    const error passed = wait_for_legacy_stream(instance.cu); // also for what came before a failure
+    const error passed = wait_for_legacy_stream(instance.cu); // also for the work enqueued before a failure
     return failed ? failed : passed;
 }
 

@@ -1,11 +1,11 @@
-// Many copies in one call.
+// Runs many copies in one call.
 #pragma once
 
 #include "plan/plan.h"
 
 namespace ferry {
 
-// Descriptors, or arrays of addresses and sizes; which of them is not null.
+// The input is either descriptors or arrays of addresses and sizes. The pointers of the other form are null.
 struct batch_input {
     const ferry_copy_desc *copies = nullptr;
     const std::uint64_t *destinations = nullptr, *sources = nullptr, *sizes = nullptr;
@@ -13,7 +13,7 @@ struct batch_input {
     std::uint32_t flags = 0; // FERRY_BATCH_*
 };
 
-// `bad_index` is where it has failed, of those of the input.
+// On failure, `bad_index` is the index of the input copy that failed.
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
                 std::uint64_t &bad_index) noexcept;
 

@@ -10,7 +10,8 @@ batch_request_pool::~batch_request_pool() {
 }
 
 batch_request *batch_request_pool::take() noexcept {
-    // A child of a fork may have been born with the mutex locked, and others need not wait either: there are more jobs.
+    // Waits for no lock. In the child of a fork the mutex may stay locked forever, and elsewhere a new request serves
+    // as well.
     if (std::unique_lock held(mutex_, std::try_to_lock); held.owns_lock())
         if (batch_request *const reused = free_.pop()) return reused;
     void *const place = memory_.allocate(sizeof(batch_request), alignof(batch_request));

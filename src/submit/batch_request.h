@@ -1,5 +1,5 @@
-// A batch on its way: checked, then planned, then enqueued, as often as wanted. What it works in is kept for the next
-// one, so that a batch like the one before it allocates nothing.
+// The working state of one batch: checked, then planned, then submitted any number of times. Its buffers are kept for
+// the next batch, so that a batch of the same size allocates nothing.
 #pragma once
 
 #include <mutex>
@@ -21,32 +21,32 @@ struct batch_request {
         : ranges(memory), arrays(memory), pieces(memory), boxes(memory), own_views(memory), spans(memory),
           array_views(memory), lines(memory), operations(memory) {}
 
-    // Where it runs, known first.
+    // The context the batch runs in. Set first.
     context_choice context;
     int context_device = -1;
 
-    // What check_batch leaves. Not merged, uncut pieces are in the order of those of the input that have a size.
+    // Set by check_batch. Pieces that were neither merged nor cut are in the order of the input copies with a size.
     known_ranges ranges;
     known_arrays arrays;
     grouped_pieces pieces;
     growing<batch_box> boxes;
     growing<kernel_views> own_views;
     growing<byte_span> spans;
-    std::uint64_t bad_index = 0; // where it has failed
+    std::uint64_t bad_index = 0; // the input copy that failed
 
-    // What plan_batch leaves.
+    // Set by plan_batch.
     batch_plan plans[piece_groups];
     box_launch box_launches[box_sources][piece_groups];
     growing<kernel_view> array_views;
-    line_batch lines; // of the groups that batch calls take, one after the other
+    line_batch lines; // of the groups that batch calls take, group after group
     growing<CUDA_MEMCPY3D_BATCH_OP> operations;
 
-    batch_request *previous = nullptr, *next = nullptr; // among those that rest
+    batch_request *previous = nullptr, *next = nullptr; // in the free list
 
     bool is_empty() const noexcept { return pieces.size() == 0 && boxes.size() == 0; }
 };
 
-// Those that rest.
+// The free list of batch requests.
 class batch_request_pool {
 public:
     explicit batch_request_pool(const allocator &memory) noexcept : memory_(memory) {}
@@ -54,7 +54,7 @@ public:
     batch_request_pool(const batch_request_pool &) = delete;
     batch_request_pool &operator=(const batch_request_pool &) = delete;
 
-    batch_request *take() noexcept; // null where there is no memory
+    batch_request *take() noexcept; // null if memory runs out
     void release(batch_request &request) noexcept;
     void destroy(batch_request &request) noexcept;
 
@@ -81,51 +81,56 @@ private:
     batch_request *const request_;
 };
 
-// Finds the context for `stream` and makes it current, as for the first copy that has a device.
+// Finds the context for `stream` and makes it current. For a default stream in a thread without a context, the first
+// copy with a device decides.
 error enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
                       context_scope &scope) noexcept;
 
-// All of the input; `merges` puts neighbours together. The context must be current.
+// Checks the whole input and fills the pieces and boxes. `merges`: neighbouring pieces become one. The context must be
+// current.
 error check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
                   batch_request &request) noexcept;
 
-// Whether the driver takes batch calls there.
+// Whether the driver takes batch calls on the stream.
 constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {
     return stream && stream != CU_STREAM_LEGACY && !is_captured;
 }
 
-// Likewise. `ways` are those that are chosen already; null: are not.
+// Plans the checked batch. The context must be current. `ways` are the plans of the groups where those are chosen
+// already, else null.
 error plan_batch(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
                  batch_request &request) noexcept;
 
-// The pieces of a group in the memory of the device, as kernels read them; 0: not there.
+// The table of a group's pieces in device memory, which the kernel reads. An address of 0: there is no table.
 struct piece_table {
     std::uint64_t address = 0;
     piece_packer packed{nullptr, 0, {}};
 };
 
-// Where a job is enqueued: the stream's context is current.
+// Where a request is enqueued. The stream's context is current.
 struct launch_site {
     CUcontext context;
     CUstream stream;
     bool is_captured;
     const piece_table *tables = nullptr; // one for each group
-    bool is_waited_for = false;          // at once, by the call itself
+    bool is_waited_for = false;          // the call itself waits for the batch before it returns
 };
 
-// What the driver refuses here leaves what was enqueued before it. The synchronous form is for jobs of a single call.
+// Submits the planned request. If the driver refuses one call, the work enqueued before that call stays. The
+// synchronous form is only for requests of a single call.
 error submit_batch(ferry_instance &instance, const batch_request &request, copy_form form,
                    const launch_site &site) noexcept;
 
-// How many pieces of a table a group needs, and writing it: `packed` has room for them. False for more than it can say.
+// The maximum number of table records that a group needs, and packing them. `packed` has room for the records. Returns
+// false where the counters of the table cannot hold the group.
 std::uint64_t records_of(const group_facts &group) noexcept;
 [[nodiscard]] bool pack_group(const batch_request &request, int group, piece_packer &packed) noexcept;
 
-// A block of the instance's tables, once the stream has passed what was just enqueued. Waits for that where nothing else
-// is possible.
+// Frees a block of the instance's tables once the stream has passed the work enqueued so far. Waits for that work only
+// where the block cannot be freed in stream order.
 error free_table(ferry_instance &instance, CUstream stream, void *table) noexcept;
 
-// Whether all that there is to do is one call of the driver's for one copy.
+// Whether the whole request is one driver call for one copy.
 bool is_single_call(const batch_request &request) noexcept;
 
 } // namespace ferry

@@ -1,4 +1,4 @@
-// The second part of a batch: its pieces and boxes go by groups, as plan/batch_groups.h says.
+// The second step of a batch: plans its pieces and boxes by groups, as plan/batch_groups.h describes.
 #include <algorithm>
 #include <iterator>
 
@@ -13,7 +13,7 @@ obstacle batch_call_obstacle(bool has_entry_point, bool is_taken) noexcept {
     return !has_entry_point ? obstacle::no_entry_point : is_taken ? obstacle::none : obstacle::default_stream;
 }
 
-// Plans, and once more without kernels where some are wanted and cannot be loaded.
+// Plans, and plans again without kernels if the plan wants kernels that cannot be loaded.
 template <class Plan>
 void plan_with_kernels(ferry_instance &instance, CUcontext context, batch_site &site, const Plan &plan) noexcept {
     site.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
@@ -22,7 +22,7 @@ void plan_with_kernels(ferry_instance &instance, CUcontext context, batch_site &
     plan();
 }
 
-// Arrays that kernels do not read keep their boxes apart.
+// Puts boxes of arrays that kernels do not read into the group `apart`.
 error look_up_views(const ferry_instance &instance, batch_request &request) noexcept {
     request.array_views.clear();
     if (!request.array_views.reserve(request.arrays.size())) return no_memory;
@@ -38,7 +38,7 @@ error look_up_views(const ferry_instance &instance, batch_request &request) noex
     return {};
 }
 
-// Of the arrays that kernels are to read: each surface is looked up once, and made if need be.
+// Finds the surface of each array that kernels are to read, and makes it if need be. Each surface is looked up once.
 void find_surfaces(ferry_instance &instance, batch_request &request) noexcept {
     for (batch_box &box : request.boxes) {
         if (box.way != box_route::kernel || box.source() != from_array) continue;
@@ -49,7 +49,7 @@ void find_surfaces(ferry_instance &instance, batch_request &request) noexcept {
     }
 }
 
-// What is left goes by a batch call, if that takes several.
+// The remaining boxes go by a batch call, if it takes at least two of them.
 error plan_box_calls(const ferry_instance &instance, bool takes_batch_calls, batch_request &request) noexcept {
     request.operations.clear();
     if (!takes_batch_calls || !has_box_batches(instance.cu)) return {};
@@ -95,7 +95,7 @@ error plan_batch(ferry_instance &instance, bool takes_batch_calls, const batch_p
         if (const obstacle why = request.plans[group].refused; why != obstacle::none)
             return on_side(
                 refuse_route(why == obstacle::not_asked ? why_apart(request, *request.pieces.begin(group)) : why),
-                FERRY_SIDE_OPTIONS); // whose flags they are
+                FERRY_SIDE_OPTIONS); // the flags are the instance's
     request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)
         if (request.plans[group].way == batch_route::batch_call)

@@ -1,4 +1,4 @@
-// The third part of a batch: it is enqueued, what the driver might still refuse first.
+// The third step of a batch: submits it. The parts that the driver may still refuse go first.
 #include <algorithm>
 #include <iterator>
 
@@ -27,7 +27,7 @@ shape shape_of(const batch_piece &piece, const known_ranges &ranges) noexcept {
     return {end_of(piece.source, piece.from), end_of(piece.destination, piece.to), piece.size, 1, 1};
 }
 
-constexpr error too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any memory holds
+constexpr error too_large = {.status = FERRY_ERROR_OVERFLOW}; // more bytes than any memory holds
 
 [[gnu::always_inline]] inline bool pack(const known_ranges &ranges, const batch_piece &piece,
                                         piece_packer &packed) noexcept {
@@ -38,10 +38,10 @@ constexpr error too_large = {.status = FERRY_ERROR_OVERFLOW}; // more than any m
 
 error free_table(ferry_instance &instance, CUstream stream, void *table) noexcept {
     if (!instance.tables.free_on(stream, table)) return {};
-    const relaxed_capture_mode relaxed(instance.cu); // waiting breaks a capture on another thread
+    const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture on another thread
     const error failed = relaxed.entered() ? to_error(instance.cu.cuStreamSynchronize(stream)) : relaxed.why();
     const bool is_over = !failed || (tells_of_death(failed.status) && current_context_has_died(instance.cu));
-    if (is_over) instance.tables.free(table); // else it is lost: kernels may yet read it
+    if (is_over) instance.tables.free(table); // else the block is leaked: kernels may still read it
     return failed;
 }
 
@@ -107,13 +107,13 @@ private:
     }
     bool is_own_kernel(const batch_box &box) const noexcept { return box.way == box_route::own && !is_called(box); }
 
-    // With the views that were looked up when it was planned.
+    // Uses the views that were looked up when the box was planned.
     error run_own(const batch_box &box) noexcept {
         const plan_facts facts = this->facts();
         return run_planned(instance_, {box.shape, facts, box.plan, request_.own_views[box.to]}, site());
     }
 
-    // What goes by a driver call of its own.
+    // Calls `action` for each copy that takes a driver call of its own.
     template <class Action> error for_each_call(const Action &action) noexcept {
         for (const batch_box &box : request_.boxes)
             if (is_called(box))
@@ -136,7 +136,7 @@ private:
     }
     copy_site site() const noexcept { return {site_.context, stream_}; }
 
-    // Whether the graph takes it: asked of all before any is enqueued.
+    // Checks whether the graph takes the copy. Every copy is checked before any is enqueued.
     error try_capture(shape shape, const copy_preferences &preferences) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
@@ -151,12 +151,13 @@ private:
         kernel_views views;
         if (error failed = plan_call(shape, preferences, facts, views, plan)) return failed;
         const error failed = run_planned(instance_, {shape, facts, plan, views}, site());
-        // Later work is of this batch, whose copies are not ordered among themselves.
+        // From here on the stream's earlier work is complete. Later work belongs to this batch, whose copies have no
+        // order among themselves.
         is_behind_earlier_work_ |= facts.is_stream_idle || (!failed && plan.wait_before);
         return failed;
     }
 
-    // What was planned as a driver call stays one, but for pageable memory.
+    // A copy that was planned as a driver call stays one, except for pageable memory.
     error plan_call(shape &shape, const copy_preferences &preferences, plan_facts &facts, kernel_views &views,
                     copy_plan &plan) noexcept {
         if (leaves_device(shape, facts.context_device))
@@ -166,7 +167,8 @@ private:
         return {};
     }
 
-    // As a copy by itself would be. What the whole batch is waited for need not be staged, but where that is faster.
+    // Chooses as for a single copy. If the call waits for the whole batch, the copy is staged only where that is
+    // faster.
     error choose_for_pageable(const shape &shape, const copy_preferences &preferences, plan_facts &facts,
                               kernel_views &views, copy_plan &plan) noexcept {
         if (is_behind_earlier_work_)
@@ -178,13 +180,14 @@ private:
         resolved_ends ends;
         const error failed = choose(instance_, shape, ends, site_.context, facts, views, plan);
         facts.form = form_;
-        // The call is the form's own: on a stream it waits before it reads.
+        // Plan the driver call again for the form it is submitted in: on a stream the call waits before it reads the
+        // source.
         if (plan.route == route_kind::driver) plan = plan_for_driver(shape, facts);
         plan.synchronise_after &= form_ == copy_form::synchronous;
         return failed;
     }
 
-    // What the driver refuses to take in a batch it may take one by one, and then says what is wrong.
+    // The driver may refuse copies in a batch that it takes one by one. Single calls also report which copy is wrong.
     static bool is_refused(CUresult result) noexcept {
         return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -271,8 +274,8 @@ private:
         });
     }
 
-    // Null where the parameters have room or there is no memory. A graph outlives the call, so what it copies travels in
-    // the parameters too, in as many launches as that takes.
+    // Returns null where the parameters have room, or memory runs out. A graph outlives the call, so the records of a
+    // captured batch also travel in the parameters, in as many launches as they need.
     void *take_table(std::uint64_t records, std::uint64_t in_parameters, std::uint64_t record_size) noexcept {
         void *table = nullptr;
         if (records <= in_parameters || records > UINT32_MAX || site_.is_captured) return nullptr;
@@ -283,7 +286,7 @@ private:
         address_facts facts;
         error failed = look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts);
         if (!failed) failed = launch(facts.device_address);
-        const error passed = free_table(instance_, stream_, table); // something may have been launched all the same
+        const error passed = free_table(instance_, stream_, table); // part of it may have been launched even so
         return failed ? failed : passed;
     }
 
@@ -309,10 +312,10 @@ private:
     const copy_form form_;
     const launch_site &site_;
     const CUstream stream_;
-    // As here and now: a prepared job was planned for other streams too. In another context than the job's kernels find
-    // neither its memory nor its surfaces.
+    // These hold for this submission: a prepared request is planned for other streams too. In a context other than that
+    // of the request, kernels find neither its memory nor its surfaces.
     const bool takes_batches_, is_at_home_;
-    bool is_behind_earlier_work_ = false; // that is complete
+    bool is_behind_earlier_work_ = false; // the stream's earlier work is complete
 };
 
 } // namespace

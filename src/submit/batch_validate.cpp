@@ -1,4 +1,4 @@
-// The first part of a batch: all its copies are checked.
+// The first step of a batch: checks all of its copies.
 #include "submit/batch_validator.h"
 #include "submit/copy_steps.h"
 
@@ -28,7 +28,7 @@ error check_descriptors(const ferry_instance &instance, const batch_input &input
         const std::uint64_t following = input.count - i - 1;
         error failed;
         if (checker.add_moved(copy)) continue;
-        // With full checks what is stated is compared too.
+        // Full checks also compare the stated kind and device.
         if (!is_plain_line(copy, instance.limits))
             failed = checker.add_copy(copy, following);
         else if (instance.full_checks || !checker.add_plain(copy.destination.address, copy.source.address, copy.width))
@@ -41,7 +41,7 @@ error check_descriptors(const ferry_instance &instance, const batch_input &input
     return {};
 }
 
-// Of what has been checked; the shapes are laid out once more, as the pieces know their indices no longer.
+// Runs after all other checks. Lays out the shapes again, because the pieces no longer know their indices.
 error check_overlap(const ferry_instance &instance, const batch_input &input, batch_request &request) noexcept {
     request.spans.clear();
     for (std::uint64_t i = 0; i < input.count; ++i) {
@@ -62,7 +62,7 @@ error check_overlap(const ferry_instance &instance, const batch_input &input, ba
     return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, shared.other, shared.index);
 }
 
-// By a few of the copies.
+// Estimates from a sample of the copies.
 std::uint64_t estimate_bytes(const batch_input &input) noexcept {
     constexpr std::uint64_t samples = 16;
     const std::uint64_t step = input.count / samples + 1;
@@ -72,7 +72,7 @@ std::uint64_t estimate_bytes(const batch_input &input) noexcept {
     return __builtin_mul_overflow(sum, step, &sum) ? UINT64_MAX : sum;
 }
 
-// For the default streams in a thread without a context: the device of the first copy that has one.
+// For the default streams in a thread without a context: finds the device of the first copy that has one.
 error find_first_device(const ferry_instance &instance, const batch_input &input, int &device) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
         if ((input.copies ? input.copies[i].width : input.sizes[i]) == 0) continue;

@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-// An end of a copy, as the checks walk along it.
+// One end of a line, with the range that the checks have reached.
 struct line_end {
     const ferry_place &place;
     std::int32_t side;
@@ -76,13 +76,13 @@ error batch_validator::add_line(const ferry_place &to, const ferry_place &from, 
 
 error batch_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
     if (!request_.boxes.reserve(request_.boxes.size() + 1)) return no_memory;
-    batch_box &box = *request_.boxes.end(); // where it will be if it becomes one: they are large
+    batch_box &box = *request_.boxes.end(); // built in its final place, because a box is large to copy
     shape &shape = box.shape;
     if (error failed = validate_fields(copy, instance_.limits, shape)) return failed;
     if (shape.empty()) return {};
     const bool is_line = shape.is_line() && !shape.source.array && !shape.destination.array;
-    if (is_line && !copy.flags) {                              // with the instance's wishes as its group
-        ferry_place to = copy.destination, from = copy.source; // without their origins
+    if (is_line && !copy.flags) {                              // planned with its group, by the instance's preferences
+        ferry_place to = copy.destination, from = copy.source; // the span includes the origin
         to.address = shape.destination.span.first;
         from.address = shape.source.span.first;
         return add_line(to, from, shape.width, following);
@@ -127,7 +127,7 @@ error batch_validator::add_own(std::uint32_t flags, batch_box &box) noexcept {
     box.preferences = facts.preferences = preferences_of(flags);
     if (error failed = look_at_stream(instance_, box.shape, stream_, facts)) return failed;
     kernel_views views;
-    resolved_ends ends; // nothing is known of them to kernels
+    resolved_ends ends; // empty: what kernels need was not asked
     if (error failed = choose(instance_, box.shape, ends, request_.context.wanted, facts, views, box.plan))
         return failed;
     box.to = static_cast<std::uint32_t>(request_.own_views.size());
@@ -157,7 +157,7 @@ error batch_validator::walk(line_end &end, std::uint64_t done, std::uint64_t siz
 bool batch_validator::leaves_for_other_memory(std::uint32_t before, std::uint64_t address,
                                               const known_range &range) const noexcept {
     const known_range &left = request_.ranges[before];
-    if (!left.is_told && !range.is_told) return left.kind != range.kind; // as far as anybody knows
+    if (!left.is_told && !range.is_told) return left.kind != range.kind; // extents unknown
     if (left.kind == memory_kind::device || range.kind == memory_kind::device)
         return left.kind != range.kind || left.device != range.device;
     host_registration registration;
@@ -168,7 +168,7 @@ bool batch_validator::leaves_for_other_memory(std::uint32_t before, std::uint64_
 error batch_validator::check_beginning(const line_end &end, const known_range &range,
                                        std::uint64_t size) const noexcept {
     if (!instance_.full_checks) {
-        // Told here, as the driver might tell it in the middle of the batch.
+        // Refused here, because the driver might refuse it only in the middle of the batch.
         const bool is_nothing = end.place.kind == FERRY_KIND_DEVICE && range.kind == memory_kind::pageable;
         return is_nothing ? refuse(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS) : ok;
     }
@@ -209,15 +209,15 @@ error batch_validator::resolve(const ferry_place &place, const shape_end &end, r
         return instance_.full_checks ? check_statement(place, range.kind, range.device) : ok;
     is_for_batches = false;
     if (instance_.full_checks) {
-        const memory_kind kind = resolved.kind; // pageable to this context, and perhaps to no other
+        const memory_kind kind = resolved.kind; // memory may be pageable to this context alone
         error failed = ask_driver(instance_.cu, place, end.span, full_options(), resolved);
         resolved.kind = kind;
         return failed;
     }
     if (range.kind == memory_kind::pageable)
         return place.kind == FERRY_KIND_DEVICE ? refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS) : ok;
-    if (is_host(range.kind) && host_ranges_.end_of_piece(end.span.first)) return {}; // runs in parts
-    const known_range first = range; // which do not stay where they are while others are found
+    if (is_host(range.kind) && host_ranges_.end_of_piece(end.span.first)) return {}; // the driver copies it in parts
+    const known_range first = range; // a copy, because find() may move the ranges
     bool goes_on = first.kind == memory_kind::device;
     for (known_range last = first; goes_on && !last.holds(end.span.last, 1);) {
         if (error failed = request_.ranges.find(last.first + last.size, 1, -1, index)) return failed;

@@ -1,5 +1,5 @@
-// One copy of a batch after the other is checked, by itself and against the memory, and becomes a piece or a box of the
-// job. What most are is in this header, as it takes a few nanoseconds.
+// Checks the copies of a batch one by one, each by itself and against the memory, and turns each into pieces or a box
+// of the request. The common case is inline here, because it takes only a few nanoseconds.
 #pragma once
 
 #include "submit/batch_request.h"
@@ -15,7 +15,8 @@ public:
         : instance_(instance), host_ranges_(instance.pinned.ranges()), stream_(stream), merges_(merges),
           request_(request) {}
 
-    // Where both ends lie in ranges that are known already and all is right: what most pieces are. There must be room.
+    // Adds a line whose ends both lie in known ranges and do not overlap, as most pieces do. Returns false for any
+    // other line. The caller must have reserved room.
     [[gnu::always_inline]] bool add_plain(std::uint64_t destination, std::uint64_t source,
                                           std::uint64_t size) noexcept {
         if (destination - source < size || source - destination < size) return false;
@@ -30,14 +31,15 @@ public:
         return count < SIZE_MAX / sizeof(batch_piece) / 4 && request_.pieces.reserve_more(count);
     }
 
-    // A box out of an array that is the last one moved, and right too: what most of many boxes are.
+    // Adds a valid box that reads the same array as the last box and differs from it only in position. In a large batch
+    // most boxes do. Returns false for any other box.
     bool add_moved(const ferry_copy_desc &copy) noexcept { return last_of_array_ && add_as_last(copy); }
 
-    // Any line; it is cut where an allocation ends. Leaves room for `following` pieces.
+    // Adds any line, cut where an allocation ends. Leaves room for `following` pieces.
     [[gnu::cold, gnu::noinline]] error add_line(const ferry_place &to, const ferry_place &from, std::uint64_t size,
                                                 std::uint64_t following) noexcept;
 
-    // Any copy.
+    // Adds any copy.
     [[gnu::cold, gnu::noinline]] error add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept;
 
 private:
@@ -46,22 +48,23 @@ private:
     }
 
     bool add_as_last(const ferry_copy_desc &copy) noexcept;
-    // Both ends lie where batches go. Kernels write no arrays.
+    // Both ends lie in memory that batches serve. Kernels write no arrays.
     piece_group group_of(const batch_box &box) const noexcept;
-    // One with flags: what they ask for must be possible.
+    // Adds a copy with flags of its own. The route that they ask for must be possible.
     error add_own(std::uint32_t flags, batch_box &box) noexcept;
     bool keep_box() noexcept { return request_.boxes.resize(request_.boxes.size() + 1); }
 
-    // Finds what lies `done` bytes behind the beginning of a line, and shortens the step to where that ends.
+    // Finds the memory `done` bytes behind the start of a line, and shortens the step to the end of that memory.
     error walk(line_end &end, std::uint64_t done, std::uint64_t size, std::uint64_t &step) noexcept;
-    // Memory of a device may go on in memory of the same one, as mapped memory does; registered memory in any host memory.
+    // Device memory may continue in memory of the same device, as mapped memory does. Registered memory may continue in
+    // any host memory.
     bool leaves_for_other_memory(std::uint32_t before, std::uint64_t address, const known_range &range) const noexcept;
     error check_beginning(const line_end &end, const known_range &range, std::uint64_t size) const noexcept;
     resolve_options full_options() const noexcept {
         return {.ranges = &host_ranges_, .full_checks = true, .stream = stream_};
     }
 
-    // The memory of one end of a box.
+    // Finds the memory of one end of a box.
     error resolve(const ferry_place &place, const shape_end &end, resolved_place &resolved, std::uint32_t &known,
                   bool &is_for_batches) noexcept;
 
@@ -70,7 +73,7 @@ private:
     const CUstream stream_;
     const bool merges_;
     batch_request &request_;
-    const ferry_copy_desc *last_of_array_ = nullptr; // what the last box was, if others can be that one moved
+    const ferry_copy_desc *last_of_array_ = nullptr; // the last box, if a later one may differ in position alone
 };
 
 } // namespace ferry

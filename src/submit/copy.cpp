@@ -5,7 +5,7 @@
 
 namespace ferry {
 
-// In one piece: what a submission costs beside the driver's call is mostly calls and cold code.
+// Flattened, because beside the driver's call a submission costs mostly function calls and cold code.
 [[gnu::flatten]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                                 CUstream stream) noexcept {
     const auto run = [&](const prepared_copy &prepared) noexcept {

@@ -1,4 +1,4 @@
-// One copy: run, or told about.
+// Runs or explains one copy.
 #pragma once
 
 #include "plan/plan.h"
@@ -8,7 +8,7 @@ namespace ferry {
 
 error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept;
 
-// What run_copy would do, as things are. Nothing is copied.
+// Reports what run_copy would do in the present state. Nothing is copied.
 [[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
                                  ferry_explanation &found) noexcept;
 

@@ -1,5 +1,6 @@
-// The pipeline of one copy, whether it is run, run with a ticket or explained: validate the fields, choose the context, look
-// up both ends in it, check bounds and overlap, plan. In a header, so that it becomes one piece with what comes after it.
+// The pipeline of one copy, whether it is run, run with a ticket or explained: validate the fields, choose the context,
+// look up both ends in it, check bounds and overlap, plan. It is in a header so that the compiler inlines it into its
+// callers.
 #pragma once
 
 #include "submit/copy_steps.h"
@@ -14,14 +15,14 @@ struct prepared_copy {
     plan_facts facts;
     copy_plan plan;
     context_choice choice;
-    kernel_views views; // where the plan's route has a kernel
+    kernel_views views; // set where the plan's route has a kernel
 
     copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
     planned_copy planned() const noexcept { return {shape, facts, plan, views}; }
 };
 
-// A stream tells its context. The default streams have the current one; a thread without one takes that of the
-// destination's device, else of the source's.
+// A named stream has its own context. For the default streams, the context is the thread's current one. A thread
+// without a current context takes the context of the destination's device, else of the source's.
 [[gnu::always_inline]] inline error choose_context_for(ferry_instance &instance, const ferry_copy_desc &copy,
                                                        CUstream stream, context_choice &choice) noexcept {
     const auto find_device = [&](int &device) noexcept -> error {
@@ -31,9 +32,10 @@ struct prepared_copy {
     return choose_context_by(instance.cu, instance.contexts, stream, find_device, choice);
 }
 
-// The kind of host memory decides how the driver's call must be ordered and waited for, and whether the copy is staged.
-// Only the destination of an asynchronous copy from device memory may stay unknown, where nothing is staged. A plain line
-// is asked about no more than that; where kernels may serve, the one query of an end tells all that they need.
+// Looks up the memory at both ends. The kind of host memory decides how the driver's call must be ordered and waited
+// for, and whether the copy is staged. It may stay unknown only for the destination of an asynchronous copy from device
+// memory where nothing is staged. For a plain line, nothing beyond the kind is asked. Where kernels may serve
+// (`ask_everything`), the one query of an end returns everything that they need.
 [[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, std::uint32_t flags,
                                                  CUstream stream, bool ask_everything, resolved_ends &ends) noexcept {
@@ -58,7 +60,7 @@ struct prepared_copy {
 
 enum class purpose { run, explain };
 
-// Then `submit(prepared)`, with the copy's context current.
+// Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
 template <class Submit>
 [[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
                                                  CUstream stream, purpose why, Submit submit) noexcept {

@@ -45,7 +45,8 @@ error look_up_pool_ends(ferry_instance &instance, int context_device, shape &sha
 
 namespace {
 
-// An end on the device of the copy's context keeps that context, and host memory has the other end's.
+// Finds the context of each end. An end on the device of the copy's context keeps that context. Host memory has the
+// context of the other end.
 error find_contexts(ferry_instance &instance, const shape &shape, int context_device, end_contexts &contexts) noexcept {
     const auto find = [&](const shape_end &end, CUcontext &found) noexcept -> error {
         return is_elsewhere(end, context_device) ? instance.contexts.get(end.device, found) : ok;
@@ -146,10 +147,10 @@ error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stre
 
 namespace {
 
-// What staged copies need and would not otherwise find out.
+// Checks what only a staged copy needs, and rules staging out where it is missing.
 void prepare_to_stage(ferry_instance &instance, const shape &shape, plan_facts &facts) noexcept {
     const shape_end &host = is_host(shape.source.kind) ? shape.source : shape.destination;
-    // Memory that there is not is the driver's to refuse: a thread that met it would end the process.
+    // The driver refuses unreadable memory with an error. A staging thread that touched it would end the process.
     if (is_pageable(shape) && !host_range_is_readable(host.span.first, host.span.last))
         facts.staging = obstacle::no_staging;
     if (facts.form == copy_form::asynchronous && !is_ready_to_stage(instance, facts.context_device))
@@ -163,7 +164,7 @@ error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, 
     begin_choice(instance, shape, context, facts);
     const ranked_routes ranked = rank_routes(shape, facts);
     plan = ranked.plans[0];
-    if (plan.route > route_kind::driver) { // as far as is known without asking
+    if (plan.route > route_kind::driver) { // ranked without a driver query so far
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (error failed = look_up_views(instance, shape, ends, context, facts, views)) return failed;
         if (plan.route == route_kind::staged) prepare_to_stage(instance, shape, facts);
@@ -218,7 +219,7 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
         const bool is_without_means =
             failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY);
         if (!is_without_means || watch || facts.preferences.forced == route_kind::staged) return failed;
-        // All of it again, what has been staged too.
+        // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }
     const error result = run_by_driver(instance, shape, facts, plan, site);

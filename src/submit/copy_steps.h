@@ -1,4 +1,5 @@
-// Steps of a copy that those in batches take too; none of them is on a plain copy's way.
+// The steps that single copies share with copies in batches: choosing a route and running it. A plain line on the
+// device of its context takes only the last one, run_planned.
 #pragma once
 
 #include "copy/split.h"
@@ -11,55 +12,58 @@
 
 namespace ferry {
 
-// The device that a place is on, for a thread without a current context: as stated, else the driver is asked. -1: none.
+// Finds the device of a place, for a thread without a current context: the stated device, else the one that the driver
+// reports. -1: none.
 [[gnu::cold, gnu::noinline]] error find_device_of(const ferry_instance &instance, const ferry_place &place,
                                                   int &device) noexcept;
 
-// Of the ends that are arrays.
+// Looks up the array ends.
 [[gnu::noinline]] error look_up_arrays(const driver_table &cu, const ferry_copy_desc &copy,
                                        resolved_ends &ends) noexcept;
 
-// Memory of a host pool counts as pageable in a copy from or to a device that has no access to the pool: in the context of
-// one that has it, driver 580 takes that for a copy between the devices and ends the process. Only where the copy leaves
-// its context's device.
+// Marks memory of a host pool as pageable where the other end is on a device without access to the pool. In a context
+// with access, driver 580 takes such a copy for one between the devices and ends the process. Called only for copies
+// that leave their context's device.
 [[gnu::cold, gnu::noinline]] error look_up_pool_ends(ferry_instance &instance, int context_device,
                                                      shape &shape) noexcept;
 
-// Where a copy goes: the stream's context is current.
+// Where a copy is enqueued. The stream's context is current.
 struct copy_site {
     CUcontext context;
     CUstream stream;
 };
 
-// For the driver's call in a graph: makes a context current in which the graph takes that call. Graphs do not take the
-// calls that name contexts. They take the plain ones, which find all memory but that of pools: that they check against
-// the current context, whichever stream the copy is on. A pageable source they read when the graph is launched, before
-// the work in front of it has run, so such a copy is refused (docs/driver.md).
+// Makes a context current in which a graph takes the driver's call. Graphs do not take the calls that name contexts.
+// They take the plain calls, which find all memory but that of pools: plain calls check pool memory against the current
+// context, whichever stream the copy is on. A graph reads a pageable source when it is launched, before the work in
+// front of the copy has run, so such a copy is refused (docs/driver.md).
 [[gnu::cold, gnu::noinline]] error enter_for_graph(ferry_instance &instance, const shape &shape,
                                                    const plan_facts &facts, const copy_site &site,
                                                    context_scope &scope) noexcept;
 
-// Which ends kernels reach, and where; of pageable memory, which end staged copies do. Asks about an end only what `ends` does
-// not hold yet, and keeps it there. The copy's context, `context`, must be current.
+// Finds out which ends kernels reach, and at which address. For a copy of pageable memory, this concerns the staging
+// kernel and the end on the device. Queries only what `ends` does not hold yet, and keeps the answers there. The copy's
+// context, `context`, must be current.
 error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
                     plan_facts &facts, kernel_views &views) noexcept;
 
-// Asks what is not known of a linear end.
+// Queries everything about a linear end that is not known yet.
 inline error know_everything(const driver_table &cu, const shape_end &end, resolved_place &place) noexcept {
     if (place.asked == ask::everything_and_access) return {};
     place.asked = ask::everything_and_access;
     return look_up_address(cu, end.span.first, place.asked, place.facts.emplace());
 }
 
-// Whether the copy becomes part of a graph, and whether the work before it is complete, where that makes a difference:
-// the first facts of a plan. Not needed for a plain line on the context's own device.
+// Finds out whether the copy becomes part of a graph, and whether the work before it is complete, where that makes a
+// difference. These are the first facts of a plan. Not needed for a plain line on the context's own device.
 [[gnu::noinline]] error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
                                        plan_facts &facts) noexcept;
 
 // The planning inputs that need no driver query.
 void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext context, plan_facts &facts) noexcept;
 
-// Where there is a choice, once the stream was looked at.
+// Chooses the route of a copy that has a choice. Ranks the routes, makes the driver queries if the first one is not the
+// driver route, and takes the first route without a veto. Call look_at_stream before.
 [[gnu::noinline]] error choose(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
                                plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept;
 
@@ -70,16 +74,17 @@ struct planned_copy {
     const kernel_views &views;
 };
 
-// By the plan's route.
+// Runs a copy by the route of its plan. If a staged copy lacks memory, the driver makes the copy, unless staging was
+// forced or `watch` is given.
 error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
                   staged_progress *watch = nullptr) noexcept;
 
-// Whether its host memory is registered in part, or in pieces, so that it has to be cut to be staged or for the driver to
-// take it.
+// Whether the host memory is registered in part, or in several pieces. Such a copy must be split before it can be
+// staged or the driver takes it.
 bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept;
 
-// Each part as it would be planned by itself, until `then(part)` fails. What is registered is never staged. The stream was
-// looked at, also for what needs no choice as a whole.
+// Plans each part as a copy of its own and calls `then(part)`, until one call fails. Registered memory is never staged.
+// Call look_at_stream before, even where the whole copy needs no choice.
 template <class Then>
 error for_each_planned_copy(ferry_instance &instance, const shape &whole, const plan_facts &facts,
                             const copy_site &site, const Then &then) noexcept {
@@ -107,7 +112,7 @@ error for_each_planned_copy(ferry_instance &instance, const shape &whole, const 
     });
 }
 
-// The whole, or each of the parts that it is run in.
+// Calls `then` for the whole copy, or for each of the parts in which it is run.
 template <class Then>
 error for_each_planned_call(ferry_instance &instance, const planned_copy &whole, const copy_site &site,
                             const Then &then) noexcept {
@@ -120,11 +125,11 @@ error for_each_planned_call(ferry_instance &instance, const planned_copy &whole,
     return for_each_planned_copy(instance, whole.shape, facts, site, then);
 }
 
-// Whether a graph takes the call; nothing is enqueued.
+// Checks whether a graph takes the call. Enqueues nothing.
 [[gnu::cold, gnu::noinline]] error check_capture(ferry_instance &instance, const planned_copy &call,
                                                  const copy_site &site) noexcept;
 
-// One after the other, by its own route. Should one fail, those before it stay enqueued.
+// Runs the parts one after the other, each by its own route. If one fails, the parts before it stay enqueued.
 [[gnu::cold, gnu::noinline]] error run_in_parts(ferry_instance &instance, const shape &whole, const plan_facts &facts,
                                                 const copy_site &site) noexcept;
 

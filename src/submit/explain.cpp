@@ -1,4 +1,4 @@
-// What a copy would do, by the same way.
+// Explains a copy through the same pipeline that runs it.
 #include <algorithm>
 #include <cstdio>
 
@@ -10,19 +10,19 @@ namespace ferry {
 
 namespace {
 
-// An array whose device was not stated is the context's; managed and host memory are no device's.
+// An array without a stated device is on the context's device. Managed and host memory belong to no device.
 std::int32_t device_of(const shape_end &end, memory_kind kind, int context_device) noexcept {
     if (kind == memory_kind::array) return end.device < 0 ? context_device : end.device;
     return kind == memory_kind::device ? end.device : -1;
 }
 
-// Every obstacle has its number in ferry.h, but for those of batches.
+// Every obstacle has its number in ferry.h, except those that only batches have.
 static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::read_only) == FERRY_OBSTACLE_READ_ONLY &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
               static_cast<int>(obstacle::other_device) == FERRY_OBSTACLE_OTHER_DEVICE);
 
-// What the driver says of memory that was taken at the caller's word: pageable or pinned, device or managed.
+// Asks the driver for the kind of memory where the copy took the caller's word: pageable or pinned, device or managed.
 error find_kind(const driver_table &cu, const shape_end &end, resolved_place &place, memory_kind &kind) noexcept {
     if (end.array) return {};
     if (error failed = know_everything(cu, end, place)) return failed;
@@ -30,14 +30,14 @@ error find_kind(const driver_table &cu, const shape_end &end, resolved_place &pl
     return {};
 }
 
-// `shape` with what there is behind its addresses.
+// Predicts the time of each route. In `shape` the kinds of memory are those that the driver reports.
 error forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,
                ferry_explanation &found) noexcept {
     plan_facts all = prepared.facts;
     kernel_views seen;
     begin_choice(instance, shape, prepared.choice.wanted, all);
     if (error failed = look_up_views(instance, shape, ends, prepared.choice.wanted, all, seen)) return failed;
-    if (is_pageable(prepared.shape)) all.staging = prepared.facts.staging; // which the choice has tried
+    if (is_pageable(prepared.shape)) all.staging = prepared.facts.staging; // choose has tried to stage
     const copy_forecast expected = predict_copy(shape, all);
     found.driver_ns = expected.driver.predicted_ns;
     found.kernel_ns = expected.kernel.predicted_ns;

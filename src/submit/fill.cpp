@@ -16,12 +16,12 @@ namespace {
 struct prepared_fill {
     fill_shape shape;
     fill_plan plan;
-    kernel_view view; // of the kernel route
+    kernel_view view; // used by the kernel route
 };
 
 constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
 
-// Where there is a choice, or no call of the driver's.
+// Plans a fill that has a choice of routes, or for which the driver has no call.
 [[gnu::noinline]] error choose(ferry_instance &instance, std::uint32_t flags, CUcontext context,
                                prepared_fill &prepared) noexcept {
     fill_facts facts = {.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded,
@@ -31,7 +31,7 @@ constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
     facts.profile = instance.profiles.of(facts.context_device);
     auto &[shape, plan, view] = prepared;
     plan = plan_fill(shape, facts);
-    if (plan.route == route_kind::kernel) { // as far as is known: now all is asked
+    if (plan.route == route_kind::kernel) { // planned without a driver query so far; now ask everything
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
         if (error failed = look_up_for_kernels(instance.cu, shape.destination.span, access::write, context,
                                                facts.context_device, view))
@@ -57,7 +57,7 @@ error run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext
     return result;
 }
 
-// In the context, which is current.
+// Runs the fill in `context`, which must be current.
 error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags, copy_form form, CUcontext context,
           CUstream stream) noexcept {
     const auto &[shape, plan, view] = prepared;
@@ -70,8 +70,9 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
     return wait_for_legacy_stream(instance.cu);
 }
 
-// What was refused in the context, which is current: memory of another process is filled in the one alone that opened it,
-// and no kernel finds memory of another one. The work before it is complete first, as it is of this context.
+// Retries a fill that was refused in the current context in the context that owns the memory. Only the context that
+// opened the memory of another process can fill it, and kernels do not find the memory of another context. The retry
+// waits first, because the work before the fill is in the current context.
 [[gnu::cold, gnu::noinline]] error run_in_owner(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags,
                                                 copy_form form, CUcontext context, error refused) noexcept {
     const bool by_driver = refused.status == refused_by_driver;

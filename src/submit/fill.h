@@ -1,4 +1,4 @@
-// One fill: lay out, resolve, check, choose the context, plan, run.
+// Runs one fill: lay out, resolve, check, choose the context, plan, run.
 #pragma once
 
 #include "plan/plan.h"

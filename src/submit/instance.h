@@ -1,4 +1,4 @@
-// What an opened library holds.
+// Everything that an open instance owns.
 #pragma once
 
 #include "base/fork_mark.h"
@@ -22,27 +22,27 @@
 struct ferry_instance {
     ferry::allocator allocator;
     ferry::log_sink log;
-    ferry::driver_library library; // closed, where the entry points come from elsewhere
+    ferry::driver_library library; // stays closed if the entry points come from elsewhere
     ferry::resolver entry_points;
     ferry::driver_table cu;
-    bool found[ferry::driver_symbol_count] = {}; // beside driver_symbols
+    bool found[ferry::driver_symbol_count] = {}; // parallel to driver_symbols
     bool holds_software_driver = false;
     bool full_checks = false;
-    std::uint32_t copy_flags = 0; // of copies that have none
+    std::uint32_t copy_flags = 0; // for copies without flags of their own
     ferry_report report = {};
     ferry::copy_limits limits;
     ferry::device_facts devices[ferry::device_contexts::max_devices];
     ferry::device_contexts contexts{cu, devices};
-    ferry::array_surfaces surfaces{cu, contexts, allocator}; // ends after the kernels that read them
+    ferry::array_surfaces surfaces{cu, contexts, allocator}; // destroyed after the kernels that read them
     ferry::deferred_frees deferred{cu, contexts, surfaces, allocator};
-    std::uint64_t deferred_bytes = 0; // kept on each device; 0: a share of its memory
+    std::uint64_t deferred_bytes = 0; // maximum kept on each device; 0: a share of its memory
     ferry::kernel_set kernels{cu};
     ferry::peer_access peers{cu, devices, contexts};
     ferry::device_profiles profiles{allocator};
     ferry::pinned_memory pinned{cu, allocator};
     ferry::memory_pools pools{cu, devices, contexts, allocator};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
-    // That kernels read their pieces from.
+    // The tables from which kernels read their pieces.
     ferry::pinned_pool tables{cu,
                               contexts,
                               pinned,
@@ -52,9 +52,9 @@ struct ferry_instance {
                               0,
                               ferry::pinned_pool::use::of_instance};
     ferry::batch_request_pool requests{allocator};
-    bool stages = false;                     // copies of pageable memory, where kernels serve
-    std::uint16_t staging_threads = 0;       // that a copy may keep busy
-    ferry::processor_set staging_processors; // that they may run on
+    bool stages = false;                     // pageable memory is staged where kernels can serve
+    std::uint16_t staging_threads = 0;       // maximum that a copy may keep busy
+    ferry::processor_set staging_processors; // on which the staging threads may run
     ferry::staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     std::atomic<bool> is_staging_ready[ferry::device_contexts::max_devices] = {};
     ferry::ticket_pool tickets{allocator};
@@ -64,7 +64,8 @@ struct ferry_instance {
 namespace ferry {
 
 constexpr error null_argument = {.status = FERRY_ERROR_INVALID_ARGUMENT};
-// What the driver says in the child of a fork, for calls that may not reach it or that it does not tell.
+// The driver's status in the child of a fork, for calls that may not reach the driver, or where the driver does not
+// report it.
 constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
 
 inline error check_device(const ferry_instance &instance, std::int32_t device) noexcept {
@@ -87,7 +88,8 @@ inline error enter_device(ferry_instance &instance, std::int32_t device, context
     return enter_device(instance, device, scope, context);
 }
 
-// For what any context will do: the stream's, or for the default streams the current one, else device 0's.
+// Makes a context current for work that may run in any: the stream's context, or for the default streams the current
+// one, else that of device 0.
 inline error enter_any(ferry_instance &instance, CUstream stream, context_scope &scope) noexcept {
     context_choice choice;
     if (error failed = choose_context(instance.cu, instance.contexts, stream, -1, choice)) return failed;

@@ -9,7 +9,7 @@
 
 namespace ferry {
 
-// ---- Making and ending
+// ---- Creating and destroying
 
 namespace {
 
@@ -19,7 +19,7 @@ bool keep(growing<std::uint64_t> &kept, const std::uint64_t *values, std::uint64
     return true;
 }
 
-// Whether a piece of the input is one of the job: it is cut where an allocation ends.
+// Whether an input copy is one whole piece of the request. A copy is cut where an allocation ends.
 bool is_whole(const batch_input &input, std::uint64_t index, const batch_request &request, std::size_t piece) noexcept {
     return piece < request.pieces.size() && request.pieces[piece].destination == input.destinations[index] &&
            request.pieces[piece].size == input.sizes[index];
@@ -30,7 +30,8 @@ error refuse_cut(std::uint64_t index, batch_request &request) noexcept {
     return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_ADDRESS);
 }
 
-// The groups of a changeable one's pieces, and that there is one for each that has a size.
+// Records the input of a changeable batch and the group of each piece. Refuses an input copy with a size that is not
+// one whole piece.
 error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
     batch_request &request = *prepared.request;
     if (!keep(prepared.destinations, input.destinations, input.count) ||
@@ -100,7 +101,7 @@ error destroy_prepared(ferry_prepared &prepared) noexcept {
 
 namespace {
 
-// The stream's context, made current, if it is of the device.
+// Makes the stream's context current. Refuses a context that is not on the device of the batch.
 error enter_stream(ferry_prepared &prepared, CUstream stream, context_scope &scope, CUcontext &context) noexcept {
     ferry_instance &instance = prepared.instance;
     const int wanted = prepared.request->context_device;
@@ -119,7 +120,7 @@ bool is_at_home(const ferry_prepared &prepared, CUcontext context) noexcept {
     return context == prepared.request->context.wanted;
 }
 
-// Whether a graph would read all addresses from the table, at home.
+// Whether a graph in the batch's own context would read all addresses from the table.
 bool reads_all_from_table(const ferry_prepared &prepared) noexcept {
     for (int group = 0; group < piece_groups; ++group)
         if (prepared.request->pieces.facts(group).count != 0 && !prepared.tables[group].address) return false;
@@ -147,13 +148,13 @@ error launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
 
 namespace {
 
-// That only the addresses change.
+// Checks that only the addresses change.
 error compare_with_old(const ferry_prepared &prepared, const batch_input &input, batch_request &request) noexcept {
     std::size_t piece = 0;
     for (std::uint64_t i = 0; i < input.count; ++i) {
         if (input.sizes[i] == 0) continue;
         request.bad_index = i;
-        constexpr std::uint64_t word = 16; // what units of pieces are counted from
+        constexpr std::uint64_t word = 16; // units of pieces are counted from multiples of this
         const std::uint64_t moved_by = input.destinations[i] - prepared.destinations[i];
         if (moved_by % word)
             return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, word, moved_by);

@@ -1,5 +1,5 @@
-// Prepared batches: checked and planned once, launched as often as wanted. Their pieces that kernels copy lie in one table
-// in the device's memory, which changes in the order of a stream, so that graphs see new addresses too.
+// Prepared batches: checked and planned once, launched as often as wanted. The pieces that kernels copy lie in one
+// table in device memory. The table changes in stream order, so that graphs see new addresses too.
 #pragma once
 
 #include "submit/batch_request.h"
@@ -13,9 +13,9 @@ struct ferry_prepared {
     ferry_instance &instance;
     ferry::batch_request *request;
     std::uint64_t table = 0, table_records = 0;
-    unsigned long long context_number = 0;          // of the job's context, with which the table ends; 0: not told
-    ferry::piece_table tables[ferry::piece_groups]; // parts of it
-    // Of changeable ones: what was asked for, and the group of each piece that has a size.
+    unsigned long long context_number = 0;          // of the context, whose end frees the table; 0: unknown
+    ferry::piece_table tables[ferry::piece_groups]; // parts of the table
+    // For changeable batches: the input, and the group of each piece. Copies of size 0 have no piece.
     bool is_updatable = false;
     std::uint32_t flags = 0;
     ferry::growing<std::uint64_t> destinations, sources, sizes;
@@ -24,11 +24,11 @@ struct ferry_prepared {
 
 namespace ferry {
 
-// `bad_index` is where it has failed, of those of the input.
+// On failure, `bad_index` is the index of the input copy that failed.
 error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
                       std::uint64_t &bad_index) noexcept;
 error launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept;
-// Those that are null stay as they were.
+// Addresses that are null stay as they were.
 error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations, const std::uint64_t *sources,
                     CUstream stream, std::uint64_t &bad_index) noexcept;
 error destroy_prepared(ferry_prepared &prepared) noexcept;

@@ -1,17 +1,17 @@
-// The table of a prepared batch: in the device's memory, filled through pinned memory.
+// The table of a prepared batch: in device memory, filled through pinned memory.
 #pragma once
 
 #include "submit/prepared_batch.h"
 
 namespace ferry {
 
-// Unless it has ended with its context: its address may be another's then.
+// Frees the table, unless it has ended with its context. Its address may then belong to another allocation.
 error free_table_of(const ferry_prepared &prepared) noexcept;
 
-// Of the batch's job, once that is planned. Where no kernel reads one there is none.
+// Makes the table of the batch's planned request. Makes none where no kernel reads one.
 error make_table(ferry_prepared &prepared) noexcept;
 
-// The same table with the addresses of `job`, in the order of the stream.
+// Writes the addresses of `request` into the table, in stream order.
 error change_table(const ferry_prepared &prepared, const batch_request &request, CUstream stream) noexcept;
 
 } // namespace ferry

@@ -9,16 +9,16 @@ namespace ferry {
 namespace {
 
 constexpr std::uint64_t largest_slot = staged_options{}.slot_size, default_ring = largest_slot * staged_options{}.slots;
-constexpr std::uint32_t slots_of_small_rings = 8; // beyond which larger slots gain more than more of them
+constexpr std::uint32_t slots_of_small_rings = 8; // with this many, larger slots gain more than further slots
 
-// Of the bytes of a ring.
+// Divides `bytes` of staging buffer into slots.
 void cut_ring(std::uint64_t bytes, staged_options &options) noexcept {
     const std::uint64_t share = bytes / slots_of_small_rings / smallest_slot * smallest_slot;
     options.slot_size = std::clamp(share, smallest_slot, largest_slot);
     options.slots = static_cast<std::uint32_t>(std::max<std::uint64_t>(bytes / options.slot_size, 1));
 }
 
-// The processors that its threads may run on: the program's list, those of a node, or all of the process's.
+// Returns the processors for the staging threads: the program's list, those of a NUMA node, or all of the process's.
 processor_set choose_processors(const ferry_options &options) noexcept {
     if (options.staging_numa == FERRY_NUMA_NODE) return processors_of_node(options.staging_numa_node);
     if (options.staging_cpu_count == 0) return processors_of_process();

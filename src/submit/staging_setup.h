@@ -1,26 +1,27 @@
-// What copies of pageable memory need beside their kernel: threads and pinned memory, as the options say.
+// Sets up what copies of pageable memory need beside their kernel: threads and pinned memory, as the options say.
 #pragma once
 
 #include "submit/instance.h"
 
 namespace ferry {
 
-// The options are right. Before anything is copied.
+// Called before the first copy, with valid options.
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept;
 
-// Whether the instance stages at all; then the memory of hosts' ends is asked for.
+// Whether copies with these flags may be staged. If so, the kind of host memory at either end is queried.
 inline bool may_stage(const ferry_instance &instance, std::uint32_t flags) noexcept {
     return instance.stages && !(flags & (FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER));
 }
 
-// Makes sure that there is what an asynchronous copy on the device needs; false where there is none. Any context of the
+// Provides what an asynchronous staged copy on the device needs, and returns false if that fails. Any context of the
 // device must be current.
 bool is_ready_to_stage(ferry_instance &instance, int device) noexcept;
 
-// The same, and the kernels, in the current context if it is of the device.
+// As is_ready_to_stage, and also loads the kernels: into the current context if it is on the device, else into the
+// context that ferry uses for the device.
 error prepare_staging(ferry_instance &instance, int device) noexcept;
 
-// Gives back what no copy needs.
+// Releases the staging buffers that no copy needs.
 error trim_staging(ferry_instance &instance) noexcept;
 error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept;
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
 
-// The event is made before the copy is enqueued, as that cannot be taken back.
+// Creates the event. This comes before the copy is enqueued, because an enqueued copy cannot be taken back.
 error make_event(ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventQuery || !cu.cuEventSynchronize || !cu.cuEventDestroy)
@@ -23,7 +23,7 @@ error make_event(ferry_ticket &ticket) noexcept {
     return to_error(cu.cuEventCreate(&ticket.passed, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
 }
 
-// Whether the stream has passed the copy: success, not_ready, or what went wrong.
+// Queries whether the stream has passed the copy. Returns success, not_ready, or the error.
 std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     const driver_table &cu = ticket.instance.cu;
     const relaxed_capture_mode relaxed(cu);
@@ -33,11 +33,10 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
     return status;
 }
 
-// A staged copy that is done, or of which bytes have arrived since the last query. Of others the driver is asked: it tells
-// where the context has died.
+// Whether the driver need not be asked: the copy is staged, and it is done or bytes have arrived since the last query.
+// In all other cases the driver is asked, because it reports a dead context.
 bool is_going_on(ferry_ticket &ticket, std::uint64_t bytes_done) noexcept {
-    return ticket.is_watched &&
-           (ticket.watch.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
+    return ticket.is_watched && (ticket.watch.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
 }
 
 error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
@@ -60,7 +59,7 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
 
 void destroy_event(ferry_ticket &ticket) noexcept {
     if (ticket.passed)
-        static_cast<void>(ticket.instance.cu.cuEventDestroy(ticket.passed)); // it may be gone with its context
+        static_cast<void>(ticket.instance.cu.cuEventDestroy(ticket.passed)); // it may have ended with its context
     ticket.passed = nullptr;
 }
 
@@ -119,7 +118,7 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     std::int32_t status = FERRY_SUCCESS;
     const std::uint64_t bytes_done = ticket.watch.bytes_done.load(std::memory_order_relaxed);
     if (ticket.passed && !is_going_on(ticket, bytes_done)) status = ask_event(ticket);
-    // Asking may have told the threads that the context is dead, and then the watch is done.
+    // The query may have reported a dead context, and note_error then ended the copy: the watch is done.
     const bool is_over = ticket.is_watched ? ticket.watch.is_done() : status != not_ready;
     info.done = is_over;
     if (is_over) info.status = ticket.is_watched ? ticket.watch.status.load(std::memory_order_relaxed) : status;

@@ -1,4 +1,4 @@
-// Tickets: who has asked for a copy on a stream can see how far it is.
+// Tickets report the progress of asynchronous copies.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,10 @@ struct ferry_ticket {
     explicit ferry_ticket(ferry_instance &of) noexcept : instance(of) {}
 
     ferry_instance &instance;
-    CUevent passed = nullptr; // recorded behind the copy; null of one of nothing
-    bool is_watched = false;  // it is staged, in one go
+    CUevent passed = nullptr; // recorded after the copy; null for an empty copy
+    bool is_watched = false;  // the copy is staged as a whole
     ferry::staged_progress watch;
-    std::atomic<std::uint64_t> bytes_done_at_query = 0; // what the last query found to have arrived
+    std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
     ferry_ticket *previous = nullptr, *next = nullptr;
@@ -22,16 +22,17 @@ struct ferry_ticket {
 
 namespace ferry {
 
-// Those that nobody has. Threads may still write to the watch of one that was released early.
+// The free list of tickets. Threads may still write to the watch of a ticket that was released before its copy was
+// complete.
 class ticket_pool {
 public:
     explicit ticket_pool(const allocator &memory) noexcept : memory_(memory) {}
-    // When nothing is staged any more.
+    // Must run after the last staged copy has ended.
     ~ticket_pool();
     ticket_pool(const ticket_pool &) = delete;
     ticket_pool &operator=(const ticket_pool &) = delete;
 
-    ferry_ticket *take(ferry_instance &instance) noexcept; // as new; null where there is no memory
+    ferry_ticket *take(ferry_instance &instance) noexcept; // newly constructed; null if memory runs out
     void release(ferry_ticket &ticket) noexcept;
 
 private:
@@ -40,11 +41,11 @@ private:
     chain<ferry_ticket> free_;
 };
 
-// As run_copy on a stream.
+// As run_copy, asynchronously on a stream.
 error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
                            ferry_ticket *&ticket) noexcept;
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;
-// The copy's own status.
+// Waits until the copy is complete, and returns its status.
 error wait_for_ticket(ferry_ticket &ticket) noexcept;
 error release_ticket(ferry_ticket &ticket) noexcept;
 
