@@ -40,7 +40,7 @@ def check(status):
 texel, pitch, height = 4, 640 * 4, 480
 image = (ctypes.c_ubyte * (pitch * height))(*(i % 251 for i in range(pitch * height)))
 back = (ctypes.c_ubyte * len(image))()
-at = {"row_pitch": pitch, "x": 100 * texel, "y": 50}  # x and widths are bytes
+at = {"row_pitch": pitch, "x": 100 * texel, "y": 50}  # x and widths are in bytes
 instance, array = c_void_p(), c_void_p()
 check(ferry.ferry_open(None, byref(instance), None))
 rgba = ArrayDesc(sizeof(ArrayDesc), FERRY_FORMAT_UINT8, 4, 0, 256, 256, 0)
