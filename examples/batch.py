@@ -23,17 +23,17 @@ Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, r
 CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
                   flags=c_uint32, reserved0=c_uint32, reserved=c_uint64 * 4)
 FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_BATCH_UPDATABLE = 1, 2, 0x2000
-count, size = 1000, 256  # two frames of pieces, each of one byte again and again
+count, size = 1000, 256  # two frames of pieces; each piece repeats one byte
 frames = ctypes.create_string_buffer(bytes(n // size % 251 for n in range(2 * count * size)), 2 * count * size)
 received, numbers = ctypes.create_string_buffer(count * size), c_uint64 * count
-# No argtypes say how wide a number is, so each is wrapped in its type.
+# Without argtypes, ctypes does not know the width of an integer, so each number is wrapped in its C type.
 instance, prepared, device, many, no_flags = c_void_p(), c_void_p(), c_uint64(), c_uint64(count), c_uint32(0)
 FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
 options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver
 check(ferry.ferry_open(byref(options), byref(instance), None))
 check(ferry.ferry_device_alloc(instance, c_int32(0), c_uint64(count * size), byref(device), None))
 check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), no_flags))  # pinned: kernels may read it
-slots = numbers(*(device.value + (count - 1 - n) * size for n in range(count)))  # the last piece comes first
+slots = numbers(*(device.value + (count - 1 - n) * size for n in range(count)))  # pieces in reverse order
 first, second = (numbers(*(addressof(frames) + (n + at) * size for n in range(count))) for at in (0, count))
 sizes, wrong = numbers(*[size] * count), numbers(*(1 << 30 if n == 617 else size for n in range(count)))
 
@@ -48,8 +48,8 @@ arrived = received.raw[::-1] == frames.raw[:count * size]
 
 check(ferry.ferry_prepared_create_pieces(instance, slots, first, sizes, many, c_uint32(FERRY_BATCH_UPDATABLE), None,
                                          byref(prepared), None))
-check(ferry.ferry_prepared_launch(prepared, None, None))  # on a stream: here the default one
-check(ferry.ferry_prepared_set_addresses(prepared, None, second, None, None))  # other sources
+check(ferry.ferry_prepared_launch(prepared, None, None))  # on the default stream
+check(ferry.ferry_prepared_set_addresses(prepared, None, second, None, None))  # new sources
 check(ferry.ferry_prepared_launch(prepared, None, None))
 check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), no_flags, None))
 ferry.ferry_prepared_destroy(prepared)

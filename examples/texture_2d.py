@@ -40,7 +40,7 @@ def check(status):
 texel, pitch, height = 4, 640 * 4, 480
 image = (ctypes.c_ubyte * (pitch * height))(*(i % 251 for i in range(pitch * height)))
 back = (ctypes.c_ubyte * len(image))()
-at = {"row_pitch": pitch, "x": 100 * texel, "y": 50}  # x and widths are bytes
+at = {"row_pitch": pitch, "x": 100 * texel, "y": 50}  # x and widths are in bytes
 instance, array = c_void_p(), c_void_p()
 FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
 options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver

@@ -26,7 +26,7 @@ error = ErrorInfo(struct_size=sizeof(ErrorInfo))
 
 def check(status):
     if status:
-        error.status = status  # calls without an error parameter return only this
+        error.status = status  # calls without an error parameter report only a status
         line = create_string_buffer(256)
         ferry.ferry_error_format(byref(error), line, sizeof(line))
         raise RuntimeError(line.value.decode())

@@ -1,29 +1,31 @@
 /*
- * ferry for C++17 and later: owners, typed views, and copies that take their sizes from them. Header-only; it calls
- * nothing but ferry.h, which is the manual for what each call does, when it blocks and what it refuses.
+ * ferry for C++17 and later: owners, typed views, and copies that take their sizes from the views. This layer is
+ * header-only and calls only the functions of ferry.h. ferry.h documents what each call does, when the call blocks and
+ * what the call refuses.
  *
  *     ferry::instance gpu = ferry::instance::open().or_throw();
  *     auto volume = ferry::pitched_memory<float>::create(gpu, 0, 96, 64, 48).or_throw();
  *     std::vector<float> slice(96 * 64);
  *     ferry::copy(gpu, ferry::view_of(slice).shaped(96, 64), volume.view().sub(0, 0, 7, 96, 64, 1)).or_throw();
  *
- *   Errors     Calls return a status, creators a result<T>; the compiler warns of one that is dropped. or_throw() turns
- *              either into an exception and exists only where exceptions are enabled. Nothing else throws.
- *   Ownership  Owners move and do not copy, are empty after a move, and destroy on their way out. They keep the
- *              ferry_instance they were made with: it must outlive them. What fails while one is destroyed is lost; to
- *              see it, pass release() to the C function. An empty stream refuses its own calls, but passed on, as to
- *              copy_async(), it is NULL: the legacy default stream.
- *   Order      stream_memory, imported_memory and a pinned_block that has a stream are freed in the stream's order,
- *              behind what is enqueued there by then. The stream must outlive them, and so must the pinned_pool of a
+ *   Errors     Calls return a status and creators return a result<T>. Both are [[nodiscard]]. or_throw() turns either
+ *              into an exception and exists only where exceptions are enabled. Nothing else throws.
+ *   Ownership  Owners are movable, not copyable, and empty after a move. The destructor destroys what they own. They
+ *              keep a pointer to the ferry_instance they were made with, which must outlive them. Errors during
+ *              destruction are discarded; to see them, pass release() to the C function. An empty stream refuses its
+ *              own calls, but as an argument, for example to copy_async(), it is NULL: the legacy default stream.
+ *   Order      stream_memory, imported_memory and a pinned_block with a stream are freed in stream order, after all
+ *              work enqueued on the stream before the free. The stream must outlive them. So must the pinned_pool of a
  *              block, the pool of stream_memory and the imported_pool of imported memory.
- *   Views      A view names memory and owns none: the memory must outlive it, and the copies that are enqueued. Extents
- *              and origins are elements, rows and slices; row pitches bytes; slice heights rows. A view with a mistake
- *              in it, such as a box past its edge, is refused, the field named, by the call that gets it.
- *   Handles    Owners pass as CUDA's own handles, and CUDA's as ferry's, without casts. An instance passes as its
- *              ferry_instance *, so whatever takes one takes both.
- *   Threads    As ferry.h; an owner is no more than a variable: two threads must not change it at once.
- *   Needs      C++17, with or without exceptions and run-time types. std::span, std::mdspan and what is shaped like
- *              them are taken where the program has them.
+ *   Views      A view names memory and does not own it. The memory must outlive the view and every enqueued copy.
+ *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
+ *              A view may hold a mistake, such as a box past its edge. The call that receives the view refuses it and
+ *              names the field.
+ *   Handles    Owners convert to CUDA's own handles, and ferry takes CUDA's handles, without casts. An instance
+ *              converts to ferry_instance *, so a function that takes ferry_instance * takes both.
+ *   Threads    As in ferry.h. An owner is an ordinary variable: two threads must not change it at once.
+ *   Needs      C++17, with or without exceptions and RTTI. std::span, std::mdspan and types of the same shape are
+ *              accepted where the program has them.
  */
 #ifndef FERRY_FERRY_HPP
 #define FERRY_FERRY_HPP
@@ -42,7 +44,7 @@
 #endif
 
 namespace ferry {
-// Parts of a program built with headers of two minor versions do not mix their inline functions up.
+// Keeps inline functions apart when parts of a program are built with headers of two minor versions.
 static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 6, "this namespace is named after the version");
 inline namespace v0_6 {
 
@@ -50,13 +52,13 @@ inline namespace v0_6 {
 // Status
 // ---------------------------------------------------------------------------------------------------------------------
 
-// One readable line, cut to fit.
+// One readable line, truncated to fit.
 struct line {
     char text[256] = "";
     const char *c_str() const noexcept { return text; }
 };
 
-// What came of a call. It is no bool, for in C a status that is true is a failure.
+// The outcome of a call. It does not convert to bool, because in C a nonzero (true) status is a failure.
 class [[nodiscard]] status {
 public:
     status() noexcept : status(FERRY_SUCCESS) {}
@@ -68,7 +70,7 @@ public:
 
     bool ok() const noexcept { return code() == FERRY_SUCCESS; }
     std::int32_t code() const noexcept { return info_.status; } // 0, FERRY_ERROR_*, or -1000 - CUresult
-    std::int32_t side() const noexcept { return info_.side; }   // FERRY_SIDE_*, as field(), where the call tells
+    std::int32_t side() const noexcept { return info_.side; }   // FERRY_SIDE_*, if the call reports one; so is field()
     std::int32_t field() const noexcept { return info_.field; } // FERRY_FIELD_*
     const ferry_error_info &info() const noexcept { return info_; }
 
@@ -107,14 +109,14 @@ inline void status::or_throw() const {
 }
 #endif
 
-// A value or why there is none; in that case the value is there too, but empty.
+// A value, or the status that explains why there is none. On failure the value is empty.
 template <class T> class [[nodiscard]] result {
 public:
     result(T value) noexcept : value_(std::move(value)) {}
     result(const status &failure) noexcept : why_(failure) {}
 
     bool ok() const noexcept { return why_.ok(); }
-    // A result<bool> is no condition: it would not be clear of what. It has ok() and, once that is true, operator*.
+    // A result<bool> does not convert to bool: the condition would be ambiguous. Check ok(), then use operator*.
     template <class U = T, std::enable_if_t<!std::is_same_v<U, bool>, int> = 0>
     explicit operator bool() const noexcept {
         return ok();
@@ -143,7 +145,7 @@ private:
 // Views
 // ---------------------------------------------------------------------------------------------------------------------
 
-// How far a box reaches: elements or bytes, rows, slices.
+// The size of a box: width in elements or bytes, height in rows, depth in slices.
 struct extent {
     std::uint64_t width = 0, height = 1, depth = 1;
     bool empty() const noexcept { return width == 0 || height == 0 || depth == 0; }
@@ -153,7 +155,7 @@ namespace detail {
 
 constexpr std::uint64_t most = ~std::uint64_t{0};
 
-// What does not fit becomes so large that it is refused.
+// Overflow saturates, so that later checks refuse the value.
 constexpr std::uint64_t multiply(std::uint64_t a, std::uint64_t b) noexcept { return b && a > most / b ? most : a * b; }
 constexpr std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept { return a > most - b ? most : a + b; }
 
@@ -169,7 +171,7 @@ inline status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit
     return status(info);
 }
 
-// What views have in common; View says how big an element is and how its origin moves.
+// The common part of all views. View supplies the element size and moves its origin.
 template <class View> class box_view {
 public:
     std::uint64_t width() const noexcept { return size_.width; } // elements
@@ -179,7 +181,7 @@ public:
         return {multiply(size_.width, self().element_size()), size_.height, size_.depth};
     }
 
-    // A box inside; dimensions that are not named stay whole.
+    // A box inside the view. The shorter overloads keep the other dimensions whole.
     View sub(std::uint64_t x, std::uint64_t y, std::uint64_t z, std::uint64_t width, std::uint64_t height,
              std::uint64_t depth) const noexcept {
         View inner = self();
@@ -204,9 +206,9 @@ public:
         return sub(x, 0, 0, width, size_.height, size_.depth);
     }
 
-    // Why no copy will take this view, if it is so.
+    // The reason copies refuse this view, or success.
     const status &mistake() const noexcept { return mistake_; }
-    // Marks it so; the first mistake stays.
+    // Records a mistake. The first one stays.
     void blame(const status &mistake) noexcept {
         if (mistake_.ok()) mistake_ = mistake;
     }
@@ -219,15 +221,15 @@ private:
     const View &self() const noexcept { return static_cast<const View &>(*this); }
 };
 
-// Bytes are all that is copied.
+// ferry copies bytes, so elements must be trivially copyable.
 template <class T>
 inline constexpr bool is_element =
     std::is_object_v<T> && !std::is_array_v<T> && !std::is_volatile_v<T> && std::is_trivially_copyable_v<T>;
 
 } // namespace detail
 
-// A line, image or volume of elements of T (const T: only to be read) in memory with addresses. `kind` is
-// FERRY_KIND_HOST, FERRY_KIND_DEVICE, or FERRY_KIND_ANY where the address is to decide.
+// A line, image or volume of elements of T in addressable memory. A view of const T is read-only. `kind` is
+// FERRY_KIND_HOST, FERRY_KIND_DEVICE, or FERRY_KIND_ANY to let the address decide.
 template <class T, std::int32_t kind> class linear_view : public detail::box_view<linear_view<T, kind>> {
     static_assert(detail::is_element<T>, "only what is trivially copyable is copied");
     static constexpr bool on_device = kind == FERRY_KIND_DEVICE;
@@ -238,13 +240,13 @@ public:
 
     linear_view() noexcept = default;
 
-    // Row pitch 0: rows lie tight; slice height 0: slices do.
+    // Row pitch 0: rows are packed. Slice height 0: slices are packed.
     template <bool is_host = !on_device, std::enable_if_t<is_host, int> = 0>
     linear_view(T *first, std::uint64_t width, std::uint64_t height = 1, std::uint64_t depth = 1,
                 std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
         : linear_view(extent{width, height, depth}, 0, number_of(first), row_pitch, slice_height) {}
 
-    // `device` is an ordinal or FERRY_DEVICE_UNKNOWN; `address` a CUdeviceptr or a pointer from the CUDA runtime.
+    // `device` is an ordinal or FERRY_DEVICE_UNKNOWN; `address` is a CUdeviceptr or a pointer from the CUDA runtime.
     template <bool is_device = on_device, std::enable_if_t<is_device, int> = 0>
     linear_view(std::int32_t device, std::uint64_t address, std::uint64_t width, std::uint64_t height = 1,
                 std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
@@ -255,7 +257,7 @@ public:
                 std::uint64_t depth = 1, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) noexcept
         : linear_view(extent{width, height, depth}, device, number_of(address), row_pitch, slice_height) {}
 
-    // What may be written may be read.
+    // A writable view converts to a read-only one.
     template <class U = T, std::enable_if_t<std::is_const_v<U>, int> = 0>
     linear_view(const linear_view<std::remove_const_t<U>, kind> &view) noexcept
         : linear_view(view.size_, view.device_, view.address_, view.row_pitch_, view.slice_height_) {
@@ -268,13 +270,13 @@ public:
     std::uint64_t row_pitch() const noexcept { return row_pitch_; } // bytes
     std::uint64_t slice_height() const noexcept { return slice_height_; }
     static constexpr std::uint64_t element_size() noexcept { return sizeof(T); }
-    // Bytes from the first one to the end of the last.
+    // Bytes from the first byte to the end of the last element, gaps included.
     std::uint64_t reach() const noexcept {
         if (this->size_.empty()) return 0;
         return offset_of(this->width(), this->height() - 1, this->depth() - 1);
     }
 
-    // The first width * height * depth elements of a line as an image or a volume.
+    // Views the first width * height * depth elements of a line as an image or a volume.
     linear_view shaped(std::uint64_t width, std::uint64_t height, std::uint64_t depth = 1) const noexcept {
         const std::uint64_t count = detail::multiply(detail::multiply(width, height), depth);
         linear_view shaped(extent{width, height, depth}, device_, address_, 0, 0);
@@ -286,7 +288,7 @@ public:
     }
     using detail::box_view<linear_view>::sub;
 
-    // The same memory, a byte for an element.
+    // The same memory with bytes as elements.
     auto as_bytes() const noexcept {
         using byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
         linear_view<byte, kind> bytes(this->byte_extent(), device_, address_, row_pitch_, slice_height_);
@@ -294,7 +296,7 @@ public:
         return bytes;
     }
 
-    // For descriptors of one's own. Where rows or slices lie tight their stride is 0.
+    // For hand-written descriptors. The stride of packed rows or slices is 0.
     ferry_place place() const noexcept {
         ferry_place place = {};
         place.kind = kind;
@@ -354,13 +356,13 @@ template <class T> using host_view = linear_view<T, FERRY_KIND_HOST>;
 template <class T> using device_view = linear_view<T, FERRY_KIND_DEVICE>;
 template <class T> using any_view = linear_view<T, FERRY_KIND_ANY>;
 
-// A box of a CUDA array. Elements are texels or, in block-compressed formats, blocks of 4 x 4; layers and the faces of
-// a cube are slices. Like CUDA's handle it says nothing of const.
+// A box of a CUDA array. Elements are texels or, in block-compressed formats, blocks of 4 x 4 texels. Layers and cube
+// faces are slices. Like CUDA's handle, the view does not carry const.
 class array_view : public detail::box_view<array_view> {
 public:
     array_view() noexcept = default;
 
-    // The whole of any CUarray, on `device` or FERRY_DEVICE_UNKNOWN. The driver is asked for its shape.
+    // Views the whole of any CUarray on `device`, which may be FERRY_DEVICE_UNKNOWN. Queries the driver for the shape.
     static result<array_view> of(ferry_instance *instance, std::int32_t device, CUarray_st *array) noexcept {
         ferry_array_desc desc = {};
         desc.struct_size = sizeof desc;
@@ -379,12 +381,12 @@ public:
 
     CUarray_st *array() const noexcept { return array_; }
     std::int32_t device() const noexcept { return device_; }
-    std::uint32_t element_size() const noexcept { return element_size_; } // bytes; 0: only its planes can be copied
+    std::uint32_t element_size() const noexcept { return element_size_; } // bytes; 0: only the planes can be copied
 
     // One layer, face or slice.
     array_view layer(std::uint64_t number) const noexcept { return sub(0, 0, number, width(), height(), 1); }
 
-    // For descriptors of one's own.
+    // For hand-written descriptors.
     ferry_place place() const noexcept {
         ferry_place place = {};
         place.kind = FERRY_KIND_ARRAY;
@@ -406,7 +408,7 @@ private:
     std::int32_t device_ = 0;
 };
 
-// What is taken for a view.
+// Conversion of ranges to views.
 namespace detail {
 
 template <class> inline constexpr bool is_linear_view = false;
@@ -416,13 +418,13 @@ template <class V> inline constexpr bool is_view = is_linear_view<V> || std::is_
 template <class V> inline constexpr bool is_writable = std::is_same_v<V, array_view>;
 template <class T, std::int32_t kind> inline constexpr bool is_writable<linear_view<T, kind>> = !std::is_const_v<T>;
 
-// Elements are of one type, but for arrays, which know only their size.
+// Both ends have one element type. Arrays know only their element size, so they match any type here.
 template <class From, class To> inline constexpr bool same_elements = true;
 template <class From, std::int32_t from_kind, class To, std::int32_t to_kind>
 inline constexpr bool same_elements<linear_view<From, from_kind>, linear_view<To, to_kind>> =
     std::is_same_v<std::remove_const_t<From>, std::remove_const_t<To>>;
 
-// Of the ways to see a range, the first that fits.
+// Overload priority of as_view: the most derived tag that fits wins.
 struct as_container {};
 struct as_mdspan : as_container {};
 struct as_c_array : as_mdspan {};
@@ -448,22 +450,22 @@ host_view<T> as_view(T (&array)[depth][height][width], as_c_array) noexcept {
     return {array[0][0], width, height, depth};
 }
 
-// What is shaped like std::mdspan is never taken for a container, also if it has data() and size().
+// A type shaped like std::mdspan is never treated as a container, even if it has data() and size().
 template <class M, class = void> inline constexpr bool is_mdspan = false;
 template <class M> inline constexpr bool is_mdspan<M, std::void_t<typename M::data_handle_type>> = true;
 
-// It can be copied unless its accessor makes elements up: those have no address to copy from.
+// The element type of an mdspan that can be copied. Elements that an accessor computes have no address to copy from.
 template <class M, class T = typename M::element_type>
 using mdspan_element =
     std::enable_if_t<std::is_same_v<typename M::reference, T &> && std::is_same_v<typename M::data_handle_type, T *> &&
                          is_element<T> && (M::rank() >= 1 && M::rank() <= 3),
                      T>;
 
-// Its last extent is X. Elements along X must be neighbours, rows a pitch apart and slices whole rows.
+// The last extent is X. Elements along X must be contiguous, and the slice stride must be a multiple of the row pitch.
 template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &span, as_mdspan) noexcept {
     constexpr std::size_t rank = M::rank();
     const bool is_strided = span.is_strided();
-    std::uint64_t size[3] = {1, 1, 1}, stride[3] = {sizeof(T), 0, 0}; // of X, Y, Z; in elements, in bytes
+    std::uint64_t size[3] = {1, 1, 1}, stride[3] = {sizeof(T), 0, 0}; // of X, Y, Z; size in elements, stride in bytes
     for (std::size_t axis = 0; axis < rank; ++axis) {
         size[axis] = static_cast<std::uint64_t>(span.extent(rank - 1 - axis));
         if (is_strided && size[axis] > 1)
@@ -483,7 +485,7 @@ template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &sp
     return view;
 }
 
-// std::vector, std::array, std::span, std::string and their like.
+// std::vector, std::array, std::span, std::string and similar types.
 template <class C, class T = std::remove_pointer_t<decltype(std::declval<C &>().data())>,
           class Size = decltype(std::declval<C &>().size()),
           std::enable_if_t<is_element<T> && std::is_same_v<decltype(std::declval<C &>().data()), T *> &&
@@ -496,8 +498,9 @@ host_view<T> as_view(C &container, as_container) noexcept {
 template <class R>
 using view_type = decltype(detail::as_view(std::declval<std::remove_reference_t<R> &>(), as_itself{}));
 
-// Whether the memory stays when a temporary R goes: that of views, mdspans, spans and string views, known by the types
-// that they name. What data() returns tells nothing: std::array<const int, 4> owns what it points at.
+// Whether the memory outlives a temporary R: true for views, mdspans, spans and string views. Their member types
+// (element_type, traits_type) identify them. The return type of data() cannot: std::array<const int, 4> owns the memory
+// that data() points to.
 template <class R, class = void> inline constexpr bool is_span = false;
 template <class R>
 inline constexpr bool is_span<
@@ -520,7 +523,7 @@ using if_copyable =
                      int>;
 template <class R> using if_outlives_call = std::enable_if_t<outlives_call<R>, int>;
 
-// Values of T one after the other, as a batch takes them: what std::data() and std::size() do.
+// Contiguous values of T, as batches take them: any type that std::data() and std::size() accept.
 template <class R, class T, class = void> inline constexpr bool is_row = false;
 template <class R, class T>
 inline constexpr bool is_row<
@@ -541,9 +544,9 @@ using fill_element =
 
 } // namespace detail
 
-// What a copy takes a range for: a view as it is; an owner as what it owns; a C array of up to three dimensions, an
-// mdspan, and whatever has data() and size(), as host memory. So a container of device memory is not to be passed: name
-// its memory with a device_view.
+// Returns the view that a copy uses for a range. A view stays itself, and an owner becomes the view of its memory. A C
+// array of up to three dimensions, an mdspan, and any type with data() and size() count as host memory. Do not pass a
+// container of device memory: use a device_view of its memory.
 template <class R, detail::if_outlives_call<R> = 0> detail::view_type<R> view_of(R &&range) noexcept {
     return detail::as_view(range, detail::as_itself{});
 }
@@ -560,21 +563,21 @@ template <class T> T sized() noexcept {
     return filled;
 }
 
-// The value that `call` writes to its last argument.
+// Returns the value that `call` writes to its last argument.
 template <class T, class Call, class... Arguments>
 result<T> fetch(T value, Call call, Arguments... arguments) noexcept {
     if (const std::int32_t code = call(arguments..., &value)) return status(code);
     return value;
 }
 
-// The status of a call whose last argument tells what was wrong.
+// Returns the status of a call whose last argument is a ferry_error_info.
 template <class Call, class... Arguments> status told_by(Call call, Arguments... arguments) noexcept {
     ferry_error_info info = sized<ferry_error_info>();
     info.status = call(arguments..., &info);
     return status(info);
 }
 
-// Both: the value that `call` writes to its last argument but one.
+// Returns the value that `call` writes to its last argument but one; the last argument is a ferry_error_info.
 template <class T, class Call, class... Arguments>
 result<T> fetch_told(T value, Call call, Arguments... arguments) noexcept {
     const status done = detail::told_by(call, arguments..., &value);
@@ -583,19 +586,20 @@ result<T> fetch_told(T value, Call call, Arguments... arguments) noexcept {
 
 struct nothing {};
 
-// A view of memory, and what else an owner must know to free it or to tell of it.
+// A view of memory, and the extra data that an owner needs to free or describe the memory.
 template <class View, class More> struct view_and : View {
     view_and() noexcept = default;
     view_and(const View &view, const More &rest) noexcept : View(view), more(rest) {}
     More more = {};
 };
 
-// What `destroy` ends, and what is to be known about it: `destroy` gets the `more` of a view_and, if it takes it.
+// Owns a handle that `destroy` destroys, and data about the handle. If `destroy` takes a third argument, that argument
+// is the `more` of a view_and.
 template <class Handle, auto destroy, class Known = nothing> class owner {
 public:
     owner() noexcept = default;
-    // Takes over what a call of ferry.h created. `known`: its view or, of a mipmapped array, its device; or what its
-    // class says.
+    // Takes ownership of a handle that a call of ferry.h created. `known` is the view of the memory, the device of a
+    // mipmapped array, or whatever the class documents.
     owner(ferry_instance *instance, Handle handle, const Known &known) noexcept
         : instance_(instance), handle_(handle), known_(known) {}
     template <class K = Known, std::enable_if_t<std::is_same_v<K, nothing>, int> = 0>
@@ -617,7 +621,7 @@ public:
     explicit operator bool() const noexcept { return handle_ != Handle{}; }
     Handle handle() const noexcept { return handle_; }
     ferry_instance *instance() const noexcept { return instance_; }
-    // Leaves it empty, and what it owned to the caller.
+    // Passes ownership to the caller and leaves this empty.
     Handle release() noexcept {
         known_ = {};
         return std::exchange(handle_, {});
@@ -632,7 +636,7 @@ public:
     }
 
 protected:
-    // Ends what it owns by another call than `destroy`; where that fails, it stays.
+    // Destroys the handle with another call than `destroy`. On failure the handle stays owned.
     template <class Call, class... Arguments> status end_by(Call call, Arguments... arguments) noexcept {
         const std::int32_t code = handle_ ? call(instance_, handle_, arguments...) : FERRY_SUCCESS;
         if (code == FERRY_SUCCESS) release();
@@ -664,11 +668,11 @@ inline ferry_options any_driver() noexcept {
     return options;
 }
 
-// An open ferry_instance. It must outlive what is made with it.
+// An open ferry_instance. It must outlive everything made with it.
 class instance : public detail::owner<ferry_instance *, detail::close> {
 public:
     instance() noexcept = default;
-    explicit instance(ferry_instance *opened) noexcept : owner(opened, opened) {} // takes it over
+    explicit instance(ferry_instance *opened) noexcept : owner(opened, opened) {} // takes ownership
 
     // struct_size need not be set.
     static result<instance> open(ferry_options options = {}) noexcept {
@@ -688,11 +692,11 @@ public:
     result<ferry_address_info> address_info(std::uint64_t address) const noexcept {
         return detail::fetch(detail::sized<ferry_address_info>(), ferry_address_get_info, handle_, address);
     }
-    // What an exported handle says, before it is opened.
+    // Describes an exported handle without opening it.
     result<ferry_ipc_info> ipc_info(const ferry_ipc_handle &handle) const noexcept {
         return detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, handle_, &handle);
     }
-    // Of `device` reaching the memory of `peer`, as are the next three.
+    // The four peer calls concern access by `device` to the memory of `peer`.
     result<ferry_peer_info> peer_info(std::int32_t device, std::int32_t peer) const noexcept {
         return detail::fetch(detail::sized<ferry_peer_info>(), ferry_peer_get_info, handle_, device, peer);
     }
@@ -708,24 +712,24 @@ public:
     result<ferry_staging_info> staging() const noexcept {
         return detail::fetch(detail::sized<ferry_staging_info>(), ferry_staging_get_info, handle_);
     }
-    // What the first copy of pageable memory would otherwise wait for.
+    // Does the set-up that the first staged copy would otherwise wait for.
     status prepare_staging(std::int32_t device) const noexcept {
         return status(ferry_staging_prepare(handle_, device));
     }
     status trim_staging() const noexcept { return status(ferry_staging_trim(handle_)); }
-    // What is kept of what was given up in the order of a stream: on one device, or on all.
+    // Arrays and memory freed in stream order that the instance still keeps, on one device or on all.
     result<ferry_deferred_info> deferred(std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
         return detail::fetch(detail::sized<ferry_deferred_info>(), ferry_deferred_get_info, handle_, device);
     }
-    // Waits for running work.
+    // If there is anything to free, waits for running work.
     status trim_deferred(std::uint64_t keep = 0, std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
         return status(ferry_deferred_trim(handle_, device, keep));
     }
-    // Measures the device; plans are made from what was found.
+    // Measures the device. The cost model of later plans uses the results.
     status calibrate(std::int32_t device) const noexcept {
         return detail::told_by(ferry_device_calibrate, handle_, device);
     }
-    // The size of the profile as text, with its ending zero.
+    // The size of the profile as text, including the terminating zero.
     result<std::uint64_t> profile_size(std::int32_t device) const noexcept {
         char *const nowhere = nullptr;
         return detail::fetch(std::uint64_t{0}, ferry_profile_save, handle_, device, nowhere, std::uint64_t{0});
@@ -743,7 +747,7 @@ public:
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Memory. Elements are not constructed: what they hold at first is not defined.
+// Memory. Elements are not constructed: their initial values are undefined.
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -751,7 +755,7 @@ namespace detail {
 template <class View, class More>
 using view_with = std::conditional_t<std::is_same_v<More, nothing>, View, view_and<View, More>>;
 
-// Memory of a view's shape; through a const owner it is only read.
+// Memory with the shape of a view. A const owner gives a read-only view.
 template <class T, std::int32_t kind, class Handle, auto destroy, class More = nothing>
 class memory : public owner<Handle, destroy, view_with<linear_view<T, kind>, More>> {
     static_assert(!std::is_const_v<T>, "what is const could never be written");
@@ -764,7 +768,7 @@ public:
     std::uint64_t address() const noexcept { return this->known_.address(); }
 };
 
-// Memory that the host can use, as a range.
+// Memory that the host can access, as a range.
 template <class T, std::int32_t kind, class Handle, auto destroy, class More = nothing>
 class host_memory : public memory<T, kind, Handle, destroy, More> {
 public:
@@ -787,11 +791,12 @@ public:
 
 namespace detail {
 
-// Memory that can be freed in the order of a stream, without waiting for any work.
+// Memory that can be freed in stream order, without waiting for any work.
 template <class T> class deferrable_memory : public memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
 public:
     using deferrable_memory::memory::memory;
-    // ferry_device_free_deferred: leaves this empty, or, where that fails, as it was. reset() and the destructor wait.
+    // ferry_device_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor
+    // wait for running work.
     status free_deferred(CUstream_st *stream) noexcept { return this->end_by(ferry_device_free_deferred, stream); }
 };
 
@@ -808,7 +813,7 @@ public:
     }
 };
 
-// ferry_device_alloc_pitched: an image, or a volume of `depth` images one after the other.
+// ferry_device_alloc_pitched: an image, or a volume of `depth` consecutive images.
 template <class T> class pitched_memory : public detail::deferrable_memory<T> {
 public:
     using pitched_memory::deferrable_memory::deferrable_memory;
@@ -824,7 +829,7 @@ public:
     }
 };
 
-// ferry_managed_alloc: one address for the host and every device. Copies take it for device memory.
+// ferry_managed_alloc: one address for the host and every device. Copies treat it as device memory.
 template <class T>
 class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
 public:
@@ -840,13 +845,13 @@ public:
 template <class T>
 class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free, ferry_host_block> {
 public:
-    // To take over what ferry_host_alloc gave, `known` is {view, block}.
+    // To take ownership of memory from ferry_host_alloc, pass {view, block} as `known`.
     using pinned_memory::host_memory::host_memory;
-    // Takes over what ferry_host_alloc gave: block() is zeroed.
+    // Takes ownership of memory from ferry_host_alloc; block() is zeroed.
     pinned_memory(ferry_instance *instance, void *address, const host_view<T> &view) noexcept
         : pinned_memory(instance, address, {view, ferry_host_block()}) {}
 
-    // struct_size need not be set. With FERRY_HOST_ALLOW_SMALLER size() tells how many elements there are.
+    // struct_size need not be set. With FERRY_HOST_ALLOW_SMALLER, size() is the number of elements allocated.
     static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
                                         ferry_host_options options) noexcept {
         options.struct_size = sizeof options;
@@ -863,12 +868,12 @@ public:
         options.flags = flags;
         return create(instance, count, options);
     }
-    // What was allocated: whether it is pinned, where it came from, and its NUMA node.
+    // Describes the allocation: whether it is pinned, its source and its NUMA node.
     const ferry_host_block &block() const noexcept { return this->known_.more; }
 };
 
-// ferry_host_register: pins host memory where it lies, for as long as this lives. The range is used as before and must
-// stay where it is. `flags`: 0 or FERRY_REGISTER_READ_ONLY.
+// ferry_host_register: pins existing host memory for the lifetime of this object. The program uses the range as before
+// and must not move or free it. `flags`: 0 or FERRY_REGISTER_READ_ONLY.
 class registration : public detail::owner<void *, ferry_host_unregister> {
 public:
     using owner::owner;
@@ -892,7 +897,7 @@ inline std::int32_t destroy_pinned_pool(ferry_instance *, ferry_pinned_pool *poo
     return ferry_pinned_pool_destroy(pool);
 }
 
-// Whose a block is, and the stream in whose order it is freed, if there is one.
+// The pool of a block, and the stream in whose order the block is freed, if it has one.
 struct pool_block {
     ferry_pinned_pool *pool = nullptr;
     CUstream_st *stream = nullptr;
@@ -906,7 +911,7 @@ inline std::int32_t free_block(ferry_instance *, void *address, const pool_block
 
 } // namespace detail
 
-// ferry_pinned_pool_create: pinned host memory in blocks that come and go. It must outlive its blocks.
+// ferry_pinned_pool_create: reusable blocks of pinned host memory. The pool must outlive its blocks.
 class pinned_pool : public detail::owner<ferry_pinned_pool *, detail::destroy_pinned_pool> {
 public:
     using owner::owner;
@@ -930,18 +935,18 @@ public:
 template <class T>
 class pinned_block : public detail::host_memory<T, FERRY_KIND_HOST, void *, detail::free_block, detail::pool_block> {
 public:
-    // To take one over, `known` is {view, {pool}} or {view, {pool, stream, true}}.
+    // To take ownership of a block, pass {view, {pool}} or {view, {pool, stream, true}} as `known`.
     using pinned_block::host_memory::host_memory;
-    // ferry_pinned_pool_alloc: the host may use it at once. It is freed at once, too: for what copies still use, name
-    // their stream with set_stream().
+    // ferry_pinned_pool_alloc: the host may use the block at once. The destructor frees it at once, too. If copies may
+    // still use the block by then, pass their stream to set_stream().
     static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count) noexcept {
         return made_by(pool, count, {pool, nullptr, false}, ferry_pinned_pool_alloc);
     }
-    // ferry_pinned_pool_alloc_async: for work on `stream`, in whose order it is freed as well.
+    // ferry_pinned_pool_alloc_async: for work on `stream`. The block is freed in the order of `stream`, too.
     static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count, CUstream_st *stream) noexcept {
         return made_by(pool, count, {pool, stream, true}, ferry_pinned_pool_alloc_async, stream);
     }
-    // It is to be freed in the order of `stream`.
+    // Has the block freed in the order of `stream`.
     void set_stream(CUstream_st *stream) noexcept {
         this->known_.more.stream = stream;
         this->known_.more.has_stream = true;
@@ -964,12 +969,12 @@ private:
 
 namespace detail {
 
-// Where a pool lies, as in ferry_pool_desc.
+// The location of a pool, as in ferry_pool_desc.
 struct pool_place {
     std::int32_t location = FERRY_LOCATION_DEVICE, index = 0;
 };
 
-// Names a pool and owns none.
+// Names a pool without owning it.
 class pool_name {
 public:
     pool_name() noexcept = default;
@@ -985,7 +990,7 @@ protected:
     pool_place known_;
 };
 
-// What every pool is asked and told; Base owns it or names it.
+// The calls common to all pools. Base owns or names the pool.
 template <class Base> class pool_calls : public Base {
 public:
     using Base::Base;
@@ -997,21 +1002,21 @@ public:
     result<ferry_pool_attributes> attributes() const noexcept {
         return got(sized<ferry_pool_attributes>(), ferry_pool_get_attributes);
     }
-    // Get them, change some, set them.
+    // To change some attributes, get all, change those and set all.
     status set_attributes(const ferry_pool_attributes &attributes) const noexcept {
         return told(ferry_pool_set_attributes, &attributes);
     }
     result<ferry_pool_stats> stats() const noexcept { return got(sized<ferry_pool_stats>(), ferry_pool_get_stats); }
     status reset_stats() const noexcept { return told(ferry_pool_reset_stats); }
     status trim(std::uint64_t keep = 0) const noexcept { return told(ferry_pool_trim, keep); }
-    // FERRY_ACCESS_*: what `device` may do with the pool's memory.
+    // The access of `device` to the pool's memory, as FERRY_ACCESS_*.
     result<std::int32_t> access(std::int32_t device) const noexcept {
         return got(std::int32_t{0}, ferry_pool_get_access, device);
     }
     status set_access(std::int32_t device, std::int32_t access) const noexcept {
         return told(ferry_pool_set_access, device, access);
     }
-    // Makes it the current pool of where it lies, for the whole process.
+    // Makes this the current pool of its location, for the whole process.
     status make_current() const noexcept {
         return status(ferry_pool_set_current(this->instance_, location(), index(), this->handle_));
     }
@@ -1028,11 +1033,11 @@ private:
 
 } // namespace detail
 
-// Any pool, a CUmemoryPool or cudaMemPool_t, by name: it must live as long as it is used.
+// Any pool, a CUmemoryPool or cudaMemPool_t, named and not owned. The pool must outlive its use.
 class pool_view : public detail::pool_calls<detail::pool_name> {
 public:
     using pool_calls::pool_calls;
-    // It is asked where it lies.
+    // Queries the driver for the location.
     static result<pool_view> of(ferry_instance *instance, CUmemPoolHandle_st *pool) noexcept {
         const auto info = detail::fetch(detail::sized<ferry_pool_info>(), ferry_pool_get_info, instance, pool);
         if (!info) return info.why();
@@ -1055,10 +1060,10 @@ private:
     }
 };
 
-// ferry_pool_create. Memory from it must be freed before: a pool in use is not destroyed, but lost.
+// ferry_pool_create. Free all memory from the pool first: the destructor cannot destroy a pool in use and leaks it.
 class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_place>> {
 public:
-    // To take one over, `known` is {location, index}.
+    // To take ownership of a pool, pass {location, index} as `known`.
     using pool_calls::pool_calls;
     // struct_size need not be set.
     static result<pool> create(ferry_instance *instance, ferry_pool_desc desc) noexcept {
@@ -1072,14 +1077,14 @@ public:
 
 namespace detail {
 
-// Memory of a device, or of the host by its address, that is freed in the order of a stream.
+// Device or host memory, handled by address, that is freed in stream order.
 template <class T, std::int32_t kind, auto destroy>
 class stream_ordered : public memory<T, kind, std::uint64_t, destroy, CUstream_st *> {
 public:
-    // To take some over, `known` is {view, stream}.
+    // To take ownership of memory, pass {view, stream} as `known`.
     using stream_ordered::memory::memory;
     CUstream_st *stream() const noexcept { return this->known_.more; }
-    // It is to be freed in the order of `stream`, which must come after all work that uses it.
+    // Has the memory freed in the order of `stream`. The free must come after all work that uses the memory.
     void set_stream(CUstream_st *stream) noexcept { this->known_.more = stream; }
 
 protected:
@@ -1093,8 +1098,8 @@ protected:
 
 } // namespace detail
 
-// A line of elements that is allocated and freed as work of a stream: for what is enqueued there, and elsewhere after
-// an event. `kind` is FERRY_KIND_HOST for memory of pools in host memory.
+// A line of elements, allocated and freed in stream order. Work on that stream may use the memory, and so may work on
+// other streams after an event. `kind` is FERRY_KIND_HOST for memory from pools in host memory.
 template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
 class stream_memory : public detail::stream_ordered<T, kind, ferry_device_free_async> {
 public:
@@ -1142,7 +1147,7 @@ inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, 
 
 namespace detail {
 
-// ferry_array_create tells no field.
+// ferry_array_create does not report a field, so this works out which one is wrong.
 inline status refused_array(const ferry_array_desc &desc, const status &why) noexcept {
     if (why.code() != FERRY_ERROR_ARRAY_FORMAT) return why;
     if (desc.channels == 1 || desc.channels == 2 || desc.channels == 4)
@@ -1173,19 +1178,19 @@ public:
         return view;
     }
     void view() const && = delete; // the array would be gone before the view
-    // Of planar video formats; it ends with the array.
+    // A plane of a planar video format. It lives as long as the array.
     result<array_view> plane(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
         const auto plane = detail::fetch(none, ferry_array_get_plane, instance_, handle_, number);
         return plane ? array_view::of(instance_, known_.device(), *plane) : plane.why();
     }
     void plane(std::uint32_t) const && = delete;
-    // ferry_array_destroy_async: leaves this empty, or, where that fails, as it was. reset() and the destructor wait for
-    // running work.
+    // ferry_array_destroy_async: leaves this empty on success and unchanged on failure. reset() and the destructor wait
+    // for running work.
     status destroy_async(CUstream_st *stream) noexcept { return end_by(ferry_array_destroy_async, stream); }
 };
 
-// ferry_mipmapped_array_create. `levels` 0: as many as there can be.
+// ferry_mipmapped_array_create. `levels` 0: the maximum number of levels.
 class mipmapped_array : public detail::owner<CUmipmappedArray_st *, ferry_mipmapped_array_destroy, std::int32_t> {
 public:
     using owner::owner;
@@ -1197,14 +1202,14 @@ public:
         return detail::own<mipmapped_array>(instance, made, device);
     }
     operator CUmipmappedArray_st *() const noexcept { return handle_; }
-    // 0 is the largest; it ends with the mipmapped array.
+    // Level 0 is the largest. A level lives as long as the mipmapped array.
     result<array_view> level(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
         const auto level = detail::fetch(none, ferry_mipmapped_array_get_level, instance_, handle_, number);
         return level ? array_view::of(instance_, known_, *level) : level.why();
     }
     void level(std::uint32_t) const && = delete;
-    // ferry_mipmapped_array_destroy_async, as array::destroy_async.
+    // ferry_mipmapped_array_destroy_async: see array::destroy_async.
     status destroy_async(CUstream_st *stream) noexcept { return end_by(ferry_mipmapped_array_destroy_async, stream); }
 };
 
@@ -1226,7 +1231,8 @@ inline std::int32_t pop_context(ferry_instance *instance, bool) noexcept {
 
 } // namespace detail
 
-// ferry_stream_create. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. An empty one passes as NULL, the legacy default stream.
+// ferry_stream_create. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. An empty stream converts to NULL, the legacy default
+// stream.
 class stream : public detail::owner<CUstream_st *, ferry_stream_destroy> {
 public:
     using owner::owner;
@@ -1243,11 +1249,11 @@ public:
         if (!handle_) return status(FERRY_ERROR_INVALID_ARGUMENT);
         return detail::is_done(ferry_stream_query, instance_, handle_);
     }
-    // What is enqueued from now on waits for the work before the event's last record.
+    // Work enqueued from now on waits for the work before the event's last record.
     status wait(CUevent_st *event) const noexcept { return told(ferry_stream_wait_event, event); }
 
 private:
-    // NULL would be another stream.
+    // An empty stream is refused: NULL would name the legacy default stream.
     template <class Call, class... Arguments> status told(Call call, Arguments... arguments) const noexcept {
         return status(handle_ ? call(instance_, handle_, arguments...) : FERRY_ERROR_INVALID_ARGUMENT);
     }
@@ -1277,14 +1283,14 @@ public:
         CUevent_st *const none = nullptr;
         return detail::own<event>(instance, detail::fetch_told(none, ferry_event_create, instance, device, flags));
     }
-    // Milliseconds.
     result<float> elapsed_ms_since(CUevent_st *start) const noexcept {
         return detail::fetch(0.0f, ferry_event_elapsed_time, instance_, start, handle_);
     }
 };
 
-// ferry_context_push: a context is current on the thread for as long as this lives. Scopes end on the thread where they
-// began, the last one first; so they are not assigned to, which would begin one before it ended the other.
+// ferry_context_push: makes a context current on the thread for the lifetime of this object. Scopes must end on the
+// thread where they began, in reverse order. They cannot be assigned to: assignment would begin one scope before it
+// ended the other.
 class context_scope : public detail::owner<bool, detail::pop_context> {
 public:
     using owner::owner;
@@ -1309,26 +1315,26 @@ private:
 // ---------------------------------------------------------------------------------------------------------------------
 // Sharing between processes
 //
-// A ferry_ipc_handle is 256 bytes: it travels as it is.
+// A ferry_ipc_handle is 256 plain bytes. Send it to the other process unchanged.
 // ---------------------------------------------------------------------------------------------------------------------
 
-// ferry_ipc_export_memory: what a view names, from its first byte to its last.
+// ferry_ipc_export_memory: the memory of a view, from its first byte to its last.
 template <class R, detail::if_shareable<R> = 0>
 result<ferry_ipc_handle> export_memory(ferry_instance *instance, R &&range) noexcept {
     const auto view = ferry::view_of(range);
     if (!view.mistake().ok()) return view.mistake();
-    // 0 would be all the rest.
+    // Size 0 would export the rest of the allocation.
     if (!view.reach()) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
     return detail::fetch_told(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(), view.reach());
 }
 
-// What names a pool to another process: both travel.
+// Identifies a pool to another process. Send both members.
 struct exported_pool {
     ferry_ipc_handle handle = {};
-    std::int64_t os_handle = -1; // the caller's to close: a file descriptor or a HANDLE; -1 with FERRY_HANDLE_FABRIC
+    std::int64_t os_handle = -1; // a file descriptor or a HANDLE, closed by the caller; -1 with FERRY_HANDLE_FABRIC
 };
 
-// ferry_ipc_export_pool: by one of the handle types that the pool was made with.
+// ferry_ipc_export_pool. `handle_type` is one of the types that the pool was created with.
 inline result<exported_pool> export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool,
                                          std::uint32_t handle_type) noexcept {
     exported_pool exported;
@@ -1339,13 +1345,14 @@ inline result<exported_pool> export_pool(ferry_instance *instance, CUmemPoolHand
     return exported;
 }
 
-// ferry_ipc_export_event: of an event made with FERRY_EVENT_INTERPROCESS.
+// ferry_ipc_export_event. The event must have been created with FERRY_EVENT_INTERPROCESS.
 inline result<ferry_ipc_handle> export_event(ferry_instance *instance, CUevent_st *event) noexcept {
     return detail::fetch_told(ferry_ipc_handle(), ferry_ipc_export_event, instance, event);
 }
 
-// ferry_ipc_import_memory: a line of elements in memory of another process, as many as were exported whole. Memory of a
-// pool is closed in the order of `stream`, other memory when running work has ended. `kind` as for stream_memory.
+// ferry_ipc_import_memory: a line of elements in memory of another process. Its length is the number of whole elements
+// exported. Closing the import is ordered on `stream` for memory of a pool and waits for running work for other memory.
+// `kind` is as for stream_memory.
 template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
 class imported_memory : public detail::stream_ordered<T, kind, ferry_ipc_close_memory> {
 public:
@@ -1363,7 +1370,7 @@ public:
     }
 };
 
-// ferry_ipc_import_pool. It must outlive the memory that is imported through it; it gives none itself.
+// ferry_ipc_import_pool. The pool must outlive the memory imported through it. It cannot allocate memory.
 class imported_pool
     : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_place>> {
 public:
@@ -1382,7 +1389,7 @@ public:
     }
 };
 
-// ferry_ipc_import_event: waited for, asked after and recorded as any other.
+// ferry_ipc_import_event: wait for, query and record it like any other event.
 class imported_event : public detail::event_owner<ferry_ipc_close_event> {
 public:
     using event_owner::event_owner;
@@ -1396,10 +1403,11 @@ public:
 // ---------------------------------------------------------------------------------------------------------------------
 // Copies, explanations and fills
 //
-// Both ends of a copy have the same width, height and depth: elements of one type or, with an array at either end, the
-// same bytes, in elements that are no larger than the array's and divide them. Ends that differ are refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller one. A destination
-// is not const, and nothing is enqueued from or to a temporary that owns its memory. `flags` are FERRY_COPY_*; 0 are the
-// instance's. Each call also takes a descriptor, such as describe_copy() and describe_fill() make.
+// Both ends of a copy have the same width, height and depth and one element type. If either end is an array, the widths
+// must be equal in bytes and the array's element size must be a multiple of the other end's. Extents that differ are
+// refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller end. A destination is not const. Nothing is enqueued
+// from or to a temporary that owns its memory. `flags` are FERRY_COPY_*; 0 means the instance's flags. Each call also
+// takes a descriptor, such as describe_copy() and describe_fill() make.
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -1424,7 +1432,8 @@ inline status check_same(const extent &from, const extent &to) noexcept {
     return {};
 }
 
-// Of an array only the size of its elements is known: none lies in two of them.
+// Only the element size of an array is known. It must be a multiple of the other end's element size, so that no element
+// straddles two array elements.
 template <class From, class To> status check_elements(const From &from, const To &to) noexcept {
     if (std::is_same_v<From, To>) return {};
     const bool to_array = std::is_same_v<To, array_view>;
@@ -1435,7 +1444,7 @@ template <class From, class To> status check_elements(const From &from, const To
                    to_array ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE);
 }
 
-// To a descriptor a height or depth of 0 is 1, so what is empty shows in the width.
+// A descriptor counts height 0 and depth 0 as 1, so an empty extent is marked by width 0.
 template <class Desc> void set_extent(Desc &desc, const extent &extent) noexcept {
     desc.width = extent.empty() ? 0 : extent.width;
     desc.height = extent.height;
@@ -1469,7 +1478,7 @@ status describe(const To &to, const typename To::value_type &value, std::uint32_
 
 } // namespace detail
 
-// The descriptor of a copy, to be kept or changed.
+// Returns the descriptor of a copy, to keep or to change.
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 result<ferry_copy_desc> describe_copy(From &&from, To &&to, std::uint32_t flags = 0) noexcept {
     ferry_copy_desc desc = {};
@@ -1477,7 +1486,7 @@ result<ferry_copy_desc> describe_copy(From &&from, To &&to, std::uint32_t flags 
     return done.ok() ? result<ferry_copy_desc>(desc) : done;
 }
 
-// ferry_copy: returns when the bytes are there.
+// ferry_copy: returns when the copy is complete.
 inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
     return detail::told_by(ferry_copy, instance, &desc);
 }
@@ -1517,11 +1526,11 @@ public:
     result<ferry_ticket_info> query() const noexcept {
         return detail::fetch(detail::sized<ferry_ticket_info>(), ferry_ticket_get_info, handle_);
     }
-    // Until the copy is done: its status.
+    // Waits until the copy is complete and returns its status.
     status wait() const noexcept { return status(ferry_ticket_wait(handle_)); }
 };
 
-// ferry_copy_async: copy_async() that hands out a ticket.
+// ferry_copy_async: like copy_async(), and returns a ticket.
 inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
                                         CUstream_st *stream) noexcept {
     ferry_ticket *const none = nullptr;
@@ -1535,7 +1544,7 @@ result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to,
     return done.ok() ? ferry::copy_async_ticket(instance, desc, stream) : done;
 }
 
-// ferry_copy_explain: what copy() would do, without doing it.
+// ferry_copy_explain: reports what copy() would do, without copying.
 inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
     const status done = detail::told_by(ferry_copy_explain, instance, &desc, &found);
@@ -1548,7 +1557,7 @@ result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to
     return done.ok() ? ferry::explain(instance, desc) : done;
 }
 
-// ferry_copy_explain_async: what copy_async() would do.
+// ferry_copy_explain_async: reports what copy_async() would do, without copying.
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_copy_desc &desc,
                                                CUstream_st *stream) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
@@ -1569,7 +1578,7 @@ inline line line_of(const ferry_explanation &explanation) noexcept {
     return line;
 }
 
-// The descriptor of a fill: every element becomes `value`.
+// Returns the descriptor of a fill that sets every element to `value`.
 template <class To>
 result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value,
                                       std::uint32_t flags = 0) noexcept {
@@ -1578,7 +1587,7 @@ result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &v
     return done.ok() ? result<ferry_fill_desc>(desc) : done;
 }
 
-// ferry_fill: returns when the bytes are there.
+// ferry_fill: returns when the fill is complete.
 inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
     return detail::told_by(ferry_fill, instance, &desc);
 }
@@ -1605,9 +1614,9 @@ status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<
 // ---------------------------------------------------------------------------------------------------------------------
 // Batches
 //
-// Descriptors, such as describe_copy() makes, and numbers come in whatever has std::data() and std::size(): a vector, a
-// span, a C array. They are read before a call returns. `flags` are FERRY_BATCH_*; a refusal's info().index says which
-// copy it is about.
+// Descriptors (see describe_copy()), addresses and sizes are passed in any type that std::data() and std::size()
+// accept: a vector, a span, a C array. A call reads them before it returns. `flags` are FERRY_BATCH_*. When a call
+// refuses a copy, info().index of the status is the index of that copy.
 // ---------------------------------------------------------------------------------------------------------------------
 
 // ferry_copy_batch.
@@ -1626,19 +1635,20 @@ status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream
 
 namespace detail {
 
-// Of a batch's numbers, of which there is one for each of its `count` pieces.
+// Checks that there are as many values as the batch has pieces.
 inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t side) noexcept {
     if (size == count) return {};
     return refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SIZE, count, size, side);
 }
 
-// New addresses, or nullptr for those there are.
+// New addresses, or nullptr to keep the current ones.
 template <class R> using if_addresses = std::enable_if_t<std::is_null_pointer_v<R> || is_row<R, std::uint64_t>, int>;
 
 } // namespace detail
 
-// Plain pieces: sizes[i] bytes from sources[i] to destinations[i], all std::uint64_t. It names the numbers and owns none:
-// they must outlive it. Where addresses are not as many as sizes, they are refused with FERRY_FIELD_SIZE.
+// Plain pieces: sizes[i] bytes from sources[i] to destinations[i], all std::uint64_t. The struct does not own the three
+// arrays, which must outlive it. If the number of addresses differs from the number of sizes, calls refuse the pieces
+// with FERRY_FIELD_SIZE.
 struct pieces {
     pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t how_many) noexcept
         : destinations(to), sources(from), sizes(of), count(how_many) {}
@@ -1652,7 +1662,7 @@ struct pieces {
     }
     const std::uint64_t *destinations, *sources, *sizes;
     std::uint64_t count;
-    status mistake; // why no call will take these, if it is so
+    status mistake; // the reason calls refuse these pieces, or success
 };
 
 // ferry_copy_pieces.
@@ -1677,11 +1687,11 @@ inline std::int32_t destroy_prepared(ferry_instance *, ferry_prepared *prepared)
 
 } // namespace detail
 
-// ferry_prepared_create and ferry_prepared_create_pieces: a batch that is checked and planned once and launched as often
-// as wanted. It must outlive the graphs that it was captured into.
+// ferry_prepared_create and ferry_prepared_create_pieces: a batch that is checked and planned once and can be launched
+// any number of times. It must outlive the graphs it was captured into.
 class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared, std::uint64_t> {
 public:
-    // To take one over, `known` is the number of its copies.
+    // To take ownership of a prepared batch, pass the number of its copies as `known`.
     using owner::owner;
     template <class Copies, detail::if_row<const Copies, ferry_copy_desc> = 0>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
@@ -1701,13 +1711,13 @@ public:
         return detail::own<prepared>(instance, made, all.count);
     }
     operator ferry_prepared *() const noexcept { return handle_; }
-    std::uint64_t count() const noexcept { return known_; } // of its copies
+    std::uint64_t count() const noexcept { return known_; } // copies in the batch
 
     status launch(CUstream_st *stream) const noexcept {
         return detail::told_by(ferry_prepared_launch, handle_, stream);
     }
-    // ferry_prepared_set_addresses: of pieces prepared with FERRY_BATCH_UPDATABLE, an address for each. nullptr keeps
-    // the destinations or the sources.
+    // ferry_prepared_set_addresses: for pieces prepared with FERRY_BATCH_UPDATABLE, one address per piece. nullptr
+    // keeps the current destinations or sources.
     template <class To, class From, detail::if_addresses<const To> = 0, detail::if_addresses<const From> = 0>
     status set_addresses(const To &destinations, const From &sources, CUstream_st *stream) const noexcept {
         const std::uint64_t *to = nullptr, *from = nullptr;

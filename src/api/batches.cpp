@@ -1,4 +1,4 @@
-// The calls that take many copies: run at once, or prepared and then launched.
+// The C functions for batches: run immediately, or prepared first and launched later.
 #include "submit/batch.h"
 
 #include "submit/instance.h"

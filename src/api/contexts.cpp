@@ -1,4 +1,4 @@
-// The context calls.
+// The C functions for contexts.
 #include "driver/result.h"
 #include "submit/instance.h"
 #include "submit/note_error.h"
@@ -7,7 +7,7 @@ using namespace ferry;
 
 namespace {
 
-// The one that was named, else the one ferry uses for the device.
+// Returns the named context or, if none is named, the context that ferry uses for the device.
 error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CUcontext &context) noexcept {
     context = named;
     if (named) return {};
@@ -15,7 +15,7 @@ error named_or_own(ferry_instance &instance, int32_t device, CUcontext named, CU
     return instance.contexts.get(device, context);
 }
 
-// And forgets what was known of it.
+// Destroys the context and drops everything the instance has stored about it.
 error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     if (CUresult result = instance.cu.cuCtxDestroy(context)) return to_error(result);
     instance.staging.forget(context);

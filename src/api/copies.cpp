@@ -1,4 +1,4 @@
-// The calls of one copy, and those that explain it.
+// The C functions that run or explain a single copy.
 #include "base/explanation.h"
 #include "base/sized.h"
 #include "submit/copy.h"
@@ -74,7 +74,7 @@ uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *bu
     if (size) buffer[0] = '\0';
     ferry_explanation known = {};
     if (!explanation || read_sized(explanation, known)) return 0;
-    known.driver_call[sizeof known.driver_call - 1] = '\0'; // the caller's bytes
+    known.driver_call[sizeof known.driver_call - 1] = '\0'; // the caller may have left it unterminated
     return format_explanation(known, buffer, size);
 }
 

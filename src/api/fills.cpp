@@ -1,4 +1,4 @@
-// The fills.
+// The C functions for fills.
 #include "submit/fill.h"
 #include "submit/note_error.h"
 

@@ -1,4 +1,4 @@
-// Pinned host memory and registrations.
+// The C functions for pinned host memory and registrations.
 #include <cstddef>
 
 #include "base/sized.h"
@@ -11,7 +11,7 @@ namespace {
 
 std::uint64_t number(const void *address) noexcept { return reinterpret_cast<std::uintptr_t>(address); }
 
-// Options may be null.
+// `options` may be null.
 error read_options(const ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
                    host_request &request) noexcept {
     ferry_host_options wanted = {};
@@ -25,7 +25,7 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
     return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
 
-// Fills `told`, but for its size.
+// Fills every field of `told` except struct_size.
 error allocate_host(ferry_instance &instance, const host_request &request, ferry_host_block &told) noexcept {
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
@@ -44,7 +44,7 @@ error allocate_host(ferry_instance &instance, const host_request &request, ferry
 
 error allocate_as_told(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
                        ferry_host_block *block) noexcept {
-    // A block whose address the caller does not get would be lost.
+    // Refuses a struct too small for the address before allocating: the block would leak.
     if (!plausible_size(block->struct_size) || block->struct_size < offsetof(ferry_host_block, origin))
         return abi_mismatch(block->struct_size, sizeof *block);
     if (!size) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE};

@@ -1,4 +1,5 @@
-// The memory calls: each enters a context, calls the driver and leaves.
+// The C functions for device and managed memory, arrays and address queries. Each call that needs a context enters it
+// for the driver calls and leaves it afterwards.
 #include "base/sized.h"
 #include "driver/result.h"
 #include "memory/address.h"
@@ -10,7 +11,7 @@ using namespace ferry;
 
 namespace {
 
-// Device or managed memory, or memory of a pool; not what belongs to another process.
+// Frees device memory, managed memory or memory of a pool. Refuses imported memory.
 error free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
     address_facts facts;
     if (error failed = look_up_address(instance.cu, address, ask::everything, facts)) return failed;
@@ -25,9 +26,9 @@ error free_device_memory(ferry_instance &instance, std::uint64_t address) noexce
     return to_error(instance.cu.cuMemFree(address));
 }
 
-// In the order of `stream`.
+// Frees memory in the order of `stream`.
 error defer_free(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
-    context_scope scope(instance.cu); // without one a driver may not tell the owner
+    context_scope scope(instance.cu); // without one a driver may not report the owner
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     address_facts facts;
     if (error failed = look_up_address(instance.cu, address, ask::everything_and_access, facts)) return failed;
@@ -37,15 +38,16 @@ error defer_free(ferry_instance &instance, std::uint64_t address, CUstream strea
     return instance.deferred.give_up(address, facts.range_size, facts.device, facts.owner, stream);
 }
 
-// Before memory of a device is allocated there: destroys what is kept beyond the limit.
+// Called before an allocation on the device: trims deferred frees to the limit.
 void make_room(ferry_instance &instance, int device) noexcept {
-    constexpr std::uint64_t share = 16; // as ferry_options says
+    constexpr std::uint64_t share = 16; // documented at ferry_options.deferred_bytes
     const std::uint64_t keep =
         instance.deferred_bytes ? instance.deferred_bytes : instance.devices[device].info.total_memory / share;
-    static_cast<void>(instance.deferred.trim(device, keep)); // the allocation may succeed all the same
+    static_cast<void>(instance.deferred.trim(device, keep)); // the allocation may succeed even if this fails
 }
 
-// Calls `allocate`, once more after everything was destroyed that can be where the device has no memory left.
+// Calls `allocate`. If the device is out of memory, performs every deferred free whose stream has passed. Calls
+// `allocate` again if that freed anything.
 template <class Allocate>
 error allocate_on_device(ferry_instance &instance, int device, const Allocate &allocate) noexcept {
     make_room(instance, device);
@@ -104,7 +106,7 @@ error describe_address(ferry_instance &instance, std::uint64_t address, ferry_ad
     };
     if (error failed = look_up()) return failed;
     if (facts.kind == memory_kind::pinned && (facts.pool || !facts.device_address)) {
-        context_scope scope(instance.cu); // none may have been current
+        context_scope scope(instance.cu); // the lookup may have run without a current context
         if (error failed = enter_any(instance, nullptr, scope)) return failed;
         if (error failed = look_up()) return failed;
     }

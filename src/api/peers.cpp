@@ -1,4 +1,4 @@
-// The peer calls.
+// The C functions for peer access.
 #include "base/sized.h"
 #include "submit/instance.h"
 

@@ -1,4 +1,4 @@
-// The pinned pools.
+// The C functions for pinned pools.
 #include "base/sized.h"
 #include "submit/instance.h"
 #include <new>
@@ -7,14 +7,14 @@ using namespace ferry;
 
 struct ferry_pinned_pool {
     const ferry::allocator &memory;
-    // The child may have been born with the pool's mutex locked, and has not its memory.
+    // In the child of a fork the pool's mutex may be locked for good, and the pool's memory is missing.
     const ferry::fork_mark &fork_mark;
     ferry::pinned_pool pool;
 };
 
 namespace {
 
-// The flags of the options are known ones.
+// The caller has checked the flags in `options`.
 error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_options &options,
                          ferry_pinned_pool *&pool) noexcept {
     host_request request = {.flags = options.flags, .owner = host_owner::pool};
@@ -29,7 +29,7 @@ error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_optio
     return {};
 }
 
-// It lives on where some of its memory is in use.
+// Leaves the pool alive and returns FERRY_ERROR_IN_USE if some of its memory is in use.
 error destroy_pinned_pool(ferry_pinned_pool &pool) noexcept {
     const error failed = pool.pool.close();
     if (failed.status == FERRY_ERROR_IN_USE) return failed;

@@ -1,4 +1,4 @@
-// The builders of places and descriptors.
+// The C functions that build places and descriptors.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -58,7 +58,7 @@ void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, cons
                           uint64_t width, uint64_t height, uint64_t depth) {
     if (!copy) return;
     const ferry_place nowhere = {};
-    const ferry_place from = source ? *source : nowhere, to = destination ? *destination : nowhere; // may lie in *copy
+    const ferry_place from = source ? *source : nowhere, to = destination ? *destination : nowhere; // may be in *copy
     *copy = {};
     copy->source = from;
     copy->destination = to;
@@ -71,7 +71,7 @@ void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination,
                           uint64_t depth, const void *pattern, uint32_t pattern_size) {
     if (!fill) return;
     const ferry_place nowhere = {};
-    const ferry_place to = destination ? *destination : nowhere; // may lie in *fill
+    const ferry_place to = destination ? *destination : nowhere; // may be in *fill
     *fill = {};
     fill->destination = to;
     fill->width = width;

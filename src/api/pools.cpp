@@ -1,4 +1,4 @@
-// Stream-ordered memory and its pools.
+// The C functions for stream-ordered memory and its pools.
 #include "base/sized.h"
 #include "device/capture_mode.h"
 #include "driver/result.h"
@@ -11,12 +11,13 @@ using namespace ferry;
 
 namespace {
 
-// A device without pools reports FERRY_ERROR_UNSUPPORTED too.
+// A device without pools makes the driver return CUDA_ERROR_NOT_SUPPORTED; callers get FERRY_ERROR_UNSUPPORTED.
 constexpr std::int32_t pool_status(std::int32_t status) noexcept {
     return status == to_status(CUDA_ERROR_NOT_SUPPORTED) ? FERRY_ERROR_UNSUPPORTED : status;
 }
 
-// Runs `body` with some context current and in a mode that breaks no capture: most pool calls would (docs/driver.md).
+// Runs `body` with a context current and in relaxed capture mode. In other modes most pool calls can break a capture
+// (docs/driver.md).
 template <class Body> std::int32_t administer(ferry_instance &instance, Body body) noexcept {
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed.status;
@@ -24,7 +25,7 @@ template <class Body> std::int32_t administer(ferry_instance &instance, Body bod
     return relaxed.entered() ? pool_status(noted(instance, body().status)) : relaxed.why().status;
 }
 
-// The same for what an imported pool cannot do.
+// Like administer(), but refuses imported pools.
 template <class Body> std::int32_t administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
     return administer(instance, [&]() noexcept -> error {
         pool_location where;
@@ -53,7 +54,7 @@ error check_location(const ferry_instance &instance, const pool_location &where)
     }
 }
 
-// What the devices can do is known since they were found.
+// Checks the description against the device capabilities queried at ferry_open.
 error check_desc(const ferry_instance &instance, const ferry_pool_desc &desc) noexcept {
     if (error failed = check_location(instance, {desc.location, desc.index})) return failed;
     const bool on_device = desc.location == FERRY_LOCATION_DEVICE;
@@ -111,7 +112,8 @@ error describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info
     return {};
 }
 
-// The driver's call waits for nothing: a copy in flight that uses the access takes its context with it.
+// Synchronises first because the driver's call does not wait: if a copy in flight loses the access it uses, its context
+// is lost.
 error take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexcept {
     if (CUcontext used = nullptr; instance.contexts.is_in_use(device, used)) {
         context_scope scope(instance.cu);
@@ -126,7 +128,7 @@ error set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, s
     const bool is_others = instance.sharing.is_imported(pool, where);
     if (!is_others)
         if (error failed = instance.pools.locate(pool, where)) return failed;
-    if (where.is_on_device(device)) // whose access is there and stays
+    if (where.is_on_device(device)) // the pool's own device always has access
         return access == FERRY_ACCESS_READ_WRITE ? ok : error{FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE};
     if (access == FERRY_ACCESS_NONE) return take_access(instance, pool, device);
     context_scope scope(instance.cu);
@@ -135,8 +137,8 @@ error set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, s
                        instance.log);
 }
 
-// What succeeds on a named stream is one driver call: these calls take half a microsecond, and why one failed is asked
-// afterwards.
+// On a named stream the successful path is a single driver call, because these calls take only half a microsecond. The
+// cause of a failure is looked up afterwards.
 
 constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
 
@@ -162,7 +164,7 @@ constexpr std::int32_t refused = to_status(CUDA_ERROR_INVALID_VALUE);
     return {.status = call_optional(cu.cuMemAllocFromPoolAsync, &address, size, pool, stream)};
 }
 
-// The pool's device, or -1.
+// `device` is the pool's device, or -1 for a pool in host memory.
 error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std::uint64_t size, CUstream stream,
                     CUdeviceptr &address) noexcept {
     context_choice choice;
@@ -225,7 +227,7 @@ std::int32_t allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std
 
 std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
     if (instance.fork_mark.is_in_child()) return no_driver_in_child;
-    if (instance.sharing.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close it
+    if (instance.sharing.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close the import
     const int32_t status = belongs_to_current_context(stream)
                                ? free_on_default_stream(instance, address, stream).status
                                : call_optional(instance.cu.cuMemFreeAsync, address, stream);

@@ -1,4 +1,4 @@
-// The profiles of devices.
+// The C functions for calibration and device profiles.
 #include "calibrate/calibrate.h"
 #include "submit/instance.h"
 #include <algorithm>
@@ -29,7 +29,7 @@ error measure_profile(ferry_instance &instance, std::int32_t device) noexcept {
     return {};
 }
 
-// Of equal devices each takes it. If none does, what is told is what keeps it from the one that comes nearest.
+// Every device that the profile fits uses it. If it fits none, reports the fault found for the closest device.
 error load_profile(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
     if (size && text[size - 1] == '\0') --size;
     const device_profile *kept = nullptr;

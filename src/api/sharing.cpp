@@ -1,4 +1,4 @@
-// Sharing between processes.
+// The C functions for sharing between processes.
 #include "base/sized.h"
 #include "submit/instance.h"
 
@@ -21,7 +21,7 @@ int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint
 
 int32_t ferry_ipc_export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool, uint32_t handle_type,
                               ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *details) {
-    if (os_handle) *os_handle = -1; // 0 is a descriptor
+    if (os_handle) *os_handle = -1; // 0 is a valid file descriptor
     if (!instance || !pool || !handle || !os_handle) return report(details, null_argument);
     return report(details, instance->sharing.export_pool(pool, handle_type, *handle, *os_handle));
 }

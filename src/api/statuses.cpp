@@ -1,4 +1,4 @@
-// Version and statuses: they need no instance.
+// The C functions for the version and for statuses. None needs an instance.
 #include "base/obstacle.h"
 #include "driver/result.h"
 

@@ -1,4 +1,4 @@
-// Tickets, and the threads and memory of staged copies.
+// The C functions for tickets and for the threads and memory of staged copies.
 #include "base/sized.h"
 #include "submit/staging_setup.h"
 #include "submit/ticket.h"
