@@ -36,7 +36,8 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
 // Whether the driver need not be asked: the copy is staged, and it is done or bytes have arrived since the last query.
 // In all other cases the driver is asked, because it reports a dead context.
 bool is_going_on(ferry_ticket &ticket, std::uint64_t bytes_done) noexcept {
-    return ticket.is_watched && (ticket.watch.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
+    return ticket.is_watched &&
+           (ticket.watch.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
 }
 
 error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
