@@ -23,7 +23,7 @@ shape_end begun_at(shape_end end, const origin &at, const extent &size) noexcept
     return end;
 }
 
-shape box_of(const shape &whole, const origin &at, const extent &size) noexcept {
+shape part_of(const shape &whole, const origin &at, const extent &size) noexcept {
     shape box = whole;
     box.width = size.width && size.height && size.depth ? size.width : 0;
     if (box.empty()) return box;
@@ -53,17 +53,17 @@ cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distan
     if (depth > 1) {
         const std::uint64_t stride = end.row_pitch * end.slice_height;
         const auto [before, begun] = count_units(distance, stride, (height - 1) * end.row_pitch + width, depth);
-        return {box_of(whole, {}, {width, height, before}),
-                box_of(whole, {0, 0, before}, {width, height, begun - before}),
-                box_of(whole, {0, 0, begun}, {width, height, depth - begun})};
+        return {part_of(whole, {}, {width, height, before}),
+                part_of(whole, {0, 0, before}, {width, height, begun - before}),
+                part_of(whole, {0, 0, begun}, {width, height, depth - begun})};
     }
     if (height > 1) {
         const auto [before, begun] = count_units(distance, end.row_pitch, width, height);
-        return {box_of(whole, {}, {width, before, 1}), box_of(whole, {0, before, 0}, {width, begun - before, 1}),
-                box_of(whole, {0, begun, 0}, {width, height - begun, 1})};
+        return {part_of(whole, {}, {width, before, 1}), part_of(whole, {0, before, 0}, {width, begun - before, 1}),
+                part_of(whole, {0, begun, 0}, {width, height - begun, 1})};
     }
-    return {box_of(whole, {}, {distance, 1, 1}), box_of(whole, {}, {}),
-            box_of(whole, {distance, 0, 0}, {width - distance, 1, 1})};
+    return {part_of(whole, {}, {distance, 1, 1}), part_of(whole, {}, {}),
+            part_of(whole, {distance, 0, 0}, {width - distance, 1, 1})};
 }
 
 } // namespace ferry
