@@ -192,7 +192,7 @@ bool is_node(int node) noexcept {
     constexpr const char *all = "/sys/devices/system/node";
     char name[64];
     std::snprintf(name, sizeof name, "%s/node%d", all, node);
-    return access(name, F_OK) == 0 || access(all, F_OK) != 0;
+    return ::access(name, F_OK) == 0 || ::access(all, F_OK) != 0;
 }
 
 #endif

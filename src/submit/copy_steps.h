@@ -1,5 +1,5 @@
 // The steps that single copies share with copies in batches: choosing a route and running it. A plain line on the
-// device of its context takes only the last one, run_planned.
+// device of its context, without a pageable end, takes only the last one, run_planned.
 #pragma once
 
 #include "copy/split.h"

@@ -70,7 +70,7 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
     return wait_for_legacy_stream(instance.cu);
 }
 
-// Retries a fill that was refused in the current context in the context that owns the memory. Only the context that
+// A fill was refused in the current context: retries it in the context that owns the memory. Only the context that
 // opened the memory of another process can fill it, and kernels do not find the memory of another context. The retry
 // waits first, because the work before the fill is in the current context.
 [[gnu::cold, gnu::noinline]] error run_in_owner(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags,
