@@ -1,37 +1,36 @@
 /*
  * ferry: copies between host memory, GPU memory and CUDA arrays.
  *
- * One descriptor says what to copy; ferry checks it, finds a route and runs it. The library finds the NVIDIA driver
- * at run time; where there is none it runs on a driver in software and says so. This header is the whole C API and its
- * manual. It needs no CUDA header: CUDA's handles appear by their tags, so that a CUstream or a cudaStream_t is passed
- * without a cast, and device addresses are uint64_t.
+ * One descriptor says what to copy; ferry checks it, chooses a route and runs it. The library loads the NVIDIA driver
+ * at run time. Without a driver it runs on its own software driver and reports that. This header is the whole C API
+ * and its manual. It needs no CUDA header: CUDA's handles appear by their tags, so a CUstream or a cudaStream_t needs
+ * no cast, and device addresses are uint64_t.
  *
  * Conventions
- *   Units     X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
- *   Status    Calls return int32_t: 0 is success, -1 to -999 are ferry's own (FERRY_ERROR_*), and a driver's CUresult r
- *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them.
- *   Errors    A call that fails has done nothing, unless its comment says otherwise; pointers, handles and numbers that
- *             it would have handed out are 0 or NULL, structs that it would have filled are left as they were. A
- *             pointer to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for a NULL where
- *             none is allowed.
- *   Contexts  Every call leaves the calling thread's current CUDA context as it found it, also when it fails, except
- *             ferry_context_push and ferry_context_pop, whose job it is. A thread without a context may call anything.
- *             What is given a device works in the context that ferry uses for it (see Contexts), and the first such
- *             call may take as long as ferry_context_retain_primary. What is not works in the current one, else in
- *             device 0's. Memory, arrays, streams and events end with the context they were made in, if nobody ends
- *             them before; of host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) only its being pinned ends then.
- *             The driver's pools belong to no context.
- *   Structs   Options, descriptions, ferry_error_info and whatever ferry fills begin with struct_size: set it to sizeof
- *             the struct. Programs built against an older header, with smaller structs, are served. Of larger ones, the
- *             bytes that this library does not know must be zero in what it reads, and are zeroed in what it fills
- *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info of 1 to 7
- *             is not filled. ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have none and never
- *             change; reserved fields must be zero.
- *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_instance_get_missing_entry_point may return NULL.
- *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close,
- *             what ends a thing while another call is using that thing, and what its own comment leaves out.
- *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
- *             --default-macro-constant-type signed. Callbacks have C's calling convention.
+ * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
+ * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
+ *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them.
+ * Errors      A call that fails has done nothing unless its comment says otherwise. Pointer, handle and number outputs
+ *             are then 0 or NULL; output structs are unchanged. A pointer to ferry_error_info may always be NULL. A
+ *             NULL that is not allowed is FERRY_ERROR_INVALID_ARGUMENT.
+ * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
+ *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
+ *             that takes a device uses ferry's context for that device (see Contexts); the first such call may take as
+ *             long as ferry_context_retain_primary. Other calls use the current context, else device 0's. Memory,
+ *             arrays, streams and events end with their context at the latest. Host memory that ferry mapped
+ *             (FERRY_HOST_FROM_MAPPING) only stops being pinned then. The driver's pools belong to no context.
+ * Structs     Options, descriptions, ferry_error_info and output structs begin with struct_size: set it to sizeof the
+ *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
+ *             to this library must be zero; in a larger output struct they are zeroed (in ferry_error_info left
+ *             alone). Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
+ *             ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have no struct_size and never change.
+ *             Reserved fields must be zero.
+ * Strings     Returned strings are UTF-8 and must not be freed. Only ferry_instance_get_missing_entry_point may return
+ *             NULL.
+ * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
+ *             object that another call is using, and the limits in a function's own comment.
+ * Bindings    All constants fit int32_t, or uint32_t if they end in u; with bindgen, use --default-macro-constant-type
+ *             signed. Callbacks use C's calling convention.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
@@ -61,8 +60,8 @@ struct CUarray_st;
 struct CUmipmappedArray_st;
 struct CUmemPoolHandle_st;
 
-/* One opened library. Opaque, as are ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of ferry_ipc_handle; no
- * other type of ferry is. */
+/* One opened library. Opaque, like ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of ferry_ipc_handle;
+ * all other types of ferry are transparent. */
 typedef struct ferry_instance ferry_instance;
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -74,7 +73,7 @@ typedef struct ferry_instance ferry_instance;
 #define FERRY_VERSION_PATCH 0
 
 /*
- * The version of the library that is loaded: major * 10000 + minor * 100 + patch.
+ * Returns the version of the loaded library: major * 10000 + minor * 100 + patch.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -94,9 +93,9 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
 #define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
 #define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
-#define FERRY_ERROR_KIND (-6)    /* an unknown kind; not the kind stated (full checks); a fill of pageable memory */
-#define FERRY_ERROR_DEVICE (-7)  /* no such device; full checks: the memory is on another one than stated */
-#define FERRY_ERROR_ADDRESS (-8) /* a null address, no array; full checks: an address freed or foreign */
+#define FERRY_ERROR_KIND (-6)    /* unknown kind; full checks: not the kind stated; a fill of pageable memory */
+#define FERRY_ERROR_DEVICE (-7)  /* no such device; full checks: the memory is not on the stated device */
+#define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: a freed or foreign address */
 #define FERRY_ERROR_PITCH                                                                                              \
     (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
 #define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
@@ -106,20 +105,20 @@ FERRY_API int32_t ferry_version(void);
     (-13) /* element sizes differ, x or width is no whole number of elements, no such format */
 #define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
 #define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
-#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver, but no device that it can use */
+#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver without a usable device */
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
-#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and this cannot be part of a graph */
+#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
 #define FERRY_ERROR_LIMIT (-23)           /* the pinned pool is at its limit */
-#define FERRY_ERROR_IN_USE (-24)          /* something of it is still allocated or imported */
-#define FERRY_ERROR_HANDLE (-25)          /* no handle of ferry's, one that was damaged, or what it names is gone */
+#define FERRY_ERROR_IN_USE (-24)          /* memory from it is still allocated or imported */
+#define FERRY_ERROR_HANDLE (-25)          /* not ferry's handle, a damaged one, or its object is gone */
 #define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before this one was started */
 #define FERRY_ERROR_POOL (-27)            /* the pool of this memory has not been imported; no imported pool */
-#define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, destroyed or allocated from */
-#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* such memory, such a pool or such an event cannot be shared */
+#define FERRY_ERROR_IMPORTED (-28)        /* another process's object: cannot be freed, destroyed or allocated from */
+#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* this kind of memory, pool or event cannot be shared */
 #define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
 #define FERRY_ERROR_ROUTE (-31)           /* the route that the flags force cannot take this copy: see value */
 
@@ -127,25 +126,25 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_STATUS_DRIVER_BASE (-1000)
 
 /*
- * The constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
- * Driver names that this version of ferry does not know read "CUDA_ERROR_UNKNOWN_RESULT".
+ * Returns the constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     a static string.
- * Errors:        none; unknown statuses read "FERRY_ERROR_UNKNOWN_STATUS".
- * Driver:        none; it needs no instance.
+ * Errors:        none; "FERRY_ERROR_UNKNOWN_STATUS" for an unknown status, "CUDA_ERROR_UNKNOWN_RESULT" for a driver
+ *                result unknown to this version.
+ * Driver:        none; needs no instance.
  */
 FERRY_API const char *ferry_status_name(int32_t status);
 
 /*
- * What the status means, in a few English words.
+ * Returns the meaning of the status in a few English words.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     a static string.
  * Errors:        none; unknown statuses have a text too.
- * Driver:        none; it needs no instance.
+ * Driver:        none; needs no instance.
  */
 FERRY_API const char *ferry_status_text(int32_t status);
 
@@ -153,13 +152,13 @@ FERRY_API const char *ferry_status_text(int32_t status);
 #define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
 
 /*
- * What a caller may do about a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0.
+ * Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     none.
  * Errors:        none; 0 for unknown statuses.
- * Driver:        none; it needs no instance.
+ * Driver:        none; needs no instance.
  */
 FERRY_API uint32_t ferry_status_traits(int32_t status);
 
@@ -218,28 +217,28 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_CHANNELS 43 /* of an array */
 
 /*
- * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
- * 40; 1 to 7 is not filled). Every call that takes one fills it: after a success all other fields are 0.
+ * Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first version, and becomes 40;
+ * 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a success all other fields are 0.
  *
- * `value` is the offending value and `limit` the one it should have kept to, in the field's unit:
- *   PITCH               value: the pitch or slice height given; limit: the least, or the most, that would do
- *   OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address);
- *                       limit: one past the last there is (or the first, if the box begins before it)
- *   ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size to fit
- *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is, or
- *                       of a fill the one where the stream is
- *   INVALID_ARGUMENT    value: the number given; limit: the most, the least or the unit that is allowed
- *   OVERFLOW            value: the offset, extent or slice height given; limit: the most that fits 64 bits
- *   FLAGS               value: what was given
- *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
- *   OVERLAP             between two copies of a batch, value: the later one's index; limit: the other's
- *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
- *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
- *   ROUTE               value: FERRY_OBSTACLE_*
- *   PROFILE             of a line, value: its number; limit: how many there are
- *   HANDLE              value: the version of the handle's bytes, where it is another; limit: this library's
- *   ABI_MISMATCH        value: the size given; limit: this library's
- * Both are 0 where a number says nothing. For a driver's status side and field are 0.
+ * `value` is the offending value and `limit` the bound that it missed, in the field's unit. Both are 0 where no number
+ * applies; for a driver's status side and field are 0 too.
+ * PITCH               value: the pitch or slice height given; limit: the allowed minimum or maximum
+ * OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address); limit: the end
+ *                     of the allocation or array (or its beginning, if the box begins before it)
+ * ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size required
+ * DEVICE              value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
+ *                     stream's device
+ * INVALID_ARGUMENT    value: the number given; limit: the allowed maximum, minimum or unit
+ * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
+ * FLAGS               value: the flags given
+ * ALIGNMENT           value: the address, pitch or width; limit: the required divisor
+ * OVERLAP             between two copies of a batch, value: the later copy's index; limit: the other's
+ * UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the maximum, or the layer, that works
+ * DRIVER_TOO_OLD      value: the driver's version; limit: the oldest supported version
+ * ROUTE               value: FERRY_OBSTACLE_*
+ * PROFILE             for a line, value: its number; limit: the number of lines
+ * HANDLE              for a handle of another version, value: its version; limit: this library's
+ * ABI_MISMATCH        value: the size given; limit: this library's
  */
 typedef struct ferry_error_info {
     uint32_t struct_size;
@@ -252,10 +251,10 @@ typedef struct ferry_error_info {
 } ferry_error_info;
 
 /*
- * Writes one readable line about `error` to `buffer`, such as
- * "copy 7: destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, for an info of which only status is set,
- * "no such device ... (FERRY_ERROR_DEVICE)", cut to `size` bytes with its ending zero. Index 0 is left out.
- * Returns the length of the whole line without the zero, so a first call with size 0 measures.
+ * Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7:
+ * destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ...
+ * (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero: call with size 0
+ * to measure.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -272,21 +271,21 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 /* Which driver. */
 #define FERRY_DRIVER_AUTO 0     /* the NVIDIA driver if it has a usable device, else the software driver */
 #define FERRY_DRIVER_CUDA 1     /* the NVIDIA driver or an error */
-#define FERRY_DRIVER_SOFTWARE 2 /* the driver in software */
+#define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
 
 /* How much is checked before the driver sees a copy. */
-#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; what ANY means is asked */
-#define FERRY_CHECKS_FULL 1  /* also that each address is of the kind and device stated and inside its allocation */
+#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; resolves ANY */
+#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation */
 
-/* ferry_options.kernels. */
-#define FERRY_KERNELS_LAZY 0    /* into each context when a copy there first goes by one */
-#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, into every primary context, which that makes; into others LAZY */
-#define FERRY_KERNELS_NONE 2    /* never: every copy goes by the driver */
+/* ferry_options.kernels: when ferry's kernels are loaded. */
+#define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, in every primary context (made for this); LAZY in others */
+#define FERRY_KERNELS_NONE 2    /* never: the driver makes every copy */
 
-/* ferry_options.staging: threads and pinned memory for copies between pageable memory and devices, FERRY_ROUTE_STAGED. */
-#define FERRY_STAGING_LAZY 0    /* for each device when a copy there first needs them */
-#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices, with the kernels (as FERRY_KERNELS_AT_OPEN) */
-#define FERRY_STAGING_NONE 2    /* never: such copies go by the driver, and block */
+/* ferry_options.staging: threads and staging buffers for FERRY_ROUTE_STAGED, pageable memory to or from a device. */
+#define FERRY_STAGING_LAZY 0    /* for each device with its first such copy */
+#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN */
+#define FERRY_STAGING_NONE 2    /* never: the driver makes such copies, and they block */
 
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
@@ -294,54 +293,54 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_LOG_INFO 2
 
 /*
- * How to open an instance. All zero but struct_size means: default everything.
+ * How to open an instance. All zero but struct_size means defaults.
  *
- * get_proc    The host program's own way to the driver, with cuGetProcAddress's meaning: the newest variant of `name`
- *             that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form; NULL if there is
- *             none. A plain dlsym does not do: it finds first versions. It is called during ferry_open only, on the
- *             calling thread, and what it returns must stay valid until ferry_close. With it, no library is loaded.
- *             Not used with FERRY_DRIVER_SOFTWARE.
- * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
- *             the size back. Both or neither. Never called by a copy, but by staged ones for what they make on first
- *             need, also on a thread of ferry's, and by batches only for more room than those before took, or where
- *             several threads need some at once. The software driver, being a driver, does not use them. What a graph
- *             keeps of each staged copy in it, 16 bytes, comes from malloc, as it may outlive the instance.
- * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
- *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
- * copy_flags  for every copy and fill whose own flags are 0, and for the short forms and pieces, which have none.
- * kernels     when ferry's GPU kernels are loaded. That takes about a millisecond (H200) for the instance and a third
- *             of one for each context, and waits for what runs in the context. With LAZY the first copy that goes by
- *             one pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
- *             enqueued more should say AT_OPEN.
- * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
- * staging     when threads are started and rings pinned, through which copies between pageable memory and devices go.
- *             That takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never
- *             wait says AT_OPEN, or calls ferry_staging_prepare. Without kernels there is no staging.
- * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8.
- *             They sleep while there is nothing to copy, and end in ferry_close. One more watches them: where threads
- *             are stuck in pages that do not come, it starts others for the other copies, 64 in all, while that lasts.
- * staging_cpus  the processors that they may run on, staging_cpu_count numbers, read before ferry_open returns; or all
- *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else those that the program's
- *             main thread may run on when ferry_open is called, whichever thread copies first.
- *             A ring always lies near its device.
- * staging_priority  their niceness, -20 to 19; 0: the main thread's. Where the system does not grant it they run with
- *             that of the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
- * staging_bytes  of the ring of each device: 4096 to 1 GiB. Less is used where less can be pinned.
- * deferred_bytes  how much ferry keeps on each device of what was given up by ferry_array_destroy_async and its like:
- *             while it is more, ferry's allocations there destroy what streams have passed, and wait for running work.
- *             0: a sixteenth of the device's memory. UINT64_MAX: any amount, until the device has no memory left.
- * submit      the program's own threads instead; ferry starts only a watchdog. Each call asks for work(argument) to be
- *             called once, soon, on any thread, also while all that the program does is wait for a stream: until it
- *             has been, the copy and what is behind it on its stream stand still. It returns 1 if work will be called,
- *             0 if it will not: then ferry starts one thread of its own, which stays until ferry_close. It is called
- *             from a host function of the driver, so neither it nor work may call the driver or wait for one that does;
- *             work itself calls no driver and returns when there is nothing left to do. staging_threads is how many are
- *             asked for a copy, at most.
- *             Where all that came are stuck in pages that do not come, or none came to copies while a thread waits for a
- *             ticket, the watchdog starts a thread that copies, until it is not needed any more.
+ * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
+ *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain
+ *              dlsym does not do: it finds first versions. Called only during ferry_open, on the calling thread; the
+ *              results must stay valid until ferry_close. ferry then loads no library. Not used with
+ *              FERRY_DRIVER_SOFTWARE.
+ * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
+ *              receives the size. Set both or neither. Copies do not call it, with two exceptions: staged copies on
+ *              first need, also on ferry's threads; batches that need more room than earlier ones, or room for several
+ *              threads at once. The software driver does not use it. A graph keeps 16 bytes for each staged copy in
+ *              it; they come from malloc, because the graph may outlive the instance.
+ * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
+ *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
+ * copy_flags   Flags for every copy and fill whose own flags are 0, and for the short forms and pieces, which have
+ *              none.
+ * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
+ *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
+ *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
+ *              streams back until it has enqueued more.
+ * log          `message` is one line without its end, valid during the callback. ferry writes nowhere else.
+ * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
+ *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
+ *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
+ * staging_threads  Workers that run during staged copies; 0: half the processors available to the program, at most 8.
+ *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for the
+ *              remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
+ * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
+ *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Default: those of the
+ *              program's main thread at ferry_open, whichever thread copies first. A staging buffer always lies near
+ *              its device.
+ * staging_priority  The workers' niceness, -20 to 19; 0: the main thread's. If the system refuses it, they get that of
+ *              the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
+ * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
+ * deferred_bytes  The maximum kept on each device of what ferry_array_destroy_async and similar calls gave up. Above
+ *              it, ferry's allocations on the device destroy what streams have passed, and wait for running work. 0: a
+ *              sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of memory.
+ * submit       Uses the program's own threads; ferry starts only a watchdog. Each call asks the program to call
+ *              work(argument) once, soon, on any thread, even while the rest of the program waits for a stream: until
+ *              then the copy and the work behind it on its stream stand still. Returns 1 if work will be called, or 0
+ *              if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit
+ *              from a host function, so neither submit nor work may call the driver or wait for a thread that does.
+ *              work calls no driver and returns when nothing is left to do. A copy asks for at most staging_threads
+ *              threads. If all threads that came are stuck in page faults that do not resolve, or none came while a
+ *              thread waits for a ticket, the watchdog starts a copying thread for as long as it is needed.
  *
- * All callbacks but submit are called from within calls of this instance (ferry_open and ferry_close too), on the
- * calling thread, so possibly on several threads at once. They must not call ferry and must not throw.
+ * All callbacks but submit run inside calls of this instance (also ferry_open and ferry_close), on the calling thread,
+ * so possibly on several threads at once. They must not call ferry and must not throw.
  */
 typedef struct ferry_options {
     uint32_t struct_size;
@@ -350,7 +349,7 @@ typedef struct ferry_options {
     uint32_t software_devices; /* number of devices of the software driver, 1 to 64; 0 for the default, 2 */
     uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
     uint32_t reserved;
-    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB (taken only as it is written) */
+    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB; committed on first write */
     void *(*get_proc)(void *user, const char *name, int32_t version);
     void *get_proc_user;
     void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
@@ -375,49 +374,49 @@ typedef struct ferry_options {
 } ferry_options;
 
 /*
- * Opens an instance. `options` may be NULL for the defaults. Several instances may be open at once; instances on the
- * software driver share it, so a later one that asks for other software_* values than the running ones is refused.
+ * Opens an instance. `options` may be NULL for defaults. Several instances may be open at once. Instances on the
+ * software driver share it: a later one with other software_* values is refused.
  *
  * Thread-safety: safe.
- * Blocking:      for as long as cuInit takes. No context is made until one is needed, but with FERRY_KERNELS_AT_OPEN,
- *                which makes the primary context of each device and waits for what runs in it.
- * Ownership:     *instance is the caller's until ferry_close. `options` is read before return; the callbacks and
- *                what they use must live until ferry_close has returned. On failure *instance is NULL.
- * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines, and a driver's
- *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves, and
- *                ferry_report says why). _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option;
- *                _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software driver; _OUT_OF_MEMORY. A device that
- *                does not take ferry's kernels at open is told to the log, and has FERRY_OBSTACLE_NOT_LOADED later.
- * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info; with
- *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and what gets the kernels.
+ * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN also makes each device's primary context and waits for
+ *                its running work; otherwise makes no context.
+ * Ownership:     *instance is the caller's until ferry_close; NULL on failure. `options` is read before return. The
+ *                callbacks and their data must live until ferry_close has returned.
+ * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status from cuInit: four
+ *                different machines. With AUTO the software driver serves instead and ferry_report gives the reason.
+ *                _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
+ *                _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's
+ *                kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
+ * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
+ *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the calls that get the kernels.
  */
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
 
 /*
- * Closes an instance: releases the contexts it retained and frees it. What was made through the instance (memory,
- * registrations, arrays, streams, events, contexts, pools, imports, prepared batches) is the caller's to free before:
- * what is left stays as it is, but for prepared batches, which are then not to be touched, and nobody can free host
- * memory and pinned pools any more. Copies and fills may still be on their way. Graphs that were captured through the
- * instance may not run after it, unless no kernel of ferry's is in them (FERRY_COPY_BY_DRIVER, _NO_KERNELS,
- * FERRY_KERNELS_NONE). Harmless at process exit and after the driver has gone. In the child of a fork it does nothing:
- * the memory of the instance ends with that process, as another thread may have been changing it. NULL is allowed.
+ * Closes an instance: releases the contexts it retained and frees it. First free everything made through the instance
+ * (memory, registrations, arrays, streams, events, contexts, pools, imports, prepared batches). Anything left stays as
+ * it is, except that prepared batches must not be touched again, and host memory and pinned pools can no longer be
+ * freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards, unless they
+ * hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). Harmless at process exit and
+ * after the driver has gone. Does nothing in the child of a fork, because another thread may have been changing the
+ * instance's memory, which ends with the child. NULL is allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
- * Blocking:      until staged copies that are on their way have ended, unless their context is dead, and until the
- *                streams have passed the batches whose tables are the instance's (ferry_copy_batch_async) and what was
- *                given up on them (ferry_array_destroy_async), which is destroyed.
- *                Where the instance holds the last reference to a primary context, the driver waits for that context's
- *                work and then destroys it, with what lives in it. The last instance on the software driver also ends
- *                that driver: what runs ends first, then every address, array and context from it is gone.
+ * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
+ *                batches with tables in the instance (ferry_copy_batch_async); until streams have passed what was
+ *                given up on them (ferry_array_destroy_async), which is then destroyed. If the instance holds the last
+ *                reference to a primary context, the driver waits for its work and destroys it with everything in it.
+ *                The last instance on the software driver ends that driver: running work ends first, then all its
+ *                addresses, arrays and contexts are gone.
  * Ownership:     *instance is gone.
  * Errors:        none.
- * Driver:        cuDevicePrimaryCtxRelease; where kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
- *                cuEventSynchronize and what gives pinned memory and rings back; cuArrayDestroy, cuMipmappedArrayDestroy,
- *                cuMemFree and cuEventDestroy for what was given up in the order of a stream.
+ * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
+ *                cuEventSynchronize and the calls that release pinned memory and staging buffers; cuArrayDestroy,
+ *                cuMipmappedArrayDestroy, cuMemFree and cuEventDestroy for what was given up in stream order.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
-/* What was found. */
+/* What ferry_open found. */
 typedef struct ferry_report {
     uint32_t struct_size;
     int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: what runs */
@@ -444,12 +443,13 @@ typedef struct ferry_report {
  * Blocking:      never.
  * Ownership:     the caller's struct.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
- * Driver:        none; found at ferry_open, but for what has become of peers and kernels since.
+ * Driver:        none; the values are from ferry_open, except those of peers and kernels, which are current.
  */
 FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
 
 /*
- * The name of the index-th optional entry point the driver lacks, such as "cuLaunchHostFunc"; NULL past the last.
+ * Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc"; NULL past
+ * the last.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -460,11 +460,11 @@ FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferr
 FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index);
 
 /*
- * A driver entry point as this instance reaches it: for calls beside ferry's on the same driver, software or not.
- * `version` as for cuGetProcAddress, such as 12000. The result is a function of the type that cudaTypedefs.h names
- * PFN_<name>_v<version>, or NULL.
+ * Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver, software or
+ * not. `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in
+ * cudaTypedefs.h.
  *
- * Thread-safety: safe if the host's own get_proc is.
+ * Thread-safety: safe if the program's own get_proc is.
  * Blocking:      never.
  * Ownership:     valid until ferry_close.
  * Errors:        NULL.
