@@ -477,7 +477,7 @@ FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const ch
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* What a place is. */
-#define FERRY_KIND_ANY 0    /* `address` decides; what the driver does not know is taken for host memory */
+#define FERRY_KIND_ANY 0    /* `address` decides; memory unknown to the driver is host memory */
 #define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
@@ -485,19 +485,19 @@ FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const ch
 #define FERRY_DEVICE_UNKNOWN (-1) /* DEVICE: asks the driver. ARRAY: the device of the stream or of the other place */
 
 /*
- * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
+ * One end of a copy. The bytes begin x bytes, y rows and z slices after the address or the array's first element.
  *
- * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, and then x
- *               must be 0 unless the copy is one row of the first slice. Not read for arrays.
- * slice_height  rows from one slice to the next, at least y + height: the allocation's height, not the copy's; 0:
- *               slices lie tight, height rows apart, and then y must be 0 unless the copy is in the first slice. Not
- *               read for arrays.
- * device        not read for ANY and HOST. Managed memory may be described as HOST, as DEVICE on any device, or as ANY.
- * array         rows and bytes of block-compressed arrays are those of blocks of 4 x 4 texels. A planar array itself
- *               takes no copy (the driver's -1001), its planes do.
+ * row_pitch     Bytes from one row to the next, at least x + width. 0: rows are tight, width bytes apart; x must then
+ *               be 0 unless the copy is one row of the first slice. Not read for arrays.
+ * slice_height  Rows from one slice to the next, at least y + height: the allocation's height, not the copy's. 0:
+ *               slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
+ *               for arrays.
+ * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
+ * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
+ *               (the driver's -1001); its planes do.
  *
- * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
- * as with the driver's own calls.
+ * Only full checks refuse a wrong address. With basic checks the driver may refuse it or the process may crash, as
+ * with the driver's own calls.
  */
 typedef struct ferry_place {
     int32_t kind;   /* FERRY_KIND_* */
@@ -513,19 +513,19 @@ typedef struct ferry_place {
 } ferry_place;
 
 /*
- * What a caller may ask of the way that a copy or a fill takes. Without any of these it is the one predicted to be
- * fastest: a kernel where it wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace
- * all of the instance's (ferry_options.copy_flags); 65535 for the most multiprocessors, which asks for nothing, does
- * just that.
+ * Route flags of a copy or fill. Without them ferry takes the route with the shortest predicted time: a kernel if it
+ * wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace all of the instance's
+ * (ferry_options.copy_flags); a maximum of 65535 SMs limits nothing, so it only replaces them.
  *
- * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
- *                  goes by a kernel where one can take it, and is still ordered on its stream.
- * NO_KERNELS       leaves all multiprocessors to others.
- * BY_DRIVER, BY_KERNEL, BY_STAGING  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out, and
- *                  BY_STAGING says nothing. Two of them, or NO_KERNELS with one of the latter two, are
- *                  FERRY_ERROR_FLAGS; beside NO_KERNELS and BY_DRIVER URGENT says nothing.
- * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
- * pay, which are few where a host link is the limit.
+ * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
+ *              one can take the copy. The copy stays stream-ordered.
+ * NO_KERNELS   Leaves all SMs to other work.
+ * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route or fails with FERRY_ERROR_ROUTE. For a fill BY_DRIVER only
+ *              excludes kernels, and BY_STAGING has no effect. Two of them, or NO_KERNELS with BY_KERNEL or
+ *              BY_STAGING, are FERRY_ERROR_FLAGS. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
+ *
+ * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful,
+ * which are few where a host link is the limit.
  */
 #define FERRY_COPY_URGENT 0x1u
 #define FERRY_COPY_NO_KERNELS 0x2u
@@ -534,11 +534,9 @@ typedef struct ferry_place {
 #define FERRY_COPY_BY_STAGING 0x400u
 #define FERRY_COPY_MAX_SMS_SHIFT 16
 
-/*
- * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
- * own calls copy nothing then). With width 0 nothing is copied, and that is a success, once kinds, devices, flags and
- * reserved fields are right.
- */
+/* One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
+ * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices, flags and reserved fields are
+ * valid. */
 typedef struct ferry_copy_desc {
     ferry_place source;
     ferry_place destination;
@@ -552,12 +550,12 @@ typedef struct ferry_copy_desc {
 
 /*
  * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
- * starts at layer number `layer` of a layered array (of a cubemap: at that face), which is its z.
+ * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     the caller's struct.
- * Errors:        none here: ferry_copy checks. A NULL place is ignored.
+ * Errors:        none; ferry_copy checks. A NULL place is ignored.
  * Driver:        none.
  */
 FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
@@ -571,39 +569,38 @@ FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUar
 FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
 
 /*
- * Fills a descriptor from two places and an extent; a NULL place leaves that end all zero.
+ * Fills a descriptor from two places and an extent. A NULL place leaves that end all zero.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     the caller's structs; the places may be those inside *copy.
- * Errors:        none here: ferry_copy checks. A NULL copy is ignored.
+ * Errors:        none; ferry_copy checks. A NULL copy is ignored.
  * Driver:        none.
  */
 FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
                                     uint64_t width, uint64_t height, uint64_t depth);
 
 /*
- * Copies, and returns when the bytes are there: visible to the host, to every stream and to every other thread.
- * It is ordered like a driver call on the legacy default stream of its context: after earlier work on that stream
- * and on streams that synchronise with it; work on non-blocking streams is the caller's to order. To wait for a copy on
- * another stream: ferry_copy_async and ferry_stream_synchronize.
- * The context is the calling thread's current one, else that of the destination's device, else of the source's, else of
- * device 0.
+ * Copies, and returns when the bytes are visible to the host, to every stream and to every other thread. The copy is
+ * ordered like a driver call on the legacy default stream of its context: after earlier work on that stream and on the
+ * streams that synchronise with it. The caller orders work on non-blocking streams. To wait for a copy on another
+ * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current one, else that of the
+ * destination's device, else of the source's, else of device 0.
  *
  * Thread-safety: safe.
  * Blocking:      until the copy is complete.
  * Ownership:     `copy` is read before return.
  * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
  *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
- *                _UNSUPPORTED from one 2D layer or face to another of one array, which the driver gets wrong; _ROUTE
- *                where the flags force a route that cannot take it; the driver's own, which may also report earlier
- *                asynchronous work that failed.
- * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
- *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
- *                the driver refuses because its host memory was registered in pieces is split, with one call for each
- *                part; should one fail, those before it have been made. By a kernel: cuPointerGetAttributes for both
- *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels. Staged
- *                likewise, and the calling thread helps.
+ *                _UNSUPPORTED from one 2D layer or face to another of the same array, which the driver gets wrong;
+ *                _ROUTE if the route forced by the flags cannot take the copy; the driver's own, which may also report
+ *                earlier asynchronous work that failed.
+ * Driver:        cuMemcpy3D, or cuMemcpy3DPeer if an end is on another device than the context; then
+ *                cuStreamSynchronize where those return early (device to device, pageable host to device). If the
+ *                driver refuses a copy because its host memory was registered in pieces, ferry splits it, with one
+ *                call for each part; if one part fails, the parts before it were copied. By a kernel:
+ *                cuPointerGetAttributes for both ends, cuLaunchKernel and cuStreamSynchronize; before the first such
+ *                copy, see ferry_options.kernels. Staged: the same, and the calling thread helps.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
 
@@ -611,42 +608,42 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
 typedef struct ferry_ticket ferry_ticket;
 
 /*
- * Enqueues a copy on `stream`: it starts after the work before it there, and is complete for the work after it.
- * Any stream of the caller's will do, a CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default
- * stream, FERRY_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for
- * those three it is found as for ferry_copy. `ticket` may be NULL; else *ticket reports the copy's progress.
+ * Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is any
+ * CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default stream, FERRY_STREAM_PER_THREAD is the
+ * per-thread one (both cast to a pointer). The context is the stream's; for those three it is found as for ferry_copy.
+ * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except from host memory to host memory, and with pageable memory that
- *                cannot be staged (managed memory, arrays without a surface, another device's; see docs/staging.md):
- *                these are the driver's own copies, which wait for earlier work on the stream, and until a pageable
- *                source has been read or, to a host destination, until the copy is complete. Memory of a host pool is
- *                not the host's here to a device with access to the pool. ferry_copy_explain_async tells.
- *                The first copy in a context that goes by a kernel may wait while that is loaded, and the first that is
- *                staged while threads and memory are made, see ferry_options.kernels and staging.
- *                As all calls that enqueue it waits for the driver's lock while another thread frees (see Memory).
- * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy, and
- *                its source stay unchanged. Memory that is unmapped while a copy runs cannot be made safe. *ticket is
- *                the caller's until ferry_ticket_release, which must come before ferry_close.
- * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
- *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured: between memory from pools of
- *                two devices neither of which has access to the other's pool; from pageable memory that cannot be
- *                staged, which the driver would read at the launch, before the graph's earlier nodes have run. With a
- *                ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, where the copy may run any
- *                number of times; if the driver refuses only the event behind the copy, the copy is in flight all the
- *                same. What goes wrong later comes back from a later call that synchronises.
- * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
- *                too, with cuStreamIsCapturing and cuCtxGetId before and, under capture and with ferry_options.submit,
- *                cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable source cuStreamQuery;
- *                before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and cuEventSynchronize.
- *                With a ticket cuEventCreate before the copy and cuEventRecord behind it.
+ * Blocking:      does not wait for the GPU, except for the driver's own copies from host memory to host memory, and of
+ *                pageable memory that cannot be staged (with managed memory, arrays without a surface, another
+ *                device's; see docs/staging.md). Those wait for earlier work on the stream, and until a pageable
+ *                source has been read or, with a host destination, until the copy is complete. Memory of a host pool
+ *                is not host memory here if the device has access to the pool. ferry_copy_explain_async reports what
+ *                applies. The first copy by a kernel in a context may wait while the kernel is loaded; the first
+ *                staged one, while threads start and memory is pinned (ferry_options.kernels and staging). Like every
+ *                call that enqueues, it waits for the driver's lock while another thread frees (see Memory).
+ * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
+ *                source must not change until then. Memory that is unmapped while a copy runs cannot be made safe.
+ *                *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
+ * Errors:        as ferry_copy; nothing was enqueued, except the parts before the one that fails of a split copy.
+ *                FERRY_ERROR_CAPTURE on a stream that is being captured: between memory from pools of two devices,
+ *                neither of which has access to the other's pool; from pageable memory that cannot be staged, which
+ *                the driver would read at the launch, before the graph's earlier nodes have run. With a ticket also
+ *                _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of
+ *                times. If the driver refuses only the event behind the copy, the copy is in flight all the same. A
+ *                later call that synchronises reports later failures.
+ * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
+ *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
+ *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable
+ *                source cuStreamQuery; before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and
+ *                cuEventSynchronize. With a ticket cuEventCreate before the copy and cuEventRecord behind it.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
                                    ferry_ticket **ticket, ferry_error_info *error);
 
 /*
- * The short form in one dimension: `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy.
- * Host addresses are passed as integers: (uint64_t)(uintptr_t)pointer.
+ * Copies `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy. Pass host addresses as
+ * integers: (uint64_t)(uintptr_t)pointer.
  *
  * Thread-safety: safe.
  * Blocking:      until the copy is complete.
@@ -675,26 +672,26 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
  * A ticket reports the progress of one copy, whatever its route.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* How far it is. */
+/* A copy's progress. */
 typedef struct ferry_ticket_info {
     uint32_t struct_size;
     int32_t done;         /* 1: it has ended, well or not */
-    int32_t status;       /* of the copy: 0 until it is done, and then if it went well; else what ended it */
+    int32_t status;       /* of the copy: 0 while in flight and after success; else what ended it */
     int32_t route;        /* FERRY_ROUTE_* that it took */
-    uint64_t bytes_done;  /* bytes that have arrived: of a staged copy as they do, of others all at the end */
+    uint64_t bytes_done;  /* bytes that have arrived; only staged copies count before the end */
     uint64_t bytes_total; /* of the copy */
 } ferry_ticket_info;
 
 /*
  * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment
- * before its stream goes on. Where the context has died, this finds out: at the latest when no bytes have arrived since
+ * before its stream continues. The call also detects a dead context, at the latest when no bytes have arrived since
  * the last query.
  *
- * Thread-safety: safe; not beside ferry_ticket_release of the same one.
+ * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
  * Blocking:      never.
  * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is
- *                in info->status.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. info->status is the copy's
+ *                own result.
  * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
  */
 FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
@@ -705,16 +702,17 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * Thread-safety: as ferry_ticket_get_info.
  * Blocking:      until the copy is done, or its context has died.
  * Ownership:     the ticket stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the
- *                child of a fork.
- * Driver:        cuEventSynchronize, of staged copies none but, without progress, cuCtxGetId and cuEventQuery.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the status that ended the copy, which may come from earlier work that
+ *                failed; -1003 in the child of a fork.
+ * Driver:        cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
+ *                progress.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
 
 /*
- * Ends a ticket, at any time: the copy goes on. NULL is allowed.
+ * Ends a ticket, at any time; the copy continues. NULL is allowed.
  *
- * Thread-safety: not beside another call on the same one.
+ * Thread-safety: not beside another call on the same ticket.
  * Blocking:      never.
  * Ownership:     the ticket is gone.
  * Errors:        -1003 in the child of a fork, where it does nothing.
@@ -726,62 +724,65 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * Batches
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* Of batches: none has the value of a FERRY_COPY_*. */
+/* Flags of batches. Their values differ from all FERRY_COPY_*. */
 #define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch in which a copy writes what another one reads or writes */
 #define FERRY_BATCH_UPDATABLE 0x2000u     /* of prepared pieces only: ferry_prepared_set_addresses will be called */
 
 /*
- * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the
- * copies of a batch have none among themselves and must not overlap, no destination with another's source or
- * destination. FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without
- * it, what such a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at
- * both ends are merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation
- * that it begins in, but into adjacent memory of the same device (full checks: not even there) or out of a registration
- * of the host's. The context is found as for ferry_copy, for the first copy that has a device. A copy with flags of its
- * own, and with instance flags every box of rows, goes as they ask, by a call or launch of its own; pieces go with the
- * instance's. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however
- * many they are; into arrays the driver copies.
+ * Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves
+ * and must not overlap: no destination with another copy's source or destination. The result is undefined otherwise.
+ * FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred nanoseconds each. All copies are
+ * checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 and count 0
+ * are fine.
+ *
+ * Neither check level lets a copy leave the allocation that it begins in, with two exceptions: adjacent memory of the
+ * same device (refused by full checks) and out of a registration of host memory. The context is found as for
+ * ferry_copy, for the first copy that has a device. A copy with flags of its own, and with instance flags every box of
+ * rows, goes as they ask, by a call or launch of its own; pieces use the instance's flags. Boxes out of arrays that
+ * kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however many there are; the driver makes
+ * copies into arrays.
  *
  * Thread-safety: safe.
- * Blocking:      until all are complete.
- * Ownership:     `copies` is read before return. Memory to work in is kept for the next batch, until ferry_close.
+ * Blocking:      until all copies are complete.
+ * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
- *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
- *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
- * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory) and
- *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads one; then
- *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each;
- *                and cuStreamSynchronize.
+ *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for
+ *                `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may have been
+ *                made in part.
+ * Driver:        cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy) and
+ *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads an array;
+ *                then for each group the fastest of cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for
+ *                each copy; and cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                    uint32_t flags, ferry_error_info *error);
 
 /*
- * Enqueues a batch on `stream`, any that ferry_copy_async takes: all of it after the work before it there, and complete
- * for the work after it.
+ * Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is complete
+ * for later work.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async; and where
- *                the driver makes no event for a table (below), for the stream.
- * Ownership:     `copies` is read before return; the memory it names must live until the stream has passed the batch.
- * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, but where the driver refuses a part of
- *                it: what comes before that.
- * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams
- *                other than the legacy one that are not being captured. More than 169 pieces, or 46 boxes, of a launch
- *                lie in a table in pinned memory that the instance keeps: cuMemHostAlloc or cuMemHostRegister for more
- *                of it, and cuEventRecord.
+ * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; and for the stream if
+ *                the driver cannot make an event for a table (see Driver).
+ * Ownership:     `copies` is read before return. The memory must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before one that the
+ *                driver refuses.
+ * Driver:        as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on streams
+ *                other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46 boxes,
+ *                keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
+ *                it, and cuEventRecord.
  */
 FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
 
 /*
- * A batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
+ * Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
  * ferry_copy_bytes. The fastest form for thousands of small pieces.
  *
  * Thread-safety: safe.
- * Blocking:      until all are complete.
+ * Blocking:      until all pieces are complete.
  * Ownership:     the arrays are read before return.
- * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses are.
+ * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses.
  * Driver:        as ferry_copy_batch.
  */
 FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
@@ -800,35 +801,36 @@ FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64
                                           const uint64_t *sources, const uint64_t *sizes, uint64_t count,
                                           uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
 
-/* A batch that is checked and planned once, and launched as often as wanted. Opaque. */
+/* A batch that is checked and planned once, then launched any number of times. Opaque. */
 typedef struct ferry_prepared ferry_prepared;
 
 /*
  * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
- * plan, with the profile and the instance flags of now, stays. `count` 0 is fine.
+ * plan keeps the current profile and instance flags. `count` 0 is fine.
  *
  * Thread-safety: safe.
- * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
- *                for the device.
- * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
- *                read before return. The memory that it names and the context must live, and stay what they are, for
- *                every launch.
- * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
+ * Blocking:      while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the
+ *                device.
+ * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
+ *                is read before return. The memory and the context must live, and the memory stay of the same kind,
+ *                for every launch.
+ * Errors:        as ferry_copy_batch; *prepared is then NULL. The only flag is FERRY_BATCH_CHECK_OVERLAP.
  * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
- *                made, waited for and destroyed.
+ *                created, waited for and destroyed.
  */
 FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                         uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
                                         ferry_error_info *error);
 
 /*
- * The same for pieces. With FERRY_BATCH_UPDATABLE their addresses can be set anew; they are not merged then.
+ * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and
+ * pieces are not merged.
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
- * Errors:        as ferry_prepared_create; of changeable ones FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie
- *                in one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+ * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
+ *                one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
  * Driver:        as ferry_prepared_create.
  */
 FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
@@ -838,35 +840,33 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
 
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
- * would; a default stream is that of the current context, else of the one it was prepared in. On a stream that is being
- * captured it becomes part of the graph; the prepared batch must then live as long as the graph may run. In another
- * context of the device than it was prepared in, which does not see all memory of that, the driver copies instead of
- * kernels.
+ * would. A default stream is that of the current context, else of the context it was prepared in. On a stream that is
+ * being captured the batch becomes part of the graph and must live as long as the graph may run. In another context of
+ * the device, which does not see all memory of the first, the driver copies instead of kernels.
  *
- * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
+ * Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     as ferry_copy_batch_async.
- * Errors:        FERRY_ERROR_DEVICE for a stream of another device; in another context FERRY_ERROR_UNSUPPORTED for a
- *                changeable one; FERRY_ERROR_CAPTURE for a changeable one, parts of
- *                which the graph would hold by their addresses; the driver's own. `error` has no index.
+ * Errors:        FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another
+ *                context, and _CAPTURE if the graph would hold parts of it by their addresses; the driver's own.
+ *                `error` has no index.
  * Driver:        as ferry_copy_batch_async, without the look-ups.
  */
 FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
 
 /*
- * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the
- * destinations. Those of pieces of size 0 are not looked at.
- * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
- * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
- * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
- * flags given then and for the context that it was prepared in.
+ * Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses of
+ * pieces of size 0 are not read. The change is ordered on `stream`: earlier launches use the old addresses; later
+ * launches, also replays of graphs, use the new ones. The caller orders launches on other streams. Each piece keeps
+ * its size, whether it is pinned host memory, the device's or a peer's, and its destination's remainder modulo 16. The
+ * new addresses are checked as before, with the original flags and for the context that the batch was prepared in.
  *
  * Thread-safety: safe, but not beside another call on the same prepared batch.
  * Blocking:      does not wait for the GPU.
  * Ownership:     the arrays are read before return.
- * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND, and
- *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not
- *                changeable; _CAPTURE on a stream that is being captured. The addresses are the old ones then.
+ * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
+ *                _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
+ *                _CAPTURE on a stream that is being captured. The addresses are unchanged after an error.
  * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
  */
 FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
@@ -874,11 +874,10 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
                                                ferry_error_info *error);
 
 /*
- * Ends a prepared batch. Launches of it may still be on their way; graphs that hold it may not run any more. NULL is
- * allowed.
+ * Ends a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more. NULL is allowed.
  *
- * Thread-safety: not beside another call on the same one.
- * Blocking:      where there is a table on the device, for the device's running work, as cuMemFree does.
+ * Thread-safety: not beside another call on the same batch.
+ * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
  * Ownership:     *prepared is gone, whatever is returned.
  * Errors:        the driver's own, which may be those of earlier work.
  * Driver:        cuMemFree for the table.
