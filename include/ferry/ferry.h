@@ -889,15 +889,14 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned host
- * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
- * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
- * width 0 nothing is filled, and that is a success, once kind, device, pattern_size, flags and reserved fields are
- * right.
+ * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned
+ * host memory. The address with its origin and the width must be multiples of the pattern's size, and so must the row
+ * pitch if there is more than one row. A pitch that is given is never below x + width. Height 0 and depth 0 count as
+ * 1. Width 0 fills nothing and succeeds if kind, device, pattern_size, flags and reserved fields are valid.
  *
- * The driver itself fills patterns of up to 4 bytes over rows at one distance. The rest needs a kernel of ferry's: a
- * pattern of 8 or 16 bytes that does not repeat every 4, and slices apart, unless their rows are tight or each has but
- * one. Such a fill is refused where no kernel can run or reach the memory.
+ * The driver itself fills patterns of up to 4 bytes over rows at one distance. Everything else needs a kernel of
+ * ferry's: a pattern of 8 or 16 bytes that does not repeat every 4, and slices with gaps, unless their rows are tight
+ * or each slice has one row. Such a fill is refused if no kernel can run or reach the memory.
  */
 typedef struct ferry_fill_desc {
     ferry_place destination;
@@ -912,51 +911,52 @@ typedef struct ferry_fill_desc {
 
 /*
  * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken). A NULL place
- * leaves the destination all zero, a NULL pattern means bytes of zero.
+ * leaves the destination all zero; a NULL pattern means zero bytes.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     the caller's structs; the place may be the one inside *fill.
- * Errors:        none here: ferry_fill checks. A NULL fill is ignored.
+ * Errors:        none; ferry_fill checks. A NULL fill is ignored.
  * Driver:        none.
  */
 FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
                                     uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
 
 /*
- * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
- * memory's device, else the one that ferry uses for that device; for pinned and managed memory the current one, else
- * device 0's. Where the driver fills memory in its own context alone, as it does another process's, it is that one.
+ * Fills, and returns when the bytes are there. Ordered as ferry_copy. The context is the current one if it belongs to
+ * the memory's device, else ferry's for that device; for pinned and managed memory the current one, else device 0's.
+ * Memory that the driver fills only in the memory's own context, such as another process's, uses that context.
  *
  * Thread-safety: safe.
  * Blocking:      until the fill is complete.
  * Ownership:     `fill` is read before return.
  * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
- *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
- *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the
- *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or
- *                the driver keep kernels out, where the box leaves an allocation or registration, or where they do not
- *                reach the memory; _ROUTE for FERRY_COPY_BY_KERNEL that cannot be; the driver's own.
+ *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT
+ *                for NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with
+ *                the field PATTERN or DEPTH for a fill that needs a kernel (see ferry_fill_desc) if the flags, the
+ *                options or the driver exclude kernels, the box leaves an allocation or registration, or kernels
+ *                cannot reach the memory; _ROUTE if FERRY_COPY_BY_KERNEL is impossible; the driver's own.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
  *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
- *                are, where all of the memory is registered. By a kernel, in memory of the context's device also where
+ *                are if all of the memory is registered. By a kernel, in memory of the context's device also where
  *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
  *                cuLaunchKernel; on first need cuLibraryLoadData.
  */
 FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
 
 /*
- * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the device of the memory, or on
- * one with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
+ * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or on one
+ * with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
  * are those of the context found as for ferry_fill.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, but where it loads kernels (ferry_options.kernels).
- * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
- * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
- *                memory, _NO_CONTEXT for another process's memory on a stream of another context than opened it.
- * Driver:        as ferry_fill, without the wait. Under capture memory that the capture itself has allocated is not
- *                known to the driver, and no kernel fills it.
+ * Blocking:      does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
+ * Ownership:     `fill` is read before return. The memory must live until the stream has passed the fill.
+ * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that cannot reach the
+ *                memory; _NO_CONTEXT for another process's memory on a stream of a context other than the one that
+ *                opened it.
+ * Driver:        as ferry_fill, without the wait. The driver does not know memory that a capture itself has allocated,
+ *                and no kernel fills it.
  */
 FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
                                    ferry_error_info *error);
@@ -967,16 +967,16 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 
 /* How a copy travels. */
 #define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
-#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
+#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, or more if host memory is registered in pieces */
 #define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
-#define FERRY_ROUTE_STAGED 3 /* by a kernel there that meets threads of ferry's at pinned memory */
+#define FERRY_ROUTE_STAGED 3 /* by a kernel on the stream and CPU threads that share a pinned staging buffer */
 
 /* Why a route does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
 #define FERRY_OBSTACLE_NONE 0
 #define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
 #define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
 #define FERRY_OBSTACLE_FORBIDDEN 3    /* FERRY_COPY_NO_KERNELS */
-#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver did not take ferry's kernels, or the options keep them out */
+#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver refused ferry's kernels, or the options exclude them */
 #define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
 #define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
 #define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: only with BY_KERNEL */
@@ -991,11 +991,11 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_OTHER_DEVICE 15 /* an end lies on another device than the one of the stream */
 
 /*
- * "pageable memory" and the like; "?" for a number that is none of them.
+ * Returns a text such as "pageable memory"; "?" for an unknown number.
  *
  * Thread-safety: safe.
  * Blocking:      never.
- * Ownership:     the text is static.
+ * Ownership:     a static string.
  * Errors:        none.
  * Driver:        none.
  */
@@ -1033,11 +1033,13 @@ typedef struct ferry_explanation {
 } ferry_explanation;
 
 /*
- * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. Whether a copy
- * between two devices takes the link between them is no part of it: that hangs on peer access.
+ * Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. The
+ * explanation does not cover whether a copy between two devices uses the link between them: that depends on peer
+ * access.
  *
  * Thread-safety: safe.
- * Blocking:      never, but on first need as ferry_context_retain_primary, and while kernels are loaded as ferry_copy.
+ * Blocking:      never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
+ *                ferry_copy.
  * Ownership:     the caller's struct.
  * Errors:        as ferry_copy, and _ABI_MISMATCH.
  * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
@@ -1046,7 +1048,7 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
                                      ferry_explanation *explanation, ferry_error_info *error);
 
 /*
- * What ferry_copy_async would do, likewise.
+ * Reports what ferry_copy_async would do, as ferry_copy_explain.
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_copy_explain.
@@ -1136,8 +1138,8 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
 /* ---------------------------------------------------------------------------------------------------------------
  * Contexts
  *
- * ferry needs a context for each device it works on. It uses the one the host program adopted for that device, else
- * it retains the primary context, on first need, until ferry_close. None of this is needed to copy.
+ * ferry needs a context for each device it works on: the one that the program adopted for the device, else the primary
+ * context, which ferry retains on first need until ferry_close. Copies need none of the calls below.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
@@ -1152,10 +1154,10 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
 FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context);
 
 /*
- * Gives back one reference to the device's primary context.
+ * Releases one reference to the device's primary context.
  *
  * Thread-safety: safe.
- * Blocking:      the driver's, if this was the last reference in the process.
+ * Blocking:      as the driver, if this was the last reference in the process.
  * Ownership:     the reference is gone.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
  * Driver:        cuDevicePrimaryCtxRelease.
@@ -1176,8 +1178,8 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
                                        struct CUctx_st **context, ferry_error_info *error);
 
 /*
- * Destroys a context made by ferry_context_create, with all that lives in it. If it was adopted, the device goes back
- * to its primary context. No thread may have it current, and no other call may be using it.
+ * Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the
+ * device's primary context. No thread may have the context current, and no other call may be using it.
  *
  * Thread-safety: safe.
  * Blocking:      until the context's work has ended.
@@ -1188,9 +1190,9 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
 FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context);
 
 /*
- * Makes ferry use the host program's `context` for the device that it belongs to, from the next call on, instead of
- * the primary one. NULL for `context`: `device` goes back to its primary context; otherwise `device` is not read. The
- * ring of staged copies stays in the primary context all the same, which the first of them retains.
+ * Makes ferry use the program's `context` for the context's device instead of the primary one, from the next call on;
+ * `device` is then not read. With NULL for `context`, `device` returns to its primary context. The staging buffer
+ * stays in the primary context in any case; the first staged copy retains that.
  *
  * Thread-safety: safe; calls already running on other threads may still use the former context.
  * Blocking:      never.
@@ -1201,11 +1203,11 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
 FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context);
 
 /*
- * Makes `context` current on the calling thread, on top of what was; `device` is not read then. NULL: the context that
- * ferry uses for `device`.
+ * Makes `context` current on the calling thread, on top of its current one; `device` is then not read. NULL: pushes
+ * the context that ferry uses for `device`.
  *
- * Thread-safety: safe; it concerns the calling thread alone.
- * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary was not retained yet.
+ * Thread-safety: safe; affects only the calling thread.
+ * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
  * Driver:        cuCtxPushCurrent.
@@ -1213,18 +1215,18 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context);
 
 /*
- * Pops the calling thread's current context; *context, if `context` is not NULL, tells which it was.
+ * Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
  *
- * Thread-safety: safe; it concerns the calling thread alone.
+ * Thread-safety: safe; affects only the calling thread.
  * Blocking:      never.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _NO_CONTEXT where there was none; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _NO_CONTEXT if there was none; the driver's own.
  * Driver:        cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context);
 
 /*
- * The calling thread's current context; NULL if it has none.
+ * Stores the calling thread's current context in *context; NULL if there is none.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1235,13 +1237,13 @@ FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **
 FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context);
 
 /*
- * Waits until all work of `context` has ended; `device` is not read then. NULL: the context that ferry uses for
- * `device`, which need not be the one that the calling thread has current.
+ * Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses
+ * for `device`, which need not be the thread's current one.
  *
  * Thread-safety: safe.
- * Blocking:      yes, that is its job.
+ * Blocking:      until the work has ended.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own, late errors of earlier work among them.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own, also late errors of earlier work.
  * Driver:        cuCtxSynchronize.
  */
 FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context);
@@ -1249,17 +1251,19 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
 /* ---------------------------------------------------------------------------------------------------------------
  * Streams and events
  *
- * For programs without CUDA's headers. Streams and events of the host program's own, a CUstream or cudaStream_t and a
- * CUevent or cudaEvent_t, serve everywhere as well as those made here.
+ * For programs without CUDA's headers. A program's own streams (CUstream, cudaStream_t) and events (CUevent,
+ * cudaEvent_t) work everywhere as well as those made here.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* These two, cast to a pointer, (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL stand for the default
- * streams of a context, and which one that is depends on the call: of a copy the calling thread's current context, else
- * that of the destination's device; where a call is about memory or a pool of one device (fills, stream-ordered memory)
- * the current one if it is of that device, else the one that ferry uses for it; of all other calls the current one,
- * else device 0's. Where a context of another device may be current, name a stream. To wait for what was enqueued on a
- * default stream, take ferry_context_synchronize, or a stream of your own to begin with. NULL is the legacy one also in
- * programs compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD. */
+/*
+ * These two, cast to a pointer as in (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL are the default
+ * streams of a context. The context depends on the call. For a copy: the thread's current one, else that of the
+ * destination's device, and so on as for ferry_copy. For memory or a pool of one device (fills, stream-ordered
+ * memory): the current one if it belongs to that device, else ferry's for it. For all other calls: the current one,
+ * else device 0's. Name a stream where a context of another device may be current. To wait for work on a default
+ * stream, use ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy stream also in
+ * programs compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD.
+ */
 #define FERRY_STREAM_LEGACY 1
 #define FERRY_STREAM_PER_THREAD 2
 
@@ -1279,7 +1283,7 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
                                       struct CUstream_st **stream, ferry_error_info *error);
 
 /*
- * Destroys a stream; what is enqueued on it still runs to its end. NULL is allowed.
+ * Destroys a stream; work enqueued on it still completes. NULL is allowed.
  *
  * Thread-safety: safe; no other call may be using the stream.
  * Blocking:      never.
@@ -1290,35 +1294,35 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream);
 
 /*
- * Waits until all work enqueued on `stream` has ended. The default streams are those of the current context, else of
- * device 0's.
+ * Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else device
+ * 0's.
  *
  * Thread-safety: safe.
- * Blocking:      yes, that is its job.
+ * Blocking:      until the work has ended.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own, late errors of earlier work among them.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own, also late errors of earlier work.
  * Driver:        cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream);
 
 /*
- * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0; to 0 also on failure, so a loop must look at
+ * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must check
  * the status. Default streams as for ferry_stream_synchronize.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, also late errors of earlier work.
  * Driver:        cuStreamQuery.
  */
 FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
 
 /*
- * Makes what is enqueued on `stream` from now on wait for `event` as it was last recorded, on whatever device that was.
- * An event never recorded is not waited for. Default streams as for ferry_stream_synchronize.
+ * Makes later work on `stream` wait for the last record of `event`, on any device. An event that was never recorded is
+ * not waited for. Default streams as for ferry_stream_synchronize.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, but for the driver's lock while another thread frees (see Memory).
+ * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
  * Ownership:     none; the event may be destroyed or recorded again at once.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
  * Driver:        cuStreamWaitEvent.
@@ -1355,11 +1359,11 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
 FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event);
 
 /*
- * Records `event` after the work enqueued on `stream` so far, which must be a stream of the event's own context.
- * Default streams as for ferry_stream_synchronize: for an event of another device, name a stream.
+ * Records `event` after the work enqueued on `stream` so far. The stream must belong to the event's context. Default
+ * streams as for ferry_stream_synchronize: for an event of another device, name a stream.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, but for the driver's lock while another thread frees (see Memory).
+ * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
  * Ownership:     none.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (a stream of another context: -1400).
  * Driver:        cuEventRecord.
@@ -1370,28 +1374,28 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
  * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
  *
  * Thread-safety: safe.
- * Blocking:      yes, that is its job.
+ * Blocking:      until that work has ended.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, also late errors of earlier work.
  * Driver:        cuEventSynchronize.
  */
 FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event);
 
 /*
- * Sets *done to 1 if the work before the event's last record has ended or there was none, else to 0; to 0 also on
- * failure, so a loop must look at the status.
+ * Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else to 0. A
+ * failure also sets 0, so a loop must check the status.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, also late errors of earlier work.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done);
 
 /*
- * The time from `start` to `end`, two events of one context that have both passed, in milliseconds, to about half a
- * microsecond; negative if `end` passed first.
+ * Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed first.
+ * Both events belong to one context and must have passed.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1406,12 +1410,12 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
 /* ---------------------------------------------------------------------------------------------------------------
  * Memory
  *
- * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy wait
- * for running work on the device, and hold a lock of the driver's meanwhile, for which other calls wait. So no thread
- * may call them beside a copy that only this thread, or a thread that waits for this one, can serve: with
- * ferry_options.submit, a worker of the program's own job system that frees while it is to move the bytes of a staged
- * copy never returns, and neither does the copy. Free in the order of a stream instead: ferry_device_free_deferred,
- * ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for memory of pools and
+ * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy
+ * wait for running work on the device. Meanwhile they hold a lock of the driver's that other calls wait for. A thread
+ * must not call them beside a copy that only this thread, or a thread waiting for it, can serve. With
+ * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged
+ * copy never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
+ * ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for pool memory and
  * ferry_pinned_pool_free_async for pinned memory. The rule is in docs/contract.md, "Freeing".
  * ------------------------------------------------------------------------------------------------------------ */
 
