@@ -433,7 +433,7 @@ typedef struct ferry_report {
     int32_t staging;          /* FERRY_STAGING_* in force: NONE too where kernels are */
     uint32_t staging_threads; /* that copies may keep busy; which of ferry's run is in ferry_staging_info */
     uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
-    uint64_t staging_bytes;   /* of the ring of each device that has one by then */
+    uint64_t staging_bytes;   /* of each existing staging buffer */
 } ferry_report;
 
 /*
@@ -1878,13 +1878,12 @@ FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t addr
 /* ---------------------------------------------------------------------------------------------------------------
  * Pinned pools
  *
- * Pinned host memory in blocks that come and go: an allocation from a pool takes well below a microsecond. Blocks are
- * freed in the order of a stream, and an event keeps them from being given out before the stream has passed. A context
- * that is lost, or destroyed before the pool, runs nothing any more: what waited for its streams is free. In the child
- * of a fork every call answers -1003 and does nothing.
+ * Pinned host memory in blocks: an allocation takes well below a microsecond. Blocks are freed in stream order; an
+ * event keeps a block from reuse until the stream has passed. If a context is lost, or destroyed before the pool,
+ * blocks that waited for its streams become free. In the child of a fork every call returns -1003 and does nothing.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* One pool. Opaque, and ferry's own: the driver has none of the kind. */
+/* One pool. Opaque, and ferry's own: the driver has no such pool. */
 typedef struct ferry_pinned_pool ferry_pinned_pool;
 
 /* How to make one. All zero but struct_size means: anywhere, without a limit. A pool's memory lies on one NUMA node, so
@@ -1900,10 +1899,10 @@ typedef struct ferry_pinned_pool_options {
 } ferry_pinned_pool_options;
 
 /*
- * Makes a pool. It takes memory from the system as it is needed, and keeps it until ferry_pinned_pool_trim or _destroy:
- * 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less where the limit
- * is near. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0,
- * whatever is current, and that must not end before the pool. `options` may be NULL.
+ * Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
+ * _destroy: 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less near
+ * the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0,
+ * whatever context is current. That context must not end before the pool. `options` may be NULL.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -1916,44 +1915,44 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
                                            ferry_pinned_pool **pool, ferry_error_info *error);
 
 /*
- * Destroys a pool and gives its memory back. NULL is allowed.
+ * Destroys a pool and releases its memory. NULL is allowed.
  *
  * Thread-safety: no other call on this pool may be running or come later.
  * Blocking:      until the streams have passed the frees, as ferry_host_free.
  * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then, and a pool that is left so
- *                at ferry_close stays in memory for good. The driver's own; the pool is
- *                gone all the same, and memory that the driver did not take back is lost.
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then, and a pool that is still so
+ *                at ferry_close stays in memory for good. After an error of the driver's own the pool is gone all the
+ *                same, and memory that the driver did not take back is lost.
  * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
 
 /*
- * Allocates `size` bytes that the host may use at once: no stream has to do with them any more. Aligned to 256 bytes,
- * and to 4096 if `size` is a multiple of that or more than 30 KiB. Sizes are rounded up to classes, eight to each power
- * of two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
+ * Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes, and to
+ * 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
+ * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
  *
  * Thread-safety: safe.
- * Blocking:      only where the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, where it first has to
- *                give back what is free in other sizes because of its limit.
+ * Blocking:      only if the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, if its limit makes it
+ *                release free blocks of other sizes first.
  * Ownership:     *address is the caller's until it is freed, on a stream or not.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT where neither what is free nor the pool's limit
- *                serves: unless `size` itself is more than the limit, a later call may succeed, when streams have
- *                passed their frees; as ferry_host_alloc.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT if neither free blocks nor the pool's limit
+ *                suffice: a later call may succeed, once streams have passed their frees, unless `size` itself exceeds
+ *                the limit; as ferry_host_alloc.
  * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address);
 
 /*
- * Allocates `size` bytes for work on `stream`: what is enqueued there from now on may use them. The host must wait
- * until the stream has come so far before it touches them. A block that was freed on the same stream is given out at
- * once; where the pool is at its limit, or cannot grow, `stream` is made to wait for a block that was freed on another
- * one.
+ * Allocates `size` bytes for later work on `stream`. The host must wait until the stream has reached this point before
+ * using them. A block that was freed on the same stream is reused at once. If the pool is at its limit or cannot grow,
+ * `stream` waits for a block that was freed on another stream.
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
  * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
- * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured, _UNSUPPORTED.
+ * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured,
+ *                _UNSUPPORTED.
  * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use;
  *                cuEventQuery; as ferry_host_alloc.
  */
@@ -1961,36 +1960,37 @@ FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_
                                                 void **address);
 
 /*
- * Gives a block back that nothing of the caller's uses any more; what an allocation made its stream wait for is the
- * pool's care. NULL is allowed. May also be called from a host function of a stream.
+ * Frees a block that none of the caller's work uses any more. The pool tracks whatever an allocation made its stream
+ * wait for. NULL is allowed. May also be called from a host function of a stream.
  *
  * Thread-safety: safe.
- * Blocking:      never, nor while others are in the driver.
+ * Blocking:      never, not even while other threads are in the driver.
  * Ownership:     the block is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is no block of this pool, or was freed already.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is no block of this pool, or was freed already.
  * Driver:        none.
  */
 FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address);
 
 /*
- * Gives a block back as soon as `stream` has passed what is enqueued on it now. NULL for `address` is allowed. Default
- * streams as for ferry_stream_synchronize.
+ * Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address` is
+ * allowed. Default streams as for ferry_stream_synchronize.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
- *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. The block is still the caller's then.
+ *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. After an error the block is still the
+ *                caller's.
  * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
 
 /*
- * Gives memory back to the system, as far as no block in it is allocated or waits for its stream, until the pool holds
- * no more than `keep` bytes.
+ * Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is allocated or
+ * waits for its stream stays.
  *
  * Thread-safety: safe.
- * Blocking:      as ferry_host_free, if there is something to give back.
+ * Blocking:      as ferry_host_free, if there is memory to release.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuEventQuery; as ferry_host_free.
@@ -2022,7 +2022,7 @@ typedef struct ferry_pool_stats {
 FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats);
 
 /*
- * Lets both high-water marks begin anew at what is current.
+ * Resets both high-water marks to the current values.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -2246,7 +2246,7 @@ FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoo
                                        ferry_pool_stats *stats);
 
 /*
- * Lets both high-water marks begin anew at what is current.
+ * Resets both high-water marks to the current values.
  *
  * Thread-safety: safe.
  * Blocking:      never.
@@ -2581,24 +2581,25 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
 /* ---------------------------------------------------------------------------------------------------------------
  * Staging
  *
- * Copies between pageable memory and a device, FERRY_ROUTE_STAGED, use a kernel in their stream, which exchanges data with
- * CPU threads through pinned staging buffers: see staging in ferry_options, and docs/staging.md.
+ * Copies between pageable memory and a device (FERRY_ROUTE_STAGED) use a kernel in their stream. The kernel exchanges
+ * data with CPU threads through pinned staging buffers: see staging in ferry_options, and docs/staging.md.
  * ------------------------------------------------------------------------------------------------------------ */
-/* What there is for staged copies, and how many are under way: enqueued and not ended, in a graph while that runs. */
+/* The resources for staged copies, and the number of copies in flight: enqueued and not ended; in a graph, while it
+ * runs. */
 typedef struct ferry_staging_info {
     uint32_t struct_size;
-    uint32_t threads;          /* of ferry's own; 0 before the first copy, and where the program's do the work */
-    uint32_t busy_threads;     /* that move bytes right now, those of callers who help and the program's too */
-    uint32_t copies_in_flight; /* under way */
-    uint64_t staging_bytes;    /* pinned for the rings of all devices */
-    uint64_t bytes_in_flight;  /* of copies under way: that have not arrived yet */
+    uint32_t threads;          /* ferry's own; 0 before the first copy, and if the program's threads do the work */
+    uint32_t busy_threads;     /* moving bytes now, including helping callers and the program's threads */
+    uint32_t copies_in_flight; /* in flight */
+    uint64_t staging_bytes;    /* pinned for the staging buffers of all devices */
+    uint64_t bytes_in_flight;  /* of copies in flight: bytes that have not arrived yet */
 } ferry_staging_info;
 
 /*
  * Fills `info` up to info->struct_size.
  *
  * Thread-safety: safe.
- * Blocking:      never; for a time that grows with the number of copies under way.
+ * Blocking:      never; takes time that grows with the number of copies in flight.
  * Ownership:     the caller's struct.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork.
  * Driver:        none.
@@ -2606,28 +2607,28 @@ typedef struct ferry_staging_info {
 FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info);
 
 /*
- * Makes what the first staged copy of `device` would otherwise make and wait for: ferry's kernels in the device's
- * context, the current one if it is of the device, threads, and pinned memory for the ring. What is there already stays.
- * No call for such a copy has to wait after this, which may be called on any thread, beside copies too.
+ * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
+ * context (the current one if it belongs to the device), threads, and the pinned staging buffer. Whatever exists
+ * already stays. No call for such a copy waits after this. May be called on any thread, also beside copies.
  *
  * Thread-safety: safe.
  * Blocking:      some milliseconds, and until running work in the context has ended.
- * Ownership:     the instance's; ferry_staging_trim gives the memory back.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY; _UNSUPPORTED where the options keep kernels or
- *                staging out, or the driver takes no kernels; the driver's; -1003 in the child of a fork.
+ * Ownership:     the instance's; ferry_staging_trim releases the memory.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY; _UNSUPPORTED if the options exclude kernels or
+ *                staging, or the driver takes no kernels; the driver's own; -1003 in the child of a fork.
  * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc.
  */
 FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device);
 
 /*
- * Gives the rings' pinned memory back: all of it where no copy is on its way and no graph holds one, else what none of
- * them needs. The next copy pins it again. Threads stay.
+ * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
+ * no copy or graph needs. The next copy pins it again. Threads stay.
  *
  * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended, as ferry_host_free.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; -1003 in the child of a fork; the driver's: memory that it does not take
- *                back stays in use.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; -1003 in the child of a fork; the driver's own: memory that it does not
+ *                take back stays in use.
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
@@ -2635,9 +2636,9 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
 /* ---------------------------------------------------------------------------------------------------------------
  * Profiles
  *
- * Which route a copy takes is decided by predicted times, and these come from a profile of the device: what each kind
- * of copy was measured to do. One is built in. Another can be measured on this very machine and kept as text, for the
- * next start of the program. A profile changes which way bytes take and how fast, never which bytes arrive.
+ * ferry chooses a route by predicted times from a profile of the device: the measured times of each kind of copy. One
+ * profile is built in. Another can be measured on this machine and kept as text for the program's next start. A
+ * profile changes the route and the speed of a copy, never the bytes that arrive.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
@@ -2679,17 +2680,17 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
                                      uint64_t *needed);
 
 /*
- * Reads a profile back: every device here that it holds for has its plans made from it from now on, as after
- * ferry_device_calibrate. `size` is that of the text in bytes, with or without an ending zero.
+ * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
+ * `size` is the length of the text in bytes, with or without an ending zero.
  *
  * Thread-safety: safe.
  * Blocking:      never.
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,
  *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
- * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version,
- *                FERRY_FIELD_DEVICE or _DRIVER if it is of no device here or of another version of the driver, else
- *                FERRY_FIELD_LINE: the line with the number `value`, of `limit` lines, is not what was written or
- *                cannot be true. _INVALID_ARGUMENT, _OUT_OF_MEMORY. Profiles are then what they were.
+ * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
+ *                FERRY_FIELD_DEVICE or _DRIVER if it fits no device here or is of another driver version; else
+ *                FERRY_FIELD_LINE: line `value` of `limit` lines was changed or cannot be true. _INVALID_ARGUMENT,
+ *                _OUT_OF_MEMORY. After an error the profiles are unchanged.
  * Driver:        none.
  */
 FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
