@@ -1477,19 +1477,18 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
 
 /*
- * Frees in the order of `stream` what ferry_device_alloc or ferry_device_alloc_pitched gave, and waits for no work: the
- * instance keeps the memory until the stream has passed and ferry_deferred_trim, a later allocation of ferry's on the
- * device (see ferry_options.deferred_bytes) or ferry_close gives it back to the driver. The stream must come after all
- * work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the memory's
+ * Frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`, and waits for no work.
+ * The instance keeps the memory until the stream has passed and ferry_deferred_trim, a later allocation of ferry's on
+ * the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver. The stream must come after
+ * all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the memory's
  * device.
  *
  * Thread-safety: safe.
- * Blocking:      does not wait for the GPU. As any call that enqueues it waits while a free in another thread holds the
- *                driver's lock.
- * Ownership:     the memory is gone, though ferry_address_get_info knows it until it has been given back.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is not the beginning of such an allocation or was
- *                given up already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY, _UNSUPPORTED;
- *                the driver's own; -1003 in the child of a fork. After an error the memory is the caller's still.
+ * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees.
+ * Ownership:     the memory is gone, though ferry_address_get_info knows it until the driver has it back.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is not the beginning of such an allocation or was given
+ *                up already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY, _UNSUPPORTED; the
+ *                driver's own; -1003 in the child of a fork. After an error the memory is still the caller's.
  * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
@@ -1516,14 +1515,14 @@ typedef struct ferry_deferred_info {
 FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info);
 
 /*
- * Gives what is kept on `device`, on each device for FERRY_DEVICE_UNKNOWN, back to the driver, the oldest first, until
- * no more than `keep` bytes are left there. What a stream has not passed yet stays.
+ * Returns memory and arrays kept on `device` (on each device for FERRY_DEVICE_UNKNOWN) to the driver, oldest first,
+ * until at most `keep` bytes are left there. Anything that its stream has not passed yet stays.
  *
  * Thread-safety: safe.
- * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to give back.
+ * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own: what it refused to free stays; -1003 in the
- *                child of a fork.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own: whatever it refused to free stays; -1003 in
+ *                the child of a fork.
  * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
@@ -1568,22 +1567,21 @@ typedef struct ferry_host_block {
 
 /*
  * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with undefined
- * contents. `options` may be NULL, which means defaults; fields whose flag or mode is not set are not read. Fills `block`
- * up to block->struct_size, which must reach beyond `size`.
+ * contents. `options` may be NULL for defaults; fields whose flag or mode is not set are not read. Fills `block` up to
+ * block->struct_size, which must reach beyond `size`.
  *
- * The memory is mapped in huge pages where the system gives them, touched by several threads and registered with the
- * driver, which is several times as fast as the driver's own allocation. Where that fails, and for the flags
- * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries half
- * as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
+ * ferry maps the memory in huge pages where the system gives them, touches it from several threads and registers it
+ * with the driver: several times as fast as the driver's own allocation. If that fails, and for the flags
+ * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries
+ * half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
  *
  * Thread-safety: safe.
- * Blocking:      yes: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
- *                threads.
+ * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.
  * Ownership:     block->address is the caller's until ferry_host_free on the same instance. The memory stays pinned
- *                until the end of the context that it was made in: the current one, else the one that ferry uses for
- *                device 0. After a fork the child does not have the memory.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a
- *                node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own (out of
+ *                until the end of the context that it was made in: the current one, else ferry's for device 0. After a
+ *                fork the child does not have the memory.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error`
+ *                (a node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own (out of
  *                memory: -1002).
  * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
  */
@@ -1591,13 +1589,13 @@ FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, cons
                                    ferry_host_block *block, ferry_error_info *error);
 
 /*
- * Frees what ferry_host_alloc or ferry_host_alloc of the same instance gave. NULL is allowed.
+ * Frees memory that ferry_host_alloc of the same instance returned. NULL is allowed.
  *
  * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is gone.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for memory of a pinned pool and for registered memory; the
- *                driver's own for what is not known (freed twice, for one).
+ *                driver's own for an unknown address (freed twice, for example).
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
@@ -1713,23 +1711,23 @@ typedef struct ferry_array_desc {
 /*
  * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. A copy takes any other CUarray as well.
  *
- * With FERRY_ARRAY_SURFACE and a format of plain texels, not compressed nor video, ferry's kernels can read it, in the
- * context that it was made in: whole arrays reach the device's memory up to 1.8 times as fast then (H200). ferry keeps
- * a surface of such an array from the first copy on that goes by a kernel, and knows it by its handle. So destroy it
- * with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that made it; by the
- * driver's own call or another instance only when this one is closed. Earlier, a later array with the same handle would
- * be read wrongly.
+ * With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read the
+ * array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the
+ * first copy by a kernel on, ferry keeps a surface of such an array and identifies it by the array's handle. So
+ * destroy the array with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that
+ * made it. The driver's own call or another instance may destroy it only after this instance is closed: otherwise a
+ * later array with the same handle would be read wrongly.
  *
- * An array that was given to ferry_array_destroy_async is given out again for an equal description on the same device,
- * once its stream has passed. As of a new array, what it holds is not defined.
+ * An array given to ferry_array_destroy_async is reused for an equal description on the same device, once its stream
+ * has passed. Its contents are undefined, as in a new array.
  *
  * Thread-safety: safe.
- * Blocking:      may wait for the device, as ferry_device_alloc; never where an array is given out again.
+ * Blocking:      may wait for the device, as ferry_device_alloc; never if an array is reused.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_async.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; _ARRAY_FORMAT for a format that the
  *                driver does not have, or a number of channels that the format does not have; the driver's own, also
- *                for sizes that it does not have.
- * Driver:        cuArray3DCreate; cuEventQuery instead where an array is given out again, and as ferry_device_alloc.
+ *                for unsupported sizes.
+ * Driver:        cuArray3DCreate, or cuEventQuery if an array is reused; and as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                      struct CUarray_st **array, ferry_error_info *error);
@@ -1746,20 +1744,20 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
 
 /*
- * Destroys in the order of `stream` an array that ferry_array_create gave, and waits for no work: CUDA has no such call,
- * so the instance keeps the array. Once the stream has passed, ferry_array_create gives it out again for an equal
- * description; ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes) and
- * ferry_close destroy it. The stream must come after all work that uses the array; it may be destroyed at once. NULL is
- * allowed. Default streams are those of the array's device.
+ * Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such call, so
+ * the instance keeps the array. Once the stream has passed, ferry_array_create reuses it for an equal description;
+ * ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes) and ferry_close
+ * destroy it. The stream must come after all work that uses the array; it may be destroyed at once. NULL is allowed.
+ * Default streams are those of the array's device.
  *
  * Thread-safety: safe.
  * Blocking:      as ferry_device_free_deferred.
- * Ownership:     the array is gone, with its planes; and so must be what the program made of it: its texture and surface
- *                objects would name the next owner's array. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array that another instance or the driver made, a level, and
- *                one that was given up already; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY,
- *                _UNSUPPORTED; the driver's own; -1003 in the child of a fork. After an error the array is the caller's
- *                still.
+ * Ownership:     the array and its planes are gone. The program must have destroyed its texture and surface objects of
+ *                the array, which would name the next owner's array. Graphs that copy from it may not run any more.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array that another instance or the driver made, a level,
+ *                and one that was given up already; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY,
+ *                _UNSUPPORTED; the driver's own; -1003 in the child of a fork. After an error the array is still the
+ *                caller's.
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array,
@@ -2271,11 +2269,11 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
 #define FERRY_ACCESS_READ_WRITE 3
 
 /*
- * Lets `device` reach all memory of `pool`, or takes that away, once the work of the context that ferry uses for `device`
- * has ended (work elsewhere on it is the program's to wait for). Peer access between contexts does not do it. It is
- * asked first whether `device` can; after setting it the driver is asked again, and once for each pool and device data
- * is sent there and back: some machines have lost it without an error. An imported pool is accepted; only that test is
- * left out, since nothing can be allocated from it.
+ * Lets `device` access all memory of `pool`, or removes that access once the work of ferry's context for `device` has
+ * ended (the program waits for other work on the device). Peer access between contexts does not give access to pools.
+ * ferry first asks the driver whether `device` can have access, and asks again after setting it. Once for each pool
+ * and device, ferry sends data there and back, because some machines lost it without an error. An imported pool is
+ * accepted without that test, since nothing can be allocated from it.
  *
  * Thread-safety: safe.
  * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
@@ -2534,15 +2532,15 @@ typedef struct ferry_peer_info {
 FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
 
 /*
- * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
- * Reads 64 KiB from the peer and writes as much to it and compares them, in a context made for it on `device`; that says
- * nothing of `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first
- * one found. Access between other contexts is left as it is.
+ * Tests whether bytes arrive when `device` accesses the memory of `peer`: some machines report peer access and move
+ * nothing. Reads 64 KiB from the peer, writes as much to it and compares, in a context made for this on `device`. The
+ * result says nothing about `peer` accessing `device`. The test runs once per ordered pair and instance; later calls
+ * return the first result. Access between other contexts is unchanged.
  *
  * Thread-safety: safe.
  * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
  * Ownership:     none.
- * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_peer_get_info tells which);
+ * Errors:        FERRY_ERROR_PEER_ACCESS: there is no access, or the data was lost (ferry_peer_get_info tells which);
  *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
  *                remembered.
  * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
@@ -2566,12 +2564,13 @@ FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two go on working; graphs
+ * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work; graphs
  * and prepared batches made while there was access may not be launched any more.
  *
- * Thread-safety: safe; copies between the two that other threads enqueue meanwhile may fail and take their context along.
- * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. A capture in
- *                one of them is broken.
+ * Thread-safety: safe; copies between the two that other threads enqueue meanwhile may fail and take their context
+ *                along.
+ * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. Breaks a
+ *                capture in either context.
  * Ownership:     none.
  * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then access is as before.
  * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
