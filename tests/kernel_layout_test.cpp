@@ -259,7 +259,7 @@ TEST(kernel_layout, arrays_are_read_in_words_that_fit_both_ends) {
         ASSERT_EQ(packer.add(box), pack_result::added);
         EXPECT_EQ(table[0].word_shift, row.word_shift);
         EXPECT_EQ(table[0].words, row.words);
-        const kernels::array_parameters alone = validate_array(box, 1).parameters;
+        const kernels::array_parameters alone = lay_out_array(box, 1).parameters;
         EXPECT_EQ(alone.word_shift, row.word_shift);
         EXPECT_EQ(alone.words, row.words);
     }
@@ -302,7 +302,7 @@ TEST(kernel_layout, arrays_are_cut_into_tiles_of_a_warp) {
         EXPECT_EQ(1u << table[0].tile_words_shift, row.tile_words);
         EXPECT_EQ(1u << table[0].tile_rows_shift, row.tile_rows);
         EXPECT_EQ(table[0].windows, row.windows);
-        const array_launch alone = validate_array(box, UINT16_MAX);
+        const array_launch alone = lay_out_array(box, UINT16_MAX);
         EXPECT_EQ(alone.parameters.tile_words_shift + alone.parameters.tile_rows_shift, 5);
         EXPECT_EQ(alone.parameters.over.count, row.tiles);
         EXPECT_EQ(alone.blocks, row.blocks);

@@ -698,7 +698,7 @@ TEST(batch_plan, each_group_takes_the_way_that_was_measured_faster) {
         EXPECT_EQ(plan_batch(facts).way, row.way);
         facts.kernels = obstacle::not_loaded;
         EXPECT_EQ(plan_batch(facts).way, row.without_kernels);
-        facts.is_captured = true;
+        facts.batch_call = obstacle::captured;
         EXPECT_EQ(plan_batch(facts).way, row.in_a_graph_without_kernels);
         EXPECT_EQ(predict_batch(facts)[w::batch_call].why_not, obstacle::captured);
     }
@@ -727,15 +727,6 @@ TEST(batch_plan, small_boxes_of_arrays_take_a_kernel_and_large_ones_if_their_wor
         facts.kernels = obstacle::array;
         EXPECT_NE(plan_batch(facts).way, w::kernel);
     }
-}
-
-TEST(batch_plan, pageable_pieces_never_go_by_a_kernel) {
-    batch_facts facts = pieces(copy_direction::host_to_device, 4096, 256);
-    facts.are_pageable = true;
-    EXPECT_EQ(plan_batch(facts).way, batch_route::batch_call);
-    EXPECT_EQ(predict_batch(facts)[batch_route::kernel].why_not, obstacle::pageable);
-    facts.preferences.forced = route_kind::kernel;
-    EXPECT_EQ(plan_batch(facts).refused, obstacle::pageable);
 }
 
 TEST(batch_plan, wishes_apply_to_batches) {

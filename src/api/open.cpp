@@ -15,9 +15,6 @@ using namespace ferry;
 
 namespace {
 
-#if FERRY_HAS_SOFTWARE_DRIVER
-#endif
-
 constexpr int oldest_driver = 12000;
 
 error check_version(ferry_instance &instance) noexcept {

@@ -6,7 +6,8 @@
 
 namespace ferry {
 
-// Not initialised: validate_fields and validate_bounds fill every field, and clearing them first would cost as much as the checks.
+// Not initialised: validate_fields and validate_bounds fill every field, and clearing them first would cost as much as
+// the checks.
 struct shape_end {
     memory_kind kind;
     int device;                 // -1: host memory, or the context's device

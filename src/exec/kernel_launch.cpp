@@ -64,7 +64,7 @@ error launch_box_table(const driver_table &cu, kernel_set &kernels, const box_pa
 
 error launch_array(const driver_table &cu, kernel_set &kernels, const kernel_array_box &box, std::uint32_t blocks,
                    CUstream stream) noexcept {
-    const array_launch laid_out = validate_array(box, blocks);
+    const array_launch laid_out = lay_out_array(box, blocks);
     return launch(cu, kernels, kernel::array, laid_out.blocks, laid_out.parameters, stream);
 }
 

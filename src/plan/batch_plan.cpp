@@ -11,13 +11,7 @@ namespace {
 
 obstacle kernel_obstacle(const batch_facts &facts) noexcept {
     if (facts.preferences.no_kernels) return obstacle::forbidden;
-    if (facts.kernels == obstacle::none && facts.are_pageable) return obstacle::pageable;
     return facts.kernels;
-}
-
-obstacle batch_call_obstacle(const batch_facts &facts) noexcept {
-    // In a capture the copies of a batch call would be lost (rapidsai/rmm issue 2518).
-    return facts.is_captured ? obstacle::captured : facts.batch_call;
 }
 
 struct batch_prediction {
@@ -30,7 +24,6 @@ batch_prediction predict(const batch_facts &facts) noexcept {
     const direction_profile &of_direction = profile[facts.direction];
     const auto count = static_cast<double>(facts.count), bytes = static_cast<double>(facts.bytes);
     double by_driver = of_direction.driver_line_rate;
-    if (facts.are_pageable) by_driver = std::min<double>(by_driver, of_direction.driver_pageable_rate);
     if (facts.are_of_arrays) by_driver = std::min<double>(by_driver, profile.array_driver_rate);
     const double driver_ns = bytes * 1000 / by_driver;
 
@@ -78,7 +71,7 @@ batch_plan plan_batch(const batch_facts &facts) noexcept {
     if (preferences.forced != route_kind::none && preferences.forced != route_kind::driver && !is_kernel_forced)
         return {.refused = obstacle::no_route};
     const bool kernel_serves = no_kernel == obstacle::none && preferences.forced != route_kind::driver;
-    const bool batch_call_serves = batch_call_obstacle(facts) == obstacle::none;
+    const bool batch_call_serves = facts.batch_call == obstacle::none;
     const bool is_kernel_wanted = is_kernel_forced || (preferences.is_urgent && kernel_serves);
     if (!facts.profile) {
         constexpr std::uint16_t few = 8;
@@ -99,7 +92,7 @@ batch_plan plan_batch(const batch_facts &facts) noexcept {
 batch_forecasts predict_batch(const batch_facts &facts) noexcept {
     batch_forecasts forecasts = {};
     const batch_prediction predicted = facts.profile ? predict(facts) : batch_prediction{};
-    const obstacle why_not[batch_ways] = {obstacle::none, batch_call_obstacle(facts), kernel_obstacle(facts)};
+    const obstacle why_not[batch_ways] = {obstacle::none, facts.batch_call, kernel_obstacle(facts)};
     for (int way = 0; way < batch_ways; ++way) {
         forecasts.ways[way].why_not = why_not[way];
         if (why_not[way] == obstacle::none)

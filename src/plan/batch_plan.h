@@ -17,8 +17,6 @@ struct batch_facts {
     copy_direction direction = copy_direction::host_to_device;
     bool are_boxes = false; // of two or three dimensions
     bool are_of_arrays = false;
-    bool are_pageable = false; // some of their host memory is
-    bool is_captured = false;  // rules out the driver's batch calls
     std::uint64_t count = 0;   // of pieces, with neighbours merged
     std::uint64_t bytes = 0;   // of all pieces
     std::uint64_t largest = 0; // bytes of the largest piece

@@ -44,7 +44,7 @@ kernels::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool
     return rows ? array_form::two_d : array_form::one_d;
 }
 
-array_launch validate_array(const kernel_array_box &box, std::uint32_t blocks) noexcept {
+array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) noexcept {
     const unsigned word_shift = word_shift_of(box);
     const std::uint64_t words = box.width >> word_shift;
     const unsigned tile_words = tile_of((words + 1) / 2, box.height).words, tile_rows = threads_shift - tile_words;

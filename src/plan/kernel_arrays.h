@@ -24,7 +24,7 @@ struct array_launch {
 
 // A launch of at most `blocks` blocks, and no more than there is work for. The box must lie within 2^31 bytes, rows and
 // slices of the array, a limit that no device's arrays exceed.
-array_launch validate_array(const kernel_array_box &box, std::uint32_t blocks) noexcept;
+array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) noexcept;
 
 // The cut for `count` boxes of `bytes` in total.
 team_cut cut_array_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;

@@ -658,12 +658,6 @@ void staging_scheduler::wait_to_inspect(bool has_spares, const std::atomic<bool>
     unlock(held);
 }
 
-void staging_scheduler::ask_for_server() noexcept {
-    const lock held = acquire();
-    is_server_wanted_ = true;
-    inspection_.notify_one();
-}
-
 staging_scheduler::outlook staging_scheduler::look_ahead() noexcept {
     const lock held = acquire();
     recycle();

@@ -101,8 +101,6 @@ public:
     // Waits until the next inspection is due, a server is asked for, or `is_over`. Once no launch has been expected or
     // running for a while, no inspection is due, unless there are spares, which leave first.
     void wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept;
-    // Asks for one more server, whatever the inspection finds.
-    void ask_for_server() noexcept;
 
     struct outlook {
         std::uint64_t pending; // runs that have not ended

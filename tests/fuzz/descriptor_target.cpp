@@ -31,13 +31,14 @@ struct table {
     CUctx_st *context = nullptr;
 
     table() {
-        void *host = nullptr;
-        expect(allocate_pinned(ferry, buffer_bytes, 0, &host) == 0, "pinned memory");
+        ferry_host_block pinned = {};
+        pinned.struct_size = sizeof pinned;
+        expect(ferry_host_alloc(ferry, buffer_bytes, nullptr, &pinned, nullptr) == 0, "pinned memory");
         buffers[0] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
                       nullptr,         true, {}};
         buffers[1] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
                       nullptr,         true, {}};
-        buffers[2] = {FERRY_KIND_HOST, 0, reinterpret_cast<std::uint64_t>(host), nullptr, true, {}};
+        buffers[2] = {FERRY_KIND_HOST, 0, reinterpret_cast<std::uint64_t>(pinned.address), nullptr, true, {}};
         for (int i = 3; i < 5; ++i) {
             buffers[i] = {FERRY_KIND_DEVICE, i - 3, 0, nullptr, false, {}};
             expect(ferry_device_alloc(ferry, i - 3, buffer_bytes, &buffers[i].address, nullptr) == 0, "device memory");
