@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles every C and C++ block of the documents: snippets.py PUBLIC_INCLUDE CUDA_INCLUDE CC CXX DOCUMENT...
+"""Compiles every C and C++ block of the documents: snippets.py PUBLIC_INCLUDE CUDA_INCLUDE CC CXX DOCUMENT_OR_FOLDER...
 
 A block becomes the body of a function. `…` is the reader's own error branch, here `return 1;`. Names that a block does
 not declare come from GIVEN, by the heading above the block.
@@ -7,7 +7,6 @@ not declare come from GIVEN, by the heading above the block.
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wno-unused"]
@@ -32,9 +31,9 @@ GIVEN = {
         struct CUarray_st *array;
         struct CUstream_st *stream;""",
     ("cpp", "A first copy"): """
-        #include <cstdint>
         #include <vector>
-        std::vector<std::array<std::uint8_t, 4>> pixels;
+        struct rgba { unsigned char red, green, blue, alpha; };
+        std::vector<rgba> pixels;
         struct CUstream_st *stream;""",
     ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry.h>",
     ("c", "CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER"): CUDA_TO_FERRY + "CUDA_MEMCPY3D p;",
@@ -65,30 +64,27 @@ def blocks_of(document):
             heading = line.lstrip("# ")
 
 
-def program_of(heading, language, code):
-    lines = (GIVEN.get((language, heading), "") + "\n/**/\n" + code.replace("…", "return 1;")).splitlines()
-    includes = "\n".join(line.strip() for line in lines if line.lstrip().startswith("#include"))
-    given, body = "\n".join(line for line in lines if not line.lstrip().startswith("#include")).split("/**/\n")
-    arguments = "int snippet(void);" if language == "c" else ""
-    return f"{includes}\n{given}\n{arguments}\nint snippet({'void' if language == 'c' else ''}) {{\n{body}\nreturn 0;\n}}\n"
+def program_of(document, number, heading, language, code):
+    includes = re.findall("^#include .*", code, re.MULTILINE)
+    body = re.sub("^#include .*", "", code, flags=re.MULTILINE).replace("…", "return 1;")
+    return "\n".join([*includes, GIVEN.get((language, heading), ""), "int snippet(void) {",
+                      f'#line {number} "{document}"', body, "return 0;", "}", ""])
 
 
-def main(public_include, cuda_include, cc, cxx, *documents):
+def main(public_include, cuda_include, cc, cxx, *paths):
     count, failures = 0, 0
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "snippet")
-        for document in map(Path, documents):
-            for number, heading, language, code in blocks_of(document.read_text()):
-                if language not in LANGUAGES:
-                    continue
-                source.write_text(program_of(heading, language, code))
-                compiler = cc if language == "c" else cxx
-                done = subprocess.run([compiler, *STRICT, *LANGUAGES[language], "-I", public_include, "-isystem",
-                                       cuda_include, "-fsyntax-only", source], capture_output=True, text=True)
-                count += 1
-                if done.returncode:
-                    failures += 1
-                    print(f"{document}:{number}: the {language} block of «{heading}» does not compile\n{done.stderr}")
+    documents = [file for path in map(Path, paths) for file in (sorted(path.glob("*.md")) if path.is_dir() else [path])]
+    for document in documents:
+        for number, heading, language, code in blocks_of(document.read_text()):
+            if language not in LANGUAGES:
+                continue
+            done = subprocess.run([cc if language == "c" else cxx, *STRICT, *LANGUAGES[language], "-I", public_include,
+                                   "-isystem", cuda_include, "-fsyntax-only", "-"], capture_output=True, text=True,
+                                  input=program_of(document, number, heading, language, code))
+            count += 1
+            if done.returncode:
+                failures += 1
+                print(f"{document}:{number}: this {language} block, under «{heading}», does not compile\n{done.stderr}")
     print(f"{count} snippets, {failures} failures")
     return 1 if failures or not count else 0
 
