@@ -104,9 +104,9 @@ struct staged_speed : driver_test {
     }
     measured by_helping(const staged_copy &copy) {
         return measure(static_cast<double>(copy.box.width), [&] {
-            staged_progress watch;
-            EXPECT_OK(engine->enqueue(copy, stream, &watch).status);
-            EXPECT_OK(engine->help(watch).status);
+            staged_progress progress;
+            EXPECT_OK(engine->enqueue(copy, stream, &progress).status);
+            EXPECT_OK(engine->help(progress).status);
         });
     }
     measured by_driver(std::uint64_t size, bool to_device) {

@@ -57,7 +57,7 @@ struct staging_buffers {
     bool is_crowded() const noexcept {
         return at_channels.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
     }
-    void share_out() noexcept { share = copies ? count / copies : count.load(); }
+    void update_share() noexcept { share = copies ? count / copies : count.load(); }
 
     staged_slot *take() noexcept {
         staged_slot *const taken = free.pop();

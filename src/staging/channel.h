@@ -40,12 +40,13 @@ struct alignas(64) staging_channel {
     // how often the worker has gone there.
     static constexpr std::uint32_t away = 1, entered = 2, one_visit = 4;
 
-    std::uint32_t told = 0, done = 0; // total messages: published; of these, those whose slot has been taken back
-    std::uint32_t ended = 0;          // number of ended runs, in 31 bits
+    std::uint32_t published = 0,
+                  taken_back = 0; // total messages: published; of these, those whose slot has been taken back
+    std::uint32_t ended = 0;      // number of ended runs, in 31 bits
     std::uint32_t idle_count = 0;
     std::uint32_t in_hand = 0; // slots in the worker's hand, 0 or 1
-    bool is_attended = false;  // the block is present for the run that ends next
-    staged_slot *told_of[max_slots] = {}, *idle[max_slots] = {};
+    bool is_present = false;   // the block is present for the run that ends next
+    staged_slot *published_slots[max_slots] = {}, *idle[max_slots] = {};
     staged_parcel *parcels = nullptr;
     std::atomic<std::uint32_t> visit = 0;
 
@@ -56,7 +57,7 @@ struct alignas(64) staging_channel {
     std::uint32_t last_visit = 0; // `visit` as the watchdog last saw it, and since when:
     std::uint64_t last_visit_ns = 0;
 
-    std::uint32_t slots() const noexcept { return told - done + idle_count + in_hand; }
+    std::uint32_t slots() const noexcept { return published - taken_back + idle_count + in_hand; }
 
     void leave_for_memory() noexcept {
         visit.store((visit.load(std::memory_order_relaxed) & ~(away | entered)) + one_visit + away,
@@ -87,8 +88,8 @@ struct staging_launch {
 
     // Set for each launch.
     std::optional<staging> cut;
-    staging_buffers *ring = nullptr;
-    staged_progress *watch = nullptr;
+    staging_buffers *buffers = nullptr;
+    staged_progress *progress = nullptr;
     staging_launch *next_launch = nullptr; // of the same copy
     const tracked_context *context = nullptr;
     std::uint64_t first_chunk = 0, end_chunk = 0;
@@ -99,7 +100,7 @@ struct staging_launch {
     bool caller_helps = false;        // until the copy is done
 
     // The state of the run.
-    enum class state : std::uint8_t { unused, taken, launched, expected, under_way, leaving, given_back, lost };
+    enum class state : std::uint8_t { unused, taken, launched, expected, running, leaving, withdrawn, lost };
     state at = state::unused;
     std::uint64_t use = 0; // how often the launch has been taken from the free list
     void *owner = nullptr; // the engine, for the host function that announces the launch
@@ -128,7 +129,7 @@ bool has_left(const staging_launch &launch) noexcept;
 // Returns whether any block has not reported that it has completed all published messages.
 bool is_at_work(const staging_launch &launch) noexcept;
 // Ends the run for all blocks, including blocks that have not come yet.
-void tell_end(staging_launch &launch) noexcept;
+void publish_end(staging_launch &launch) noexcept;
 // Makes all blocks trap, including blocks that have not come yet.
 void abort_blocks(staging_launch &launch) noexcept;
 
@@ -151,11 +152,11 @@ std::uint64_t advance(staging_launch &launch, std::uint32_t block) noexcept;
 
 // The number of slots that each channel of the launch gets.
 inline std::uint32_t slots_each(const staging_launch &launch) noexcept {
-    return std::clamp(launch.ring->share.load(std::memory_order_relaxed) / launch.blocks, 1U, launch.max_slots_each);
+    return std::clamp(launch.buffers->share.load(std::memory_order_relaxed) / launch.blocks, 1U, launch.max_slots_each);
 }
 // Where running launches outnumber slots, a launch has one slot, for one chunk.
 inline bool is_over_share(const staging_launch &launch, const staging_channel &channel) noexcept {
-    return channel.slots() > slots_each(launch) || launch.ring->share.load(std::memory_order_relaxed) == 0;
+    return channel.slots() > slots_each(launch) || launch.buffers->share.load(std::memory_order_relaxed) == 0;
 }
 
 } // namespace ferry

@@ -1,5 +1,5 @@
-// The scheduler of staged copies, where workers find their work. Each launch of a ring kernel is a staging_launch. A
-// launch is running (`under_way`) once a block of its kernel has come, and gets slots only then. Each block has a
+// The scheduler of staged copies, where workers find their work. Each launch of a staging kernel is a staging_launch. A
+// launch is running (`running`) once a block of its kernel has come, and gets slots only then. Each block has a
 // channel. A worker that takes the channel serves the block without a lock, as long as no other copy waits for its
 // turn. Nothing here calls the driver: the driver may be blocked on a copy that only a worker can finish.
 #pragma once
@@ -45,13 +45,13 @@ public:
     // null where fewer are left.
     staging_launch *take(std::uint64_t count, bool is_captured) noexcept;
     void add(staging_launch &made) noexcept; // a new one, to the free list
-    // Releases a launch whose kernel was not launched. `will_be_expected`: its host function was enqueued all the same,
+    // Releases a launch whose kernel was not launched. `will_be_announced`: its host function was enqueued all the same,
     // and will announce the launch or has already done so.
-    void release(staging_launch &launch, bool will_be_expected) noexcept;
+    void withdraw(staging_launch &launch, bool will_be_announced) noexcept;
     // The kernel was launched, behind a host function that announces the launch when it is about to run.
     void keep(staging_launch &launch, std::uint64_t use) noexcept;
     // Releases the captured launches of a copy, which nothing will run any more.
-    void release(staging_launch &first) noexcept;
+    void release_captured(staging_launch &first) noexcept;
     // Announces a run: the kernel is about to run, or will be launched.
     void expect(staging_launch &launch) noexcept;
     void expect_all(staging_launch &first) noexcept; // all launches of a copy
@@ -61,13 +61,13 @@ public:
     // alive all the same, the kernels trap.
     void lose(const tracked_context &context, std::int32_t status) noexcept;
 
-    void add_slots(staging_buffers &ring, staged_slot *first, std::uint32_t count) noexcept;
+    void add_slots(staging_buffers &buffers, staged_slot *first, std::uint32_t count) noexcept;
     // Keeps the first lots until let_go(). They stay, too, while there is another hold or any launch may run. Returns
-    // false, and keeps nothing, where `ring` has no slots.
-    [[nodiscard]] bool hold(const staging_buffers &ring) noexcept;
+    // false, and keeps nothing, where `buffers` has no slots.
+    [[nodiscard]] bool hold(const staging_buffers &buffers) noexcept;
     void let_go() noexcept;
     // Takes the slots of a lot out of use. Returns false where a copy has one of these slots, or the lot is kept.
-    bool take_slots(staging_buffers &ring, bool first_lot) noexcept;
+    bool take_slots(staging_buffers &buffers, bool first_lot) noexcept;
 
     // What a worker does when it finds no work. Residents, spares and visitors are the servers. While any launch is
     // expected, one server always looks for work.
@@ -97,7 +97,7 @@ public:
     // slot, or no filled slot is found.
     bool evacuate(staged_parcel &parcel) noexcept;
     // Returns staging buffers that are short of slots and that evacuate() may help; null where there are none.
-    const staging_buffers *starved_ring() noexcept;
+    const staging_buffers *starved_buffers() noexcept;
     // Waits until the next inspection is due, a server is asked for, or `is_over`. Once no launch has been expected or
     // running for a while, no inspection is due, unless there are spares, which leave first.
     void wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept;
@@ -127,7 +127,7 @@ private:
     bool has_work() const noexcept;
     lock acquire() noexcept;
     static void lock_again(lock &held) noexcept;
-    void rest(staging_launch &launch) noexcept;
+    void put_on_free_list(staging_launch &launch) noexcept;
     void expect_one(staging_launch &launch) noexcept;
     void wake_watcher() noexcept;
     void wake(std::uint64_t count) noexcept;
@@ -140,29 +140,31 @@ private:
     bool supply(staging_launch &launch, staging_channel &channel) noexcept;
     bool give_back_slots(staging_launch &launch, staging_channel &channel) noexcept;
     bool may_go_on(staging_launch &launch, std::uint32_t block) noexcept;
-    bool choose_lane(staging_launch &launch, std::uint32_t &block) noexcept;
+    bool choose_channel(staging_launch &launch, std::uint32_t &block) noexcept;
     bool end_if_done(staging_launch &launch) noexcept;
+    static void report_end(staging_launch &launch) noexcept;
     task find_task(std::uint64_t now, const staged_progress *one, bool is_server) noexcept;
     bool take_task(staging_launch &launch, bool is_server, task &found) noexcept;
     std::uint32_t servers() const noexcept { return awake_ + asleep_ + called_; }
     void reclaim_slots(staging_launch &launch) noexcept;
-    void attend(staging_launch &launch, std::uint32_t block, bool (*is_over)(void *user), void *user) const noexcept;
+    void serve_channel(staging_launch &launch, std::uint32_t block, bool (*is_over)(void *user),
+                       void *user) const noexcept;
     void complete(const task &done) noexcept;
     void end_lost(staging_launch &launch) noexcept;
     void collect_lost_slots() noexcept;
     void recycle() noexcept;
 
     std::mutex mutex_;
-    chain<staging_launch> unused_, launched_, expected_, under_way_, leaving_;
+    chain<staging_launch> unused_, launched_, expected_, running_, leaving_;
     chain<staging_launch> losing_; // lost, with workers that have not noticed
     chain<staging_launch> lost_;   // lost, without workers; the blocks may still use their slots
     std::uint64_t unused_count_ = 0;
     std::atomic<std::uint32_t> ahead_ = 0; // launches expected or running
     // Servers. `called_` ones are to wake. For the `uncalled_` ones among them, unlock() has yet to call the system.
     std::uint32_t awake_ = 0, asleep_ = 0, called_ = 0, uncalled_ = 0;
-    std::atomic<std::uint32_t> calls_ = 0;  // ever; sleepers wait for a change
-    std::uint32_t idle_ = 0, at_lanes_ = 0; // awake servers that found no work; awake servers at channels
-    std::atomic<bool> is_led_ = false;      // one of the workers without work looks for some
+    std::atomic<std::uint32_t> calls_ = 0;     // ever; sleepers wait for a change
+    std::uint32_t idle_ = 0, at_channels_ = 0; // awake servers that found no work; awake servers at channels
+    std::atomic<bool> is_led_ = false;         // one of the workers without work looks for some
     copies_in_flight pending_, captured_;
     std::uint64_t leaving_count_ = 0;
     std::uint64_t holds_ = 0;

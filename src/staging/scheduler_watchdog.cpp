@@ -1,0 +1,77 @@
+// How the watchdog finds stuck workers and decides whether another server is needed.
+#include <chrono>
+#include <utility>
+
+#include "base/threads.h"
+#include "staging/scheduler.h"
+
+namespace ferry {
+
+namespace {
+
+// A chunk takes some 0.1 ms. A thread that the system has suspended takes a few ms. If such a thread is taken for
+// stuck, it loses idle slots, which it gets again.
+constexpr std::uint64_t stuck_after_ns = 4'000'000;
+constexpr std::uint64_t between_inspections_ns = 2'000'000;
+// How long the watchdog waits before it sleeps and the spares leave. Starting them again costs some 50 us.
+constexpr std::uint64_t calm_patience_ns = 100'000'000;
+
+} // namespace
+
+bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcept {
+    lock held = acquire();
+    stuck_ = 0;
+    is_any_stuck_ = false;
+    for (const chain<staging_launch> *const launches : {&running_, &losing_})
+        for (staging_launch *launch = launches->first(); launch; launch = launch->next) {
+            launch->stuck = 0;
+            for (std::uint32_t block = 0; block < launch->blocks; ++block) {
+                staging_channel &channel = launch->channels[block];
+                const std::uint32_t visit = channel.visit.load(std::memory_order_relaxed);
+                if (!channel.is_taken || !(visit & staging_channel::away) || visit != channel.last_visit) {
+                    channel.last_visit = visit;
+                    channel.last_visit_ns = now;
+                }
+                channel.is_stuck = now - channel.last_visit_ns >= stuck_after_ns;
+                launch->stuck += channel.is_stuck;
+                stuck_ += channel.is_stuck && channel.is_by_server;
+            }
+            is_any_stuck_ |= launch->stuck != 0;
+        }
+    if (is_any_stuck_)
+        for (staging_launch *launch = running_.first(); launch; launch = launch->next)
+            if (launch->stuck != 0) reclaim_slots(*launch);
+    if (is_any_stuck_ || is_server_wanted_) calm_since_ns_ = now;
+    if (ahead_ != 0) quiet_since_ns_ = now;
+    // A stuck server may have been the one that looked for work.
+    const bool is_unattended = is_any_stuck_ && awake_ == at_channels_ && called_ == 0 && has_work();
+    if (is_unattended) wake(1);
+    const bool is_short = is_unattended && called_ == 0 && servers() - stuck_ < enough;
+    const bool is_wanted = std::exchange(is_server_wanted_, false) || is_short;
+    are_spares_to_leave_ = !is_wanted && now - calm_since_ns_ >= calm_patience_ns;
+    unlock(held);
+    return is_wanted;
+}
+
+void staging_scheduler::wait_to_inspect(bool has_spares, const std::atomic<bool> &is_over) noexcept {
+    lock held = acquire();
+    if (is_over || is_server_wanted_) return;
+    const std::uint64_t now = clock_ns();
+    const bool is_quiet = ahead_ == 0 && now - quiet_since_ns_ >= calm_patience_ns;
+    if (is_quiet && has_spares && are_spares_to_leave_) {
+        wake(asleep_);
+        unlock(held);
+        lock_again(held);
+    }
+    if (!is_quiet || has_spares) {
+        inspection_.wait_for(held, std::chrono::nanoseconds(between_inspections_ns));
+    } else {
+        is_watchdog_asleep_ = true;
+        inspection_.wait(held, [&] { return !is_watchdog_asleep_ || is_server_wanted_ || is_over; });
+        is_watchdog_asleep_ = false;
+        quiet_since_ns_ = clock_ns();
+    }
+    unlock(held);
+}
+
+} // namespace ferry
