@@ -301,21 +301,6 @@ TEST_F(staged_speed, rings) {
         }
 }
 
-TEST_F(staged_speed, ways_to_wake) {
-    for (const staged_wake wake : {staged_wake::by_looking, staged_wake::by_host_function}) {
-        staged_options options;
-        options.wake = wake;
-        open(options);
-        std::printf("%s:", wake == staged_wake::by_looking ? "by looking" : "by a host function");
-        for (const std::uint64_t size : {4 << 10, 64 << 10, 1 << 20}) {
-            const measured mine = staged(linear(size, true));
-            std::printf("  %llu KiB %.1f us, returns after %.1f us", static_cast<unsigned long long>(size >> 10),
-                        mine.us, mine.return_us);
-        }
-        std::printf("\n");
-    }
-}
-
 TEST_F(staged_speed, rows) {
     open();
     const std::uint64_t size = room / 4;

@@ -13,12 +13,6 @@
 
 namespace ferry {
 
-// How workers learn that a kernel runs or is about to run.
-enum class staged_wake : std::uint8_t {
-    by_looking,       // they look from time to time while any kernel is enqueued
-    by_host_function, // by a host function before the kernel, which waits for other host functions of the program
-};
-
 struct staged_options {
     std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes: a multiple of 4096
     std::uint32_t slots = 32;                           // for each device
@@ -27,7 +21,6 @@ struct staged_options {
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
     std::uint32_t threads = 0; // 0: half the processors, 8 at most
     thread_traits traits = {.name = "ferry-staging"};
-    staged_wake wake = staged_wake::by_looking; // captured copies always wake workers by a host function
     // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
     // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
     // `submit` from a host function, so `submit` must not call the driver.
@@ -125,9 +118,11 @@ private:
     bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
     error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
     error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
-    // Returns whether a host function announces each launch before it runs. Otherwise enqueue() announces them.
-    bool is_announced(const staged_copy &copy) const noexcept {
-        return options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
+    // Returns whether a host function announces each run right before the kernel: it runs once for each launch of a
+    // graph, and asks the program for threads. Otherwise enqueue() announces the run. A host function would wait for
+    // other host functions of the program, so it is used only where it must be.
+    bool is_announced_by_function(const staged_copy &copy) const noexcept {
+        return options_.submit || copy.is_captured;
     }
     void describe_launches(const staged_copy &copy, const tracked_context &context, const staging &cut,
                            device_buffers &of, std::uint64_t per_launch, staged_progress *progress,

@@ -27,7 +27,7 @@ constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
 // Takes all launches before the first kernel is launched, and announces them then if no host function will. Workers
 // want the scheduler's mutex all the time, and a kernel launch may wait for something that waits for the launch before.
 error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_progress *progress) noexcept {
-    const bool by_function = is_announced(copy);
+    const bool by_function = is_announced_by_function(copy);
     if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
     const tracked_context *context = nullptr;
     if (error failed = tracked_.track(copy.context, context)) return failed;
@@ -124,7 +124,7 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
     kernels::ring_parameters given = launch.cut->parameters();
     given.record = launch.device_record;
     given.is_shared = copy.is_captured;
-    const bool by_function = is_announced(copy);
+    const bool by_function = is_announced_by_function(copy);
     if (by_function) {
         const CUhostFn expect = [](void *given) {
             auto &expected = *static_cast<staging_launch *>(given);
