@@ -130,9 +130,9 @@ error staging_engine::add_launches(int device) noexcept {
     std::uninitialized_default_construct_n(page.launches, page.count);
     for (std::uint32_t i = page.count; i-- != 0;) {
         staging_launch &launch = page.launches[i];
-        launch.record = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
-        launch.device_record = page.records.device_address + i * record;
-        launch.owner = this;
+        launch.record.shared = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
+        launch.record.device_address = page.records.device_address + i * record;
+        launch.record.engine = this;
         scheduler_.add(launch);
     }
     pages_.append_reserved(page);

@@ -82,19 +82,21 @@ void staging_engine::describe_launches(const staged_copy &copy, const tracked_co
     const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::max_ring_blocks);
     const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
     std::uint64_t first = 0;
-    for (staging_launch *launch = taken; launch; launch = launch->next_launch) {
+    for (staging_launch *launch = taken; launch; launch = launch->next_of_copy) {
         const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
-        launch->cut.emplace(cut);
-        launch->buffers = &of.buffers;
-        launch->progress = progress;
-        launch->context = &context;
-        launch->caller_helps = copy.caller_helps;
-        launch->first_chunk = first;
-        launch->end_chunk = end;
-        launch->blocks = static_cast<std::uint32_t>(std::min(blocks, end - first));
-        const std::uint64_t each = divide_up(end - first, launch->blocks); // no block has many while others have none
-        launch->max_slots_each = static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots));
-        launch->are_stores_streamed = is_short == cut.box().to_device;
+        const std::uint64_t its_blocks = std::min(blocks, end - first);
+        const std::uint64_t each = divide_up(end - first, its_blocks); // no block has many while others have none
+        launch->work = {.cut = cut,
+                        .buffers = &of.buffers,
+                        .progress = progress,
+                        .context = &context,
+                        .first_chunk = first,
+                        .end_chunk = end,
+                        .blocks = static_cast<std::uint32_t>(its_blocks),
+                        .max_slots_each =
+                            static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots)),
+                        .are_stores_streamed = is_short == cut.box().to_device,
+                        .caller_helps = copy.caller_helps};
         first = end;
     }
 }
@@ -104,16 +106,16 @@ error staging_engine::launch_all(const staged_copy &copy, staging_launch &first,
     error failed;
     staging_launch *next = &first, *last_in_graph = nullptr;
     while (next && !failed) {
-        staging_launch &launch = *std::exchange(next, next->next_launch);
+        staging_launch &launch = *std::exchange(next, next->next_of_copy);
         const std::uint64_t use = launch.use; // the launch may be another copy's before keep() is called
         bool is_announced_there = false;
         failed = launch_kernel(copy, launch, stream, is_announced_there);
         if (is_announced_there && !failed) scheduler_.keep(launch, use);
         if (is_announced_there && copy.is_captured) last_in_graph = &launch; // a captured launch stays this copy's
     }
-    if (last_in_graph && last_in_graph->next_launch) last_in_graph->next_launch = nullptr;
+    if (last_in_graph && last_in_graph->next_of_copy) last_in_graph->next_of_copy = nullptr;
     while (next)
-        scheduler_.withdraw(*std::exchange(next, next->next_launch), false);
+        scheduler_.withdraw(*std::exchange(next, next->next_of_copy), false);
     if (last_in_graph) graphs_.tie(stream, first);
     return failed;
 }
@@ -121,14 +123,14 @@ error staging_engine::launch_all(const staged_copy &copy, staging_launch &first,
 // A launch that fails has been released. `is_announced_there`: the host function was enqueued.
 error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                                     bool &is_announced_there) noexcept {
-    kernels::ring_parameters given = launch.cut->parameters();
-    given.record = launch.device_record;
+    kernels::ring_parameters given = launch.work.cut->parameters();
+    given.record = launch.record.device_address;
     given.is_shared = copy.is_captured;
     const bool by_function = is_announced_by_function(copy);
     if (by_function) {
         const CUhostFn expect = [](void *given) {
             auto &expected = *static_cast<staging_launch *>(given);
-            static_cast<staging_engine *>(expected.owner)->announce(expected);
+            static_cast<staging_engine *>(expected.record.engine)->announce(expected);
         };
         if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &launch)) {
             scheduler_.withdraw(launch, false);
@@ -136,15 +138,15 @@ error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &lau
         }
         is_announced_there = true;
     }
-    const error failed = launch_ring(cu_, kernels_, launch.cut->kernel(), given, launch.blocks, stream);
+    const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.blocks, stream);
     if (failed) scheduler_.withdraw(launch, by_function);
     return failed;
 }
 
 void staging_engine::announce(staging_launch &launch) noexcept {
     // Read first: after expect() the launch may be another copy's.
-    const std::uint64_t chunks = launch.end_chunk - launch.first_chunk;
-    const bool caller_helps = launch.caller_helps;
+    const std::uint64_t chunks = launch.work.end_chunk - launch.work.first_chunk;
+    const bool caller_helps = launch.work.caller_helps;
     scheduler_.expect(launch);
     if (!options_.submit) return;
     const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));

@@ -7,12 +7,6 @@
 
 namespace ferry {
 
-namespace {
-
-using state = staging_launch::state;
-
-} // namespace
-
 std::atomic<std::uint64_t> copies_in_flight::of_all_ = 0;
 
 // ---- The mutex
@@ -38,110 +32,80 @@ staging_scheduler::lock staging_scheduler::acquire() noexcept {
 
 void staging_scheduler::add(staging_launch &made) noexcept {
     const lock held = acquire();
-    put_on_free_list(made);
-}
-
-void staging_scheduler::put_on_free_list(staging_launch &launch) noexcept {
-    launch.at = state::unused;
-    unused_.push_front(launch);
-    ++unused_count_;
+    launches_.add(made);
 }
 
 staging_launch *staging_scheduler::take(std::uint64_t count, bool is_captured) noexcept {
     const lock held = acquire();
-    if (unused_count_ < count) recycle();
-    if (unused_count_ < count) return nullptr;
+    if (launches_.count(launch_state::unused) < count) recycle();
+    if (launches_.count(launch_state::unused) < count) return nullptr;
     staging_launch *taken = nullptr;
-    unused_count_ -= count;
     (is_captured ? captured_ : pending_) += count;
     for (; count != 0; --count) {
-        staging_launch &launch = *unused_.pop();
-        launch.at = state::taken;
+        staging_launch &launch = *launches_.first(launch_state::unused);
+        launches_.move(launch, launch_state::taken);
         launch.is_captured = is_captured;
-        launch.is_lost = false;
+        launch.shared.is_lost = false;
         launch.runs_expected = 0;
         ++launch.use;
-        launch.next_launch = std::exchange(taken, &launch);
+        launch.next_of_copy = std::exchange(taken, &launch);
     }
     return taken;
 }
 
 void staging_scheduler::recycle() noexcept {
-    for (staging_launch *next = leaving_.first(); next;) {
-        staging_launch &launch = *next;
-        next = launch.next;
-        if (!has_left(launch)) continue;
-        leaving_.remove(launch);
-        --leaving_count_;
-        put_on_free_list(launch);
-    }
+    launches_.for_each({launch_state::leaving}, [&](staging_launch &launch) noexcept {
+        if (has_left(launch)) launches_.move(launch, launch_state::unused);
+    });
 }
 
 // ---- From the launch to its end
 
 void staging_scheduler::withdraw(staging_launch &launch, bool will_be_announced) noexcept {
     const lock held = acquire();
-    if (launch.is_lost) return;
+    if (launch.shared.is_lost) return;
     (launch.is_captured ? captured_ : pending_) -= 1;
     report_end(launch);
-    if (launch.at == state::expected) {
-        expected_.remove(launch);
-        --ahead_;
-    } else if (will_be_announced) {
-        launch.at = state::withdrawn;
-        return;
-    }
-    put_on_free_list(launch);
+    const bool is_announced = launch.state == launch_state::expected;
+    launches_.move(launch, will_be_announced && !is_announced ? launch_state::withdrawn : launch_state::unused);
 }
 
 void staging_scheduler::keep(staging_launch &launch, std::uint64_t use) noexcept {
     const lock held = acquire();
-    if (launch.use != use || launch.at != state::taken) return; // it has been announced already, or is over
-    launch.at = state::launched;
-    launched_.push_back(launch);
+    const bool is_still_taken = launch.use == use && launch.state == launch_state::taken;
+    if (is_still_taken) launches_.move(launch, launch_state::launched); // else announced already, or over
 }
 
 void staging_scheduler::release_captured(staging_launch &first) noexcept {
     const lock held = acquire();
     for (staging_launch *next = &first; next;) {
         staging_launch &launch = *next;
-        next = launch.next_launch;
-        if (launch.is_lost) continue;
-        captured_ -= launch.at != state::withdrawn;
-        if (launch.at == state::running) { // only for a moment more
+        next = launch.next_of_copy;
+        if (launch.shared.is_lost) continue;
+        captured_ -= launch.state != launch_state::withdrawn;
+        if (launch.state == launch_state::running) { // only for a moment more
             pending_ -= launch.runs_expected - 1;
             launch.runs_expected = 1;
             launch.is_captured = false;
             continue;
         }
         // The expected runs do not come: the kernel was disabled.
-        if (launch.at == state::expected) {
-            expected_.remove(launch);
-            --ahead_;
-            pending_ -= launch.runs_expected;
-        }
-        if (launch.at == state::launched) launched_.remove(launch);
-        launch.at = state::leaving;
-        leaving_.push_back(launch);
-        ++leaving_count_;
+        if (launch.state == launch_state::expected) pending_ -= launch.runs_expected;
+        launches_.move(launch, launch_state::leaving);
     }
 }
 
 void staging_scheduler::expect_one(staging_launch &launch) noexcept {
-    if (launch.at == state::withdrawn) {
-        if (!launch.is_captured) put_on_free_list(launch); // a captured launch may be announced again
+    if (launch.state == launch_state::withdrawn) {
+        if (!launch.is_captured) launches_.move(launch, launch_state::unused); // a captured one may be announced again
         return;
     }
-    if (launch.is_lost) return;
+    if (launch.shared.is_lost) return;
     if (launch.is_captured) pending_ += 1;
     ++launch.runs_expected;
     ++announced_;
-    if (launch.at == state::launched) launched_.remove(launch);
-    if (launch.at == state::taken || launch.at == state::launched) {
-        launch.at = state::expected;
-        expected_.push_back(launch);
-        ++ahead_;
-    }
+    if (launch.state == launch_state::taken || launch.state == launch_state::launched)
+        launches_.move(launch, launch_state::expected);
 }
 
 // Wakes a server to look for work, unless one is idle or called. A server that is awake but not idle is at a copy, or
@@ -159,7 +123,7 @@ void staging_scheduler::expect(staging_launch &launch) noexcept {
 
 void staging_scheduler::expect_all(staging_launch &first) noexcept {
     lock held = acquire();
-    for (staging_launch *launch = &first; launch; launch = launch->next_launch)
+    for (staging_launch *launch = &first; launch; launch = launch->next_of_copy)
         expect_one(*launch);
     wake_watcher();
     unlock(held);
@@ -167,60 +131,46 @@ void staging_scheduler::expect_all(staging_launch &first) noexcept {
 
 void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
     looked_ns_ = now;
-    for (staging_launch *next = expected_.first(); next;) {
-        staging_launch &launch = *next;
-        next = launch.next;
+    launches_.for_each({launch_state::expected}, [&](staging_launch &launch) noexcept {
         if (has_come(launch)) begin_run(launch);
-    }
+    });
 }
 
 void staging_scheduler::begin_run(staging_launch &launch) noexcept {
-    expected_.remove(launch);
-    running_.push_back(launch);
-    launch.at = state::running;
-    launch.next_chunk = launch.first_chunk;
-    launch.chunks_left = launch.end_chunk - launch.first_chunk;
-    launch.bytes_done = 0;
-    launch.stuck = 0;
-    ++launch.buffers->copies;
-    launch.buffers->update_share();
-    const std::uint32_t helpers = launch.blocks - 1, awake = idle_ + called_;
+    launches_.move(launch, launch_state::running);
+    launch.run = {};
+    launch.shared.next_chunk = launch.work.first_chunk;
+    launch.shared.chunks_left = launch.work.end_chunk - launch.work.first_chunk;
+    launch.shared.bytes_done = 0;
+    ++launch.work.buffers->copies;
+    launch.work.buffers->update_share();
+    const std::uint32_t helpers = launch.work.blocks - 1, awake = idle_ + called_;
     if (helpers > awake) wake(helpers - awake);
 }
 
-void staging_scheduler::end_run(staging_launch &launch) noexcept {
-    running_.remove(launch);
-    --ahead_;
-    --launch.buffers->copies;
-    launch.buffers->update_share();
+// Leaves the state `running`.
+void staging_scheduler::end_run(staging_launch &launch, launch_state next) noexcept {
+    launches_.move(launch, next);
+    --launch.work.buffers->copies;
+    launch.work.buffers->update_share();
 }
 
 void staging_scheduler::report_end(staging_launch &launch) noexcept {
-    if (staged_progress *const progress = std::exchange(launch.progress, nullptr))
+    if (staged_progress *const progress = std::exchange(launch.work.progress, nullptr))
         progress->launches_left.fetch_sub(1, std::memory_order_release);
 }
 
 bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {
-    if (launch.busy != 0 || launch.chunks_left.load(std::memory_order_acquire) != 0) return false;
-    for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        give_back_slots(launch, launch.channels[block]);
+    if (launch.shared.busy != 0 || launch.shared.chunks_left.load(std::memory_order_acquire) != 0) return false;
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
+        return_slots(launch, launch.record.channels[block]);
     report_end(launch); // first: a thread that waits for the stream may take the end of the kernel for the copy's end
     publish_end(launch);
-    end_run(launch);
     --launch.runs_expected;
     pending_ -= 1;
-    if (!launch.is_captured) {
-        launch.at = state::leaving;
-        leaving_.push_back(launch);
-        ++leaving_count_;
-    } else if (launch.runs_expected != 0) {
-        launch.at = state::expected;
-        expected_.push_back(launch);
-        ++ahead_;
-    } else {
-        launch.at = state::launched;
-        launched_.push_back(launch);
-    }
+    end_run(launch, !launch.is_captured         ? launch_state::leaving
+                    : launch.runs_expected != 0 ? launch_state::expected
+                                                : launch_state::launched);
     return true;
 }
 
@@ -229,17 +179,17 @@ bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {
 // Running launches with stuck workers do not count: a stuck worker goes on with its copy when it can, and nobody has to
 // look for that.
 bool staging_scheduler::has_work() const noexcept {
-    if (!expected_.is_empty()) return true;
-    if (!is_any_stuck_) return !running_.is_empty();
-    for (const staging_launch *launch = running_.first(); launch; launch = launch->next)
-        if (launch->stuck == 0) return true;
+    if (launches_.has(launch_state::expected)) return true;
+    if (!is_any_stuck_) return launches_.has(launch_state::running);
+    for (const staging_launch *launch = launches_.first(launch_state::running); launch; launch = launch->next)
+        if (launch->run.stuck == 0) return true;
     return false;
 }
 
 staging_scheduler::outlook staging_scheduler::look_ahead() noexcept {
     const lock held = acquire();
     recycle();
-    return {pending_, leaving_count_, captured_};
+    return {pending_, launches_.count(launch_state::leaving), captured_};
 }
 
 // A copy lasts as long as its last launch, so only that launch counts. Captured launches all count: they are announced
@@ -247,15 +197,14 @@ staging_scheduler::outlook staging_scheduler::look_ahead() noexcept {
 staging_scheduler::load staging_scheduler::in_flight() noexcept {
     const lock held = acquire();
     load found;
-    for (const chain<staging_launch> *const launches : {&launched_, &expected_, &running_})
-        for (const staging_launch *launch = launches->first(); launch; launch = launch->next) {
-            const std::uint32_t runs = launch->is_captured ? launch->runs_expected : 1;
-            const std::uint64_t bytes =
-                launch->cut->bytes_before(launch->end_chunk) - launch->cut->bytes_before(launch->first_chunk);
-            found.copies += launch->is_captured || !launch->next_launch ? runs : 0;
-            found.bytes += runs * bytes - (launch->at == state::running ? launch->bytes_done.load() : 0);
-            found.busy += launch->busy;
-        }
+    launches_.for_each({launch_state::launched, launch_state::expected, launch_state::running},
+                       [&](const staging_launch &launch) noexcept {
+                           const std::uint32_t runs = launch.is_captured ? launch.runs_expected : 1;
+                           found.copies += launch.is_captured || !launch.next_of_copy ? runs : 0;
+                           found.bytes += runs * launch.work.bytes();
+                           if (launch.state == launch_state::running) found.bytes -= launch.shared.bytes_done.load();
+                           found.busy += launch.shared.busy;
+                       });
     return found;
 }
 

@@ -1,13 +1,12 @@
 // The scheduler of staged copies, where workers find their work. Each launch of a staging kernel is a staging_launch. A
-// launch is running (`running`) once a block of its kernel has come, and gets slots only then. Each block has a
-// channel. A worker that takes the channel serves the block without a lock, as long as no other copy waits for its
+// launch is running once a block of its kernel has come, and gets slots only then. Each block has a channel. A worker that takes the channel serves the block without a lock, as long as no other copy waits for its
 // turn. Nothing here calls the driver: the driver may be blocked on a copy that only a worker can finish.
 #pragma once
 
 #include <condition_variable>
 #include <mutex>
 
-#include "staging/channel.h"
+#include "staging/launch_lists.h"
 
 namespace ferry {
 
@@ -41,7 +40,7 @@ public:
     staging_scheduler(const staging_scheduler &) = delete;
     staging_scheduler &operator=(const staging_scheduler &) = delete;
 
-    // Takes `count` launches from the free list, for a stream or for a graph, and links them by `next_launch`. Returns
+    // Takes `count` launches from the free list, for a stream or for a graph, and links them by `next_of_copy`. Returns
     // null where fewer are left.
     staging_launch *take(std::uint64_t count, bool is_captured) noexcept;
     void add(staging_launch &made) noexcept; // a new one, to the free list
@@ -127,7 +126,6 @@ private:
     bool has_work() const noexcept;
     lock acquire() noexcept;
     static void lock_again(lock &held) noexcept;
-    void put_on_free_list(staging_launch &launch) noexcept;
     void expect_one(staging_launch &launch) noexcept;
     void wake_watcher() noexcept;
     void wake(std::uint64_t count) noexcept;
@@ -135,16 +133,22 @@ private:
     void sleep(lock &held) noexcept;
     bool wait_for_lead(bool (*is_over)(void *user), void *user, std::uint64_t until) noexcept;
     void begin_run(staging_launch &launch) noexcept;
-    void end_run(staging_launch &launch) noexcept;
+    void end_run(staging_launch &launch, launch_state next) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
     bool supply(staging_launch &launch, staging_channel &channel) noexcept;
-    bool give_back_slots(staging_launch &launch, staging_channel &channel) noexcept;
+    bool return_slots(staging_launch &launch, staging_channel &channel) noexcept;
+    static void return_slot(staging_launch &launch, staging_channel &channel) noexcept;
+    static bool hoards_slots(const staging_launch &launch) noexcept;
     bool may_go_on(staging_launch &launch, std::uint32_t block) noexcept;
     bool choose_channel(staging_launch &launch, std::uint32_t &block) noexcept;
     bool end_if_done(staging_launch &launch) noexcept;
     static void report_end(staging_launch &launch) noexcept;
     task find_task(std::uint64_t now, const staged_progress *one, bool is_server) noexcept;
     bool take_task(staging_launch &launch, bool is_server, task &found) noexcept;
+    // Launches expected or running.
+    std::uint32_t ahead() const noexcept {
+        return launches_.count(launch_state::expected) + launches_.count(launch_state::running);
+    }
     std::uint32_t servers() const noexcept { return awake_ + asleep_ + called_; }
     void reclaim_slots(staging_launch &launch) noexcept;
     void serve_channel(staging_launch &launch, std::uint32_t block, bool (*is_over)(void *user),
@@ -155,18 +159,13 @@ private:
     void recycle() noexcept;
 
     std::mutex mutex_;
-    chain<staging_launch> unused_, launched_, expected_, running_, leaving_;
-    chain<staging_launch> losing_; // lost, with workers that have not noticed
-    chain<staging_launch> lost_;   // lost, without workers; the blocks may still use their slots
-    std::uint64_t unused_count_ = 0;
-    std::atomic<std::uint32_t> ahead_ = 0; // launches expected or running
+    launch_lists launches_;
     // Servers. `called_` ones are to wake. For the `uncalled_` ones among them, unlock() has yet to call the system.
     std::uint32_t awake_ = 0, asleep_ = 0, called_ = 0, uncalled_ = 0;
     std::atomic<std::uint32_t> calls_ = 0;     // ever; sleepers wait for a change
     std::uint32_t idle_ = 0, at_channels_ = 0; // awake servers that found no work; awake servers at channels
     std::atomic<bool> is_led_ = false;         // one of the workers without work looks for some
     copies_in_flight pending_, captured_;
-    std::uint64_t leaving_count_ = 0;
     std::uint64_t holds_ = 0;
     std::uint64_t announced_ = 0; // runs, ever
     std::uint64_t looked_ns_ = 0;

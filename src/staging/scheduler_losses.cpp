@@ -7,14 +7,22 @@
 
 namespace ferry {
 
+namespace {
+
+// The states of launches whose blocks may run or still come.
+constexpr std::initializer_list<launch_state> states_on_a_device = {launch_state::running, launch_state::expected,
+                                                                    launch_state::launched, launch_state::leaving};
+
+} // namespace
+
 const tracked_context *staging_scheduler::context_after(const tracked_context *one) noexcept {
     const lock held = acquire();
     const tracked_context *found = nullptr;
     const std::less<> is_before;
-    for (const chain<staging_launch> *const launches : {&running_, &expected_, &launched_, &leaving_})
-        for (const staging_launch *launch = launches->first(); launch; launch = launch->next)
-            if (is_before(one, launch->context) && (!found || is_before(launch->context, found)))
-                found = launch->context;
+    launches_.for_each(states_on_a_device, [&](const staging_launch &launch) noexcept {
+        const tracked_context *const its = launch.work.context;
+        if (is_before(one, its) && (!found || is_before(its, found))) found = its;
+    });
     return found;
 }
 
@@ -22,27 +30,21 @@ const tracked_context *staging_scheduler::context_after(const tracked_context *o
 void staging_scheduler::lose(const tracked_context &context, std::int32_t status) noexcept {
     const lock held = acquire();
     recycle();
-    for (chain<staging_launch> *const launches : {&running_, &expected_, &launched_, &leaving_})
-        for (staging_launch *next = launches->first(); next;) {
-            staging_launch &launch = *next;
-            next = launch.next;
-            if (launch.context != &context) continue;
-            if (launches == &running_)
-                end_run(launch);
-            else
-                launches->remove(launch);
-            if (launches == &expected_) --ahead_;
-            const bool has_all_bytes = launches == &leaving_;
-            leaving_count_ -= has_all_bytes;
-            launch.at = staging_launch::state::lost;
-            launch.is_lost = true;
-            launch.loss = status;
-            if (has_all_bytes) continue;
-            if (launch.busy == 0)
-                end_lost(launch);
-            else
-                losing_.push_back(launch);
+    launches_.for_each(states_on_a_device, [&](staging_launch &launch) noexcept {
+        if (launch.work.context != &context) return;
+        launch.shared.is_lost = true;
+        launch.loss = status;
+        switch (launch.state) {
+        case launch_state::leaving: // it has all bytes and no slots
+            return launches_.move(launch, launch_state::dead);
+        case launch_state::running:
+            end_run(launch, launch_state::losing);
+            break;
+        default:
+            launches_.move(launch, launch_state::losing);
         }
+        if (launch.shared.busy == 0) end_lost(launch);
+    });
 }
 
 // No worker is at the launch any more, so no more messages are published for its blocks.
@@ -52,9 +54,10 @@ void staging_scheduler::end_lost(staging_launch &launch) noexcept {
     launch.runs_expected = 0;
     abort_blocks(launch);
     launch.lost_ns = clock_ns();
-    lost_.push_back(launch);
+    launches_.move(launch, launch_state::lost);
     collect_lost_slots();
-    if (launch.progress) launch.progress->status.store(launch.loss, std::memory_order_relaxed);
+    if (staged_progress *const progress = launch.work.progress)
+        progress->status.store(launch.loss, std::memory_order_relaxed);
     report_end(launch);
 }
 
@@ -62,19 +65,17 @@ void staging_scheduler::end_lost(staging_launch &launch) noexcept {
 // soon or, in a dead context, never, so there is a limit.
 void staging_scheduler::collect_lost_slots() noexcept {
     constexpr std::uint64_t longest_ns = 100'000'000; // enough for a few chunks
-    for (staging_launch *next = lost_.first(); next;) {
-        staging_launch &launch = *next;
-        next = launch.next;
-        if (is_at_work(launch) && clock_ns() - launch.lost_ns < longest_ns) continue;
-        for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-            staging_channel &channel = launch.channels[block];
+    launches_.for_each({launch_state::lost}, [&](staging_launch &launch) noexcept {
+        if (is_at_work(launch) && clock_ns() - launch.lost_ns < longest_ns) return;
+        for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
+            staging_channel &channel = launch.record.channels[block];
             take_back_all(channel);
             while (channel.parcels)
-                free_parcel(*launch.buffers->parcel_memory, std::exchange(channel.parcels, channel.parcels->next));
-            give_back_slots(launch, channel);
+                free_parcel(*launch.work.buffers->parcel_memory, std::exchange(channel.parcels, channel.parcels->next));
+            return_slots(launch, channel);
         }
-        lost_.remove(launch);
-    }
+        launches_.move(launch, launch_state::dead);
+    });
 }
 
 } // namespace ferry

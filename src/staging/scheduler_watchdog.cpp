@@ -16,33 +16,38 @@ constexpr std::uint64_t between_inspections_ns = 2'000'000;
 // How long the watchdog waits before it sleeps and the spares leave. Starting them again costs some 50 us.
 constexpr std::uint64_t calm_patience_ns = 100'000'000;
 
+// Returns whether the channel's worker has been at the program's memory since long before `now`.
+bool is_stuck(staging_channel &channel, std::uint64_t now) noexcept {
+    const std::uint32_t visit = channel.visit.load(std::memory_order_relaxed);
+    if (!channel.is_taken || !(visit & staging_channel::away) || visit != channel.last_visit) {
+        channel.last_visit = visit;
+        channel.last_visit_ns = now;
+    }
+    return now - channel.last_visit_ns >= stuck_after_ns;
+}
+
 } // namespace
 
 bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcept {
     lock held = acquire();
     stuck_ = 0;
     is_any_stuck_ = false;
-    for (const chain<staging_launch> *const launches : {&running_, &losing_})
-        for (staging_launch *launch = launches->first(); launch; launch = launch->next) {
-            launch->stuck = 0;
-            for (std::uint32_t block = 0; block < launch->blocks; ++block) {
-                staging_channel &channel = launch->channels[block];
-                const std::uint32_t visit = channel.visit.load(std::memory_order_relaxed);
-                if (!channel.is_taken || !(visit & staging_channel::away) || visit != channel.last_visit) {
-                    channel.last_visit = visit;
-                    channel.last_visit_ns = now;
-                }
-                channel.is_stuck = now - channel.last_visit_ns >= stuck_after_ns;
-                launch->stuck += channel.is_stuck;
-                stuck_ += channel.is_stuck && channel.is_by_server;
-            }
-            is_any_stuck_ |= launch->stuck != 0;
+    launches_.for_each({launch_state::running, launch_state::losing}, [&](staging_launch &launch) noexcept {
+        launch.run.stuck = 0;
+        for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
+            staging_channel &channel = launch.record.channels[block];
+            channel.is_stuck = is_stuck(channel, now);
+            launch.run.stuck += channel.is_stuck;
+            stuck_ += channel.is_stuck && channel.is_by_server;
         }
+        is_any_stuck_ |= launch.run.stuck != 0;
+    });
     if (is_any_stuck_)
-        for (staging_launch *launch = running_.first(); launch; launch = launch->next)
-            if (launch->stuck != 0) reclaim_slots(*launch);
+        launches_.for_each({launch_state::running}, [&](staging_launch &launch) noexcept {
+            if (launch.run.stuck != 0) reclaim_slots(launch);
+        });
     if (is_any_stuck_ || is_server_wanted_) calm_since_ns_ = now;
-    if (ahead_ != 0) quiet_since_ns_ = now;
+    if (ahead() != 0) quiet_since_ns_ = now;
     // A stuck server may have been the one that looked for work.
     const bool is_unattended = is_any_stuck_ && awake_ == at_channels_ && called_ == 0 && has_work();
     if (is_unattended) wake(1);
@@ -57,7 +62,7 @@ void staging_scheduler::wait_to_inspect(bool has_spares, const std::atomic<bool>
     lock held = acquire();
     if (is_over || is_server_wanted_) return;
     const std::uint64_t now = clock_ns();
-    const bool is_quiet = ahead_ == 0 && now - quiet_since_ns_ >= calm_patience_ns;
+    const bool is_quiet = ahead() == 0 && now - quiet_since_ns_ >= calm_patience_ns;
     if (is_quiet && has_spares && are_spares_to_leave_) {
         wake(asleep_);
         unlock(held);

@@ -20,11 +20,11 @@ constexpr std::uint64_t patience_without_servers_ns = 1'000'000;
 
 // Returns whether the launch has work for one more worker.
 bool wants_another(const staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-        const staging_channel &channel = launch.channels[block];
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
+        const staging_channel &channel = launch.record.channels[block];
         if (channel.is_taken) continue;
         if (has_arrived(launch, block) ||
-            (has_room(launch, channel) && (channel.idle_count != 0 || launch.buffers->free_count != 0)))
+            (has_room(launch, channel) && (channel.idle_count != 0 || launch.work.buffers->free_count != 0)))
             return true;
     }
     return false;
@@ -35,18 +35,18 @@ bool wants_another(const staging_launch &launch) noexcept {
 // ---- The next channel
 
 bool staging_scheduler::may_go_on(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &channel = launch.channels[block];
+    staging_channel &channel = launch.record.channels[block];
     if (channel.is_taken) return false;
     look_at(launch, block);
-    const bool gave = give_back_slots(launch, channel); // other launches get these slots first
-    return has_arrived(launch, block) || (!gave && has_room(launch, channel) && supply(launch, channel));
+    const bool has_returned = return_slots(launch, channel); // other launches get these slots first
+    return has_arrived(launch, block) || (!has_returned && has_room(launch, channel) && supply(launch, channel));
 }
 
 bool staging_scheduler::choose_channel(staging_launch &launch, std::uint32_t &block) noexcept {
-    for (std::uint32_t i = 0; i < launch.blocks; ++i) {
-        block = (launch.next_block + i) % launch.blocks;
+    for (std::uint32_t i = 0; i < launch.work.blocks; ++i) {
+        block = (launch.run.next_block + i) % launch.work.blocks;
         if (!may_go_on(launch, block)) continue;
-        launch.next_block = block + 1;
+        launch.run.next_block = block + 1;
         return true;
     }
     return false;
@@ -56,14 +56,13 @@ bool staging_scheduler::take_task(staging_launch &launch, bool is_server, task &
     std::uint32_t block = 0;
     const bool is_chosen = choose_channel(launch, block);
     if (!is_chosen && end_if_done(launch)) return false;
-    running_.remove(launch); // the launch has had its turn
-    running_.push_back(launch);
+    launches_.move(launch, launch_state::running); // to the end of the list: the launch has had its turn
     if (!is_chosen) return false;
-    staging_channel &channel = launch.channels[block];
+    staging_channel &channel = launch.record.channels[block];
     channel.is_taken = true;
     channel.is_by_server = is_server;
-    ++launch.busy;
-    ++launch.buffers->at_channels;
+    ++launch.shared.busy;
+    ++launch.work.buffers->at_channels;
     found = {&launch, block};
     return true;
 }
@@ -74,15 +73,15 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
                                                      bool is_server) noexcept {
     // While launches are running, it is enough to look at the expected ones now and then.
     constexpr std::uint64_t between_looks_ns = 10'000;
-    if (running_.is_empty() || now - looked_ns_ >= between_looks_ns) look_for_arrivals(now);
+    if (!launches_.has(launch_state::running) || now - looked_ns_ >= between_looks_ns) look_for_arrivals(now);
     task found;
     for (const bool may_be_stuck : {false, true}) {
         if (may_be_stuck && (!is_any_stuck_ || (!one && servers() < stuck_ + 2))) break;
-        staging_launch *const last = running_.last();
-        for (staging_launch *next = running_.first(); next;) {
+        staging_launch *const last = launches_.last(launch_state::running);
+        for (staging_launch *next = launches_.first(launch_state::running); next;) {
             staging_launch &launch = *next;
             next = &launch == last ? nullptr : launch.next;
-            if ((launch.stuck != 0) != may_be_stuck || (one && launch.progress != one)) continue;
+            if ((launch.run.stuck != 0) != may_be_stuck || (one && launch.work.progress != one)) continue;
             if (take_task(launch, is_server, found)) return found;
         }
     }
@@ -97,25 +96,26 @@ void staging_scheduler::serve_channel(staging_launch &launch, std::uint32_t bloc
     constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while other launches are expected or running
     constexpr std::uint64_t patience_with_block_ns = 20'000;
     constexpr std::uint32_t enough = 2; // messages for a block, while other blocks have no worker
-    const staging_channel &channel = launch.channels[block];
+    const staging_channel &channel = launch.record.channels[block];
     std::uint64_t moved = 0, idle_since = 0;
-    while (!launch.is_lost.load(std::memory_order_relaxed)) {
+    while (!launch.shared.is_lost.load(std::memory_order_relaxed)) {
         const std::uint64_t bytes = advance(launch, block);
         moved += bytes;
         if (is_over(user)) return;
         const bool has_chunks = launch.has_chunks();
-        const bool are_all_served = launch.busy.load(std::memory_order_relaxed) == launch.blocks;
-        if (moved >= turn && ahead_.load(std::memory_order_relaxed) > 1) return;
-        if (channel.idle_count != 0 && is_over_share(launch, channel)) return;
+        const bool are_all_served = launch.shared.busy.load(std::memory_order_relaxed) == launch.work.blocks;
+        if (moved >= turn && ahead() > 1) return;
+        const slot_share share = compare_with_share(launch, channel);
+        if (channel.idle_count != 0 && share == slot_share::over) return;
         if (has_chunks && !are_all_served && channel.published - channel.taken_back >= enough) return;
-        if (has_chunks && channel.slots() < slots_each(launch) &&
-            launch.buffers->free_count.load(std::memory_order_relaxed) != 0)
+        if (has_chunks && share == slot_share::under &&
+            launch.work.buffers->free_count.load(std::memory_order_relaxed) != 0)
             return;
         if (bytes != 0) {
             idle_since = 0;
             continue;
         }
-        if (!has_chunks && (launch.is_to_device() || channel.published == channel.taken_back)) return;
+        if (!has_chunks && (launch.work.is_to_device() || channel.published == channel.taken_back)) return;
         if (!are_all_served || channel.slots() == 0) return;
         const std::uint64_t now = clock_ns();
         if (!idle_since) idle_since = now;
@@ -126,21 +126,19 @@ void staging_scheduler::serve_channel(staging_launch &launch, std::uint32_t bloc
 
 void staging_scheduler::complete(const task &done) noexcept {
     staging_launch &launch = *done.launch;
-    staging_channel &channel = launch.channels[done.block];
+    staging_channel &channel = launch.record.channels[done.block];
     channel.is_taken = false;
     if (std::exchange(channel.is_stuck, false)) {
-        --launch.stuck;
+        --launch.run.stuck;
         stuck_ -= channel.is_by_server;
     }
-    --launch.buffers->at_channels;
-    const bool are_all = --launch.busy == 0;
-    if (launch.is_lost) {
-        if (!are_all) return;
-        losing_.remove(launch);
-        end_lost(launch);
+    --launch.work.buffers->at_channels;
+    const bool are_all = --launch.shared.busy == 0;
+    if (launch.shared.is_lost) {
+        if (are_all) end_lost(launch);
         return;
     }
-    give_back_slots(launch, launch.channels[done.block]);
+    return_slots(launch, channel);
     end_if_done(launch);
 }
 
@@ -234,7 +232,8 @@ void staging_scheduler::serve(worker as, const staged_progress *one, bool (*is_o
             announced = announced_;
         }
         const std::uint64_t idle_ns = now - idle_since;
-        const std::uint64_t patience = running_.is_empty() ? idle_patience_ns : idle_patience_running_ns;
+        const std::uint64_t patience =
+            !launches_.has(launch_state::running) ? idle_patience_ns : idle_patience_running_ns;
         if (idle_ns < patience && (as != worker::visitor || has_work())) {
             idle_ += stays;
             unlock(held);
