@@ -31,8 +31,7 @@ void staging_engine::set_up(const staged_options &options) noexcept {
 error staging_engine::help(staged_progress &progress) noexcept {
     while (!progress.is_done()) {
         const std::uint64_t bytes_done = progress.bytes_done, until = clock_ns() + patience_ns;
-        scheduler_.serve_until(staging_scheduler::worker::helper, &progress,
-                               [&]() noexcept { return progress.is_done() || clock_ns() >= until; });
+        scheduler_.help_until(&progress, [&]() noexcept { return progress.is_done() || clock_ns() >= until; });
         if (!progress.is_done() && progress.bytes_done == bytes_done) lose_dead();
     }
     return {.status = progress.status.load(std::memory_order_relaxed)};
@@ -67,8 +66,7 @@ void staging_engine::close() noexcept {
     for (staging_scheduler::outlook before = {}, now = scheduler_.look_ahead(); now.pending || now.leaving;
          before = now, now = scheduler_.look_ahead()) {
         const std::uint64_t until = clock_ns() + 100'000;
-        scheduler_.serve_until(staging_scheduler::worker::helper, nullptr,
-                               [&]() noexcept { return clock_ns() >= until; });
+        scheduler_.help_until(nullptr, [&]() noexcept { return clock_ns() >= until; });
         if (now.pending == 0) rest_for(20'000); // for blocks that have yet to come, and find nothing left to do
         if (now != before) changed = clock_ns();
         if (clock_ns() - changed < patience_ns) continue;

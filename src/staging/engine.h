@@ -1,6 +1,7 @@
 // The staging engine: copies between pageable memory and devices without blocking the caller. Only a kernel holds the
 // stream. The kernel is ordered like any other work, and communicates with workers that copy between the program's
 // pages and pinned slots. Once enqueued, a copy needs no driver call, so nothing that the driver waits for can stop it.
+// One engine serves all devices of an instance: each device has slots of its own, and all share the threads.
 #pragma once
 
 #include "base/threads.h"
@@ -105,39 +106,44 @@ private:
         std::atomic<bool> has_begun = false, has_left = false;
     };
 
-    error start_threads() noexcept;
-    void start_spare() noexcept;
-    void join_spares_that_left() noexcept;
-    void evacuate_slots() noexcept;
+    // ---- Memory (engine_buffers.cpp)
+    error enter_device(int device, context_scope &scope) noexcept;
+    error provide(int device, bool needs_threads) noexcept;
     error make_buffers(int device) noexcept;
     error add_lot(device_buffers &of, bool first) noexcept;
     void add_other_slots(device_buffers &of) noexcept;
     error add_launches(int device) noexcept;
-    error provide(int device, bool needs_threads) noexcept;
-    error enter_device(int device, context_scope &scope) noexcept;
-    bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
-    error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
-    error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
+    error free_lot(device_buffers &of, bool first) noexcept;
+
+    // ---- Copies (engine_enqueue.cpp)
     // Returns whether a host function announces each run right before the kernel: it runs once for each launch of a
-    // graph, and asks the program for threads. Otherwise enqueue() announces the run. A host function would wait for
-    // other host functions of the program, so it is used only where it must be.
+    // graph, and asks the program for threads. Otherwise enqueue() announces the run. A host function waits for other
+    // host functions of the program, so it is used only where it must be.
     bool is_announced_by_function(const staged_copy &copy) const noexcept {
         return options_.submit || copy.is_captured;
     }
+    error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
+    error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
     void describe_launches(const staged_copy &copy, const tracked_context &context, const staging &cut,
                            device_buffers &of, std::uint64_t per_launch, staged_progress *progress,
                            staging_launch *taken) const noexcept;
+    error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
     error launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                         bool &is_announced_there) noexcept;
-    error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
     void announce(staging_launch &launch) noexcept;
+
+    // ---- Threads (engine_threads.cpp)
+    bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
+    error start_threads() noexcept;
+    static void work(void *engine) noexcept;
+    static void run_watchdog(void *engine) noexcept;
+    void start_spare() noexcept;
+    static void stand_in(void *spare) noexcept;
+    void join_spares_that_left() noexcept;
+    void evacuate_slots() noexcept;
     bool ask_for_visitors(std::uint32_t count) noexcept;
     bool start_substitute() noexcept;
-    error free_lot(device_buffers &of, bool first) noexcept;
-    static void work(void *engine) noexcept;
     static void visit(void *engine) noexcept;
-    static void stand_in(void *spare) noexcept;
-    static void run_watchdog(void *engine) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;

@@ -20,7 +20,7 @@ error staging_engine::start_threads() noexcept {
 
 void staging_engine::work(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
-    self.scheduler_.serve_until(staging_scheduler::worker::resident, nullptr,
+    self.scheduler_.serve_until(staging_scheduler::server::resident,
                                 [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
 }
 
@@ -58,7 +58,7 @@ void staging_engine::stand_in(void *spare) noexcept {
     auto &mine = *static_cast<spare_thread *>(spare);
     staging_engine &self = *mine.engine;
     mine.has_begun = true;
-    self.scheduler_.serve_until(staging_scheduler::worker::spare, nullptr,
+    self.scheduler_.serve_until(staging_scheduler::server::spare,
                                 [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
     mine.has_left.store(true, std::memory_order_release);
 }
@@ -107,7 +107,7 @@ bool staging_engine::start_substitute() noexcept {
 
 void staging_engine::visit(void *engine) noexcept {
     auto &self = *static_cast<staging_engine *>(engine);
-    self.scheduler_.serve_until(staging_scheduler::worker::visitor, nullptr, []() noexcept { return false; });
+    self.scheduler_.serve_until(staging_scheduler::server::visitor, []() noexcept { return false; });
     --self.visitors_;
 }
 

@@ -3,28 +3,13 @@
 
 #include <utility>
 
-#include "base/threads.h"
-
 namespace ferry {
 
 std::atomic<std::uint64_t> copies_in_flight::of_all_ = 0;
 
-// ---- The mutex
-
-// Spins at first: threads hold the mutex for less than a microsecond at a time. A thread that slept for the mutex would
-// be late, and the holder would have to wake it.
-void staging_scheduler::lock_again(lock &held) noexcept {
-    constexpr int patience = 200; // some microseconds
-    for (int i = 0; i < patience; ++i) {
-        if (held.try_lock()) return;
-        relax_processor();
-    }
-    held.lock();
-}
-
 staging_scheduler::lock staging_scheduler::acquire() noexcept {
     lock held(mutex_, std::defer_lock);
-    lock_again(held);
+    lock_patiently(held);
     return held;
 }
 
@@ -108,25 +93,25 @@ void staging_scheduler::expect_one(staging_launch &launch) noexcept {
         launches_.move(launch, launch_state::expected);
 }
 
-// Wakes a server to look for work, unless one is idle or called. A server that is awake but not idle is at a copy, or
-// does not look for a while.
-void staging_scheduler::wake_watcher() noexcept {
-    if (idle_ + called_ == 0) wake(1);
+// Calls a server to look for work, unless one will see the new run soon. A server that is awake but not idle rests, or
+// works and may be stuck before it looks again.
+void staging_scheduler::call_watcher() noexcept {
+    if (servers_.looking() == 0) servers_.call(1);
 }
 
 void staging_scheduler::expect(staging_launch &launch) noexcept {
     lock held = acquire();
     expect_one(launch);
-    wake_watcher();
-    unlock(held);
+    call_watcher();
+    servers_.unlock(held);
 }
 
 void staging_scheduler::expect_all(staging_launch &first) noexcept {
     lock held = acquire();
     for (staging_launch *launch = &first; launch; launch = launch->next_of_copy)
         expect_one(*launch);
-    wake_watcher();
-    unlock(held);
+    call_watcher();
+    servers_.unlock(held);
 }
 
 void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
@@ -144,8 +129,8 @@ void staging_scheduler::begin_run(staging_launch &launch) noexcept {
     launch.shared.bytes_done = 0;
     ++launch.work.buffers->copies;
     launch.work.buffers->update_share();
-    const std::uint32_t helpers = launch.work.blocks - 1, awake = idle_ + called_;
-    if (helpers > awake) wake(helpers - awake);
+    const std::uint32_t others = launch.work.blocks - 1, looking = servers_.looking();
+    if (others > looking) servers_.call(others - looking);
 }
 
 // Leaves the state `running`.

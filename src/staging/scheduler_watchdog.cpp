@@ -49,12 +49,14 @@ bool staging_scheduler::inspect(std::uint64_t now, std::uint32_t enough) noexcep
     if (is_any_stuck_ || is_server_wanted_) calm_since_ns_ = now;
     if (ahead() != 0) quiet_since_ns_ = now;
     // A stuck server may have been the one that looked for work.
-    const bool is_unattended = is_any_stuck_ && awake_ == at_channels_ && called_ == 0 && has_work();
-    if (is_unattended) wake(1);
-    const bool is_short = is_unattended && called_ == 0 && servers() - stuck_ < enough;
+    const bool is_unattended =
+        is_any_stuck_ && servers_.free() == 0 && servers_.count(server_state::called) == 0 && has_work();
+    if (is_unattended) servers_.call(1);
+    const bool is_short =
+        is_unattended && servers_.count(server_state::called) == 0 && servers_.all() - stuck_ < enough;
     const bool is_wanted = std::exchange(is_server_wanted_, false) || is_short;
     are_spares_to_leave_ = !is_wanted && now - calm_since_ns_ >= calm_patience_ns;
-    unlock(held);
+    servers_.unlock(held);
     return is_wanted;
 }
 
@@ -64,9 +66,9 @@ void staging_scheduler::wait_to_inspect(bool has_spares, const std::atomic<bool>
     const std::uint64_t now = clock_ns();
     const bool is_quiet = ahead() == 0 && now - quiet_since_ns_ >= calm_patience_ns;
     if (is_quiet && has_spares && are_spares_to_leave_) {
-        wake(asleep_);
-        unlock(held);
-        lock_again(held);
+        servers_.call_all();
+        servers_.unlock(held);
+        lock_patiently(held);
     }
     if (!is_quiet || has_spares) {
         inspection_.wait_for(held, std::chrono::nanoseconds(between_inspections_ns));
@@ -76,7 +78,7 @@ void staging_scheduler::wait_to_inspect(bool has_spares, const std::atomic<bool>
         is_watchdog_asleep_ = false;
         quiet_since_ns_ = clock_ns();
     }
-    unlock(held);
+    servers_.unlock(held);
 }
 
 } // namespace ferry
