@@ -246,7 +246,7 @@ TEST_F(staged, one_slot_and_one_thread_suffice) {
     copy_scenes({linear(1'000'001, 3)}, kernels::max_ring_blocks);
 }
 
-TEST_F(staged, the_default_ring_works) {
+TEST_F(staged, the_default_staging_buffer_works) {
     open(staged_options{});
     copy_scenes({linear(20'000'007)});
     EXPECT_LE(engine->staging_bytes(), std::uint64_t{33} << 20);
@@ -301,7 +301,7 @@ TEST_F(staged, boxes_of_arrays_of_every_form_arrive_whole) {
     }
 }
 
-TEST_F(staged, every_device_has_a_ring_for_its_copies) {
+TEST_F(staged, every_device_has_a_staging_buffer_for_its_copies) {
     if (count < 2) GTEST_SKIP() << "one device only";
     open();
     const other_device second;
@@ -687,7 +687,7 @@ TEST_F(staged_graph, a_copy_whose_capture_fails_leaves_nothing_once_its_graph_is
             ASSERT_OK(enqueue(plain, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             plain.expect_whole();
-            while (engine->staging_bytes() != 0) { // part of the ring stays as long as a captured copy may run
+            while (engine->staging_bytes() != 0) { // part of the slots stays as long as a captured copy may run
                 engine->trim();
                 std::this_thread::yield();
             }
