@@ -64,8 +64,8 @@ struct staging_buffers {
         free_count -= taken != nullptr;
         return taken;
     }
-    void give(staged_slot &done) noexcept {
-        free.push_front(done); // the slot used last is still in a cache
+    void give(staged_slot &returned) noexcept {
+        free.push_front(returned); // the slot used last is still in a cache
         ++free_count;
     }
 };

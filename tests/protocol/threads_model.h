@@ -76,8 +76,9 @@ public:
     enum class free : std::uint8_t { absent, wants_lock, holds_lock, over };
     struct State {
         staged copies[max_copies];
-        thread threads[max_residents];                              // residents, then spares
-        std::uint8_t awake, idle, in_copies, asleep, called, wakes; // counted as in the scheduler
+        thread threads[max_residents]; // residents, then spares
+        std::uint8_t awake, idle, in_copies, asleep, called,
+            wakes; // servers. `awake` includes those that are idle or in copies
         std::uint8_t to_notify;
         helper helps;
         std::uint8_t helps_copy; // the copy that the helper is in
