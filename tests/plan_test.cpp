@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "plan/batch_plan.h"
 #include "plan/plan.h"
-#include "plan/profile.h"
+#include "plan/profile_text.h"
 
 namespace ferry::test {
 namespace {
