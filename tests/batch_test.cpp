@@ -133,7 +133,8 @@ TEST_F(batch, pieces_of_host_pool_memory_may_overlap_and_run_past_each_other) {
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     props.location.type = CU_MEM_LOCATION_TYPE_HOST;
     CUmemoryPool pool = nullptr;
-    if (!raw().cuMemPoolCreate || raw().cuMemPoolCreate(&pool, &props)) GTEST_SKIP() << "no pools of host memory";
+    if (!raw().cuMemPoolCreate || raw().cuMemPoolCreate(&pool, &props))
+        GTEST_SKIP() << "the driver has no host memory pools";
     constexpr std::size_t size = 4096;
     for (const bool has_access : {false, true}) {
         if (has_access) {
@@ -296,7 +297,7 @@ TEST_F(batch, a_table_in_flight_is_not_reused_after_the_failure_of_another_conte
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
-        GTEST_SKIP() << "the driver takes no kernels";
+        GTEST_SKIP() << "the driver cannot load kernels";
     warm_up(instance.get());
     scattered first(place_kind::pinned, place_kind::device, 1000, 64, 5),
         second(place_kind::pinned, place_kind::device, 1000, 64, 6);

@@ -182,10 +182,10 @@ TEST_F(kernels_on, random_boxes_arrive_whole_and_touch_nothing_else) {
 }
 
 TEST_F(kernels_on, a_box_reaches_memory_of_a_peer) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     int can_reach = 0;
     ASSERT_OK(raw().cuDeviceCanAccessPeer(&can_reach, 0, 1));
-    if (!can_reach) GTEST_SKIP() << "no peer access";
+    if (!can_reach) GTEST_SKIP() << "needs two devices with peer access";
     const other_device peer;
     ASSERT_OK(raw().cuCtxEnablePeerAccess(peer, 0));
     CUdeviceptr there = 0;

@@ -115,8 +115,10 @@ error peer_access::probe_between(int device, int peer, CUcontext near, CUcontext
     found_[device][peer] = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
     if (passed) return {};
     ++failed_count_;
-    log.write(FERRY_LOG_WARNING, "device %d is said to reach the memory of device %d, but bytes got lost on the way",
-              device, peer);
+    log.write(
+        FERRY_LOG_WARNING,
+        "the driver reports peer access from device %d to device %d, but test data arrived damaged: access refused",
+        device, peer);
     return no_access;
 }
 

@@ -19,7 +19,7 @@ void use_device_memory(trial &t, std::uint64_t address, std::uint64_t size) {
     const bytes written = random_bytes(size, address);
     bytes found(size);
     if (raw().cuMemcpyHtoD(address, written.data(), size) || raw().cuMemcpyDtoH(found.data(), address, size))
-        t.add(finding::bad_output, "memory that a call gave cannot be used");
+        t.add(finding::bad_output, "memory that a call returned cannot be used");
     else if (found != written)
         t.add(finding::wrong_bytes, "device memory");
 }
@@ -108,7 +108,7 @@ void streams_and_events(trial &t) {
             is_recorded = CALL(t, ferry_event_record, t.ferry, end, other) && is_recorded;
             const bool has_passed = CALL(t, ferry_event_synchronize, t.ferry, end);
             if (CALL(t, ferry_event_query, t.ferry, end, &done) && has_passed && !done)
-                t.add(finding::bad_output, "an event that was waited for has not passed");
+                t.add(finding::bad_output, "a synchronized event is not complete");
             float milliseconds = 0;
             if (is_recorded && has_passed) CALL(t, ferry_event_elapsed_time, t.ferry, start, end, &milliseconds);
             CALL(t, ferry_stream_query, t.ferry, other, &done);
@@ -490,7 +490,7 @@ void calibration(trial &t) {
     };
     const std::string before = save();
     if (!CALL(t, ferry_device_calibrate, t.ferry, 0, t.error()) && save() != before)
-        t.add(finding::bad_output, "a calibration that failed has changed the profile");
+        t.add(finding::bad_output, "a failed calibration changed the profile");
     save();
 }
 

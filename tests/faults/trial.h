@@ -78,7 +78,7 @@ public:
     // The same for a call that hands out a handle, which must be empty after a failure.
     template <class Handle> bool ended(const char *name, std::int32_t status, const Handle &handle) {
         const bool succeeded = ended(name, status);
-        if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and handed something out", name);
+        if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and returned an object", name);
         return succeeded;
     }
     // For the last argument of the next call. The status in the struct must agree with what the call returns.

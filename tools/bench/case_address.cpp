@@ -51,7 +51,7 @@ void verify(const environment &environment, const subject &subject) {
     auto info = sized<ferry_address_info>();
     check(ferry_address_get_info(environment.basic.get(), subject.address, &info), "ferry_address_get_info", {});
     if (info.memory != subject.memory)
-        fail(std::string("ferry_address_get_info takes ") + subject.name + " memory for another kind");
+        fail(std::string("ferry_address_get_info reports a wrong kind for ") + subject.name + " memory");
 }
 
 row measure_subject(session &session, const subject &subject) {
@@ -80,7 +80,7 @@ owned<std::uint64_t> allocate_maybe(const environment &environment, const char *
 case_result run_address(session &session) {
     const environment &environment = session.environment;
     const workspace &workspace = session.workspace;
-    case_result result = {.note = "a sample is 200 calls, of an address within the memory; raw: cuPointerGetAttributes "
+    case_result result = {.note = "a sample is 200 calls for an address within the memory; raw: cuPointerGetAttributes "
                                   "with the same attributes;\nferry: ferry_address_get_info",
                           .label_columns = {"memory"}};
     const owned<std::uint64_t> managed = allocate_maybe(
@@ -101,12 +101,12 @@ case_result run_address(session &session) {
             result.rows.push_back(
                 measure_subject(session, {subject.name, subject.address + block / 2, subject.memory}));
         else
-            result.note += std::string("\nskipped: this driver has no memory of the kind ") + subject.name;
+            result.note += std::string("\nskipped: this driver does not support memory of the kind ") + subject.name;
     return result;
 }
 
 } // namespace
 
-const bench_case address_case = {"address", "what is this address? Of every kind of memory", run_address};
+const bench_case address_case = {"address", "queries of an address, for every kind of memory", run_address};
 
 } // namespace bench

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""PyTorch's and CuPy's own copies between ordinary host memory and a GPU, where those are installed, and ferry's beside
-them on the same memory and stream: python_copies.py [path of libferry.so] [--mib SIZE ...] [--json]
+"""Measures the copies of PyTorch and CuPy, if installed, between pageable host memory and a GPU, and ferry's copies on
+the same memory and stream: python_copies.py [path of libferry.so] [--mib SIZE ...] [--json]
 
-Until the bytes are there; medians of interleaved rounds. What each way moves is verified first."""
+Times end when the bytes have arrived. They are medians of interleaved rounds. Every library is verified first."""
 import argparse
 import ctypes
 import json
@@ -79,7 +79,7 @@ class Ferry:
 
 
 def verify(name, ways, memory, size):
-    """There and back: new bytes each time, and the host's gone in between."""
+    """Copies to the device and back: new bytes each time, and host memory is cleared in between."""
     sent = os.urandom(4096) * (size // 4096 + 1)
     ctypes.memmove(memory.host_address, sent, size)
     ways["H2D"]()
@@ -88,7 +88,7 @@ def verify(name, ways, memory, size):
     ways["D2H"]()
     memory.wait()
     if ctypes.string_at(memory.host_address, size) != sent[:size]:
-        sys.exit(f"{name}: the bytes came back changed")
+        sys.exit(f"{name}: wrong bytes came back")
 
 
 def measure(contenders, memory):
@@ -110,8 +110,8 @@ def measure(contenders, memory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", nargs="?", help="libferry.so, to be measured beside the others")
-    parser.add_argument("--mib", type=int, nargs="+", default=[1, 64, 1024], help="sizes (default: 1 64 1024)")
+    parser.add_argument("library", nargs="?", help="libferry.so; without it only the other libraries are measured")
+    parser.add_argument("--mib", type=int, nargs="+", default=[1, 64, 1024], help="sizes in MiB (default: 1 64 1024)")
     parser.add_argument("--json", action="store_true", help="write JSON")
     asked = parser.parse_args()
     lines, skipped = [], {}
