@@ -177,7 +177,7 @@ error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std
 [[gnu::noinline]] error free_on_default_stream(ferry_instance &instance, std::uint64_t address,
                                                CUstream stream) noexcept {
     address_facts facts;
-    if (error failed = look_up_address(instance.cu, address, ask::kind_only, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, address, address_query::kind_only, facts)) return failed;
     context_choice choice;
     if (error failed = choose_context_on(instance.cu, instance.contexts, stream, facts.device, choice)) return failed;
     context_scope scope(instance.cu);
@@ -189,7 +189,7 @@ error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std
                                                         std::int32_t status) noexcept {
     if (status != refused) return pool_status(noted(instance, status));
     address_facts facts;
-    if (look_up_address(instance.cu, address, ask::everything, facts)) return status;
+    if (look_up_address(instance.cu, address, address_query::everything, facts)) return status;
     const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
     const bool is_kind = facts.kind == memory_kind::device || facts.pool;
     return is_there && is_kind ? status : FERRY_ERROR_ADDRESS;

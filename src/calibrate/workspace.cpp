@@ -72,7 +72,7 @@ error calibration_workspace::allocate_memory() noexcept {
     };
     if (error failed = allocate_shrinking(host_bytes, min_host_bytes, allocate_host)) return failed;
     address_facts facts;
-    if (error failed = look_up_address(cu, reinterpret_cast<std::uintptr_t>(pinned), ask::everything, facts))
+    if (error failed = look_up_address(cu, reinterpret_cast<std::uintptr_t>(pinned), address_query::everything, facts))
         return failed;
     pinned_on_device = facts.device_address;
     has_kernels = has_kernels && pinned_on_device;

@@ -30,7 +30,7 @@ error run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream 
     fill_call call = {shape, shape.destination.span.first, stream};
     if (shape.destination.kind == memory_kind::pinned) { // its device address may differ from the host address
         address_facts facts;
-        if (error failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
+        if (error failed = look_up_address(cu, call.address, address_query::everything, facts)) return failed;
         if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
         call.address = facts.device_address;
     }

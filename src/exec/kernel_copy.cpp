@@ -29,7 +29,7 @@ kernel_view view_of(const address_facts &facts, const address_span &span, access
 error look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
                           int context_device, kernel_view &view) noexcept {
     address_facts facts;
-    if (error failed = look_up_address(cu, span.first, ask::everything_and_access, facts)) return failed;
+    if (error failed = look_up_address(cu, span.first, address_query::everything_and_access, facts)) return failed;
     view = view_of(facts, span, wanted, context, context_device);
     return {};
 }

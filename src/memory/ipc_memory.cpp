@@ -33,7 +33,7 @@ error ipc_memory::export_memory(std::uint64_t address, std::uint64_t size, ferry
     if (error failed = process_.check_driver()) return failed;
     address_facts facts;
     std::uint64_t buffer_id = 0;
-    if (error failed = look_up_address(cu_, address, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu_, address, address_query::everything, facts)) return failed;
     if (facts.kind == memory_kind::pageable)
         return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
     if (error failed = look_up_buffer(cu_, address, buffer_id)) return failed;
@@ -42,15 +42,15 @@ error ipc_memory::export_memory(std::uint64_t address, std::uint64_t size, ferry
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
     if (!facts.range_size) // of a host pool that the current device cannot access: the start is unknown
         return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
-    const std::uint64_t offset = address - facts.range_start, most = facts.range_size - offset;
-    if (size > most)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, address + most,
+    const std::uint64_t offset = address - facts.range_start, rest = facts.range_size - offset;
+    if (size > rest)
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, address + rest,
                       size > UINT64_MAX - address ? UINT64_MAX : address + size);
 
     handle_contents contents = {};
     process_.begin_handle(facts.pool ? FERRY_IPC_POOL_MEMORY : FERRY_IPC_MEMORY, facts.device, contents);
     contents.offset = offset;
-    contents.size = size ? size : most;
+    contents.size = size ? size : rest;
     contents.allocation_size = facts.range_size;
     contents.buffer_id = buffer_id;
     contents.original = facts.range_start;
@@ -114,7 +114,7 @@ ipc_memory::imported_memory *ipc_memory::find_import(const handle_contents &cont
 error ipc_memory::import_own(const handle_contents &contents, std::uint64_t &address) noexcept {
     address_facts facts;
     std::uint64_t buffer_id = 0;
-    if (error failed = look_up_address(cu_, contents.original, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu_, contents.original, address_query::everything, facts)) return failed;
     if (facts.kind == memory_kind::pageable) return bad_handle(FERRY_ERROR_HANDLE);
     if (error failed = look_up_buffer(cu_, contents.original, buffer_id)) return failed;
     if (buffer_id != contents.buffer_id || facts.range_start != contents.original ||
@@ -133,7 +133,7 @@ error ipc_memory::import_own(const handle_contents &contents, std::uint64_t &add
 // The handle is not trusted: the allocation that it states must fit into the memory that the driver has mapped.
 error ipc_memory::check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept {
     address_facts facts;
-    if (error failed = look_up_address(cu_, opened, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu_, opened, address_query::everything, facts)) return failed;
     const bool is_less = facts.range_size && facts.range_size < contents.allocation_size;
     return is_less ? bad_handle(FERRY_ERROR_HANDLE) : ok;
 }

@@ -20,7 +20,7 @@ constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 // nothing left to wait for. Any other failure proves nothing, and the block keeps waiting.
 bool is_over(std::int32_t status) noexcept {
     if (status == FERRY_SUCCESS || status == invalid_handle) return true;
-    return status != to_status(CUDA_ERROR_NOT_READY) && tells_of_death(status);
+    return status != to_status(CUDA_ERROR_NOT_READY) && means_dead_context(status);
 }
 
 // The default stream has two handles. The per-thread stream has one handle, but is a different stream on each thread.
@@ -38,7 +38,7 @@ error pinned_waits::enter_stream(CUstream stream, context_scope &scope, stream_u
     use = {stream, {{choice.wanted, 0}, name_of(stream), 0}};
     if (belongs_to_current_context(stream))
         if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (error failed = refuse_capture(cu_, stream)) return failed;
+    if (error failed = refuse_events_under_capture(cu_, stream)) return failed;
     if (!cu_.cuStreamGetId) return {};
     const relaxed_capture_mode relaxed(cu_); // the queries below break a capture of this thread (CUDA 13.0)
     if (!relaxed.entered()) return relaxed.why();
@@ -216,7 +216,7 @@ std::int32_t pinned_waits::query_unlocked(block_wait &wait, pool_lock &held, con
     const context_name &context = wait.on.context;
     const bool lives = contexts_.retains(context.handle) || may_live(cu_, context);
     std::int32_t status = lives ? call(wait.event) : invalid_handle;
-    if (lives && tells_of_death(status)) {
+    if (lives && means_dead_context(status)) {
         context_scope scope(cu_);
         const bool is_its_own = !scope.enter(context.handle) && current_context_has_died(cu_);
         if (!is_its_own) status = to_status(CUDA_ERROR_NOT_READY);

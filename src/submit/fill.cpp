@@ -81,7 +81,7 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
     address_facts facts;
     int context_device = -1;
     if (end.kind != memory_kind::device ||
-        look_up_address(instance.cu, end.span.first, ask::everything_and_access, facts) ||
+        look_up_address(instance.cu, end.span.first, address_query::everything_and_access, facts) ||
         instance.contexts.device_of_current(context, context_device))
         return refused;
     const bool is_at_home = !facts.owner || facts.owner == context || facts.device != context_device;

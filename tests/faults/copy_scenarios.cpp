@@ -1,11 +1,10 @@
 // Scenarios for everything that moves bytes: each route and each form of call.
-#include <condition_variable>
-#include <deque>
 #include <thread>
 
 #include "faults/trial.h"
 #include "submit/instance.h"
 #include "support/gate.h"
+#include "support/program_threads.h"
 
 namespace ferry::test {
 namespace {
@@ -232,57 +231,10 @@ void tickets(trial &t) {
     t.validate_bounds(t.stream);
 }
 
-// Threads of the program, which run the work that ferry submits.
-class job_system {
-public:
-    job_system() : threads_{std::thread([this] { work(); }), std::thread([this] { work(); })} {}
-    ~job_system() {
-        {
-            const std::lock_guard lock(mutex_);
-            is_over_ = true;
-        }
-        wake_.notify_all();
-        for (std::thread &one : threads_)
-            one.join();
-    }
-    static std::int32_t submit(void *system, void (*work)(void *), void *argument) {
-        auto &self = *static_cast<job_system *>(system);
-        {
-            const std::lock_guard lock(self.mutex_);
-            self.jobs_.push_back({work, argument});
-        }
-        self.wake_.notify_one();
-        return 1;
-    }
-
-private:
-    struct job {
-        void (*work)(void *);
-        void *argument;
-    };
-    void work() {
-        std::unique_lock lock(mutex_);
-        while (true) {
-            wake_.wait(lock, [&] { return is_over_ || !jobs_.empty(); });
-            if (jobs_.empty()) return;
-            const job next = jobs_.front();
-            jobs_.pop_front();
-            lock.unlock();
-            next.work(next.argument);
-            lock.lock();
-        }
-    }
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::deque<job> jobs_;
-    bool is_over_ = false;
-    std::thread threads_[2];
-};
-
 void staged_by_threads_of_the_program(trial &t) {
-    job_system system;
+    program_threads system;
     ferry_options options = t.options();
-    options.submit = job_system::submit;
+    options.submit = program_threads::submit;
     options.submit_user = &system;
     options.staging_threads = 2;
     options.staging_bytes = 128 << 10;
