@@ -2,7 +2,6 @@
 // the surface lives as long as its array.
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <thread>
 

@@ -3,7 +3,6 @@
 // refused.
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <thread>
 
 #include <sys/mman.h>

@@ -1,5 +1,4 @@
 // The choice of a route: the wishes a caller can state, their effect, and that every route moves the same bytes.
-#include <cstring>
 #include <random>
 
 #include "support/captured_graph.h"

@@ -1,7 +1,6 @@
 #include "device/kernels.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 
 #include "device/capture_mode.h"
@@ -55,12 +54,9 @@ error kernel_set::load_now() noexcept {
     const std::lock_guard lock(mutex_);
     const state before = state_.load(std::memory_order_relaxed);
     if (before != state::not_requested) return why_;
-    const auto begin = std::chrono::steady_clock::now();
     const error failed = try_to_load();
     if (means_dead_context(failed.status)) return failed;
     why_ = failed;
-    const auto took = std::chrono::steady_clock::now() - begin;
-    load_time_ns_.store(static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()), std::memory_order_relaxed);
     state_.store(why_ ? state::failed : state::loaded, std::memory_order_release);
     return why_;
 }

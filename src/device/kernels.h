@@ -50,8 +50,6 @@ public:
     const char *missing_entry_point() const noexcept;
     // The number of contexts that the kernels are known to be loaded into.
     std::uint32_t context_count() const noexcept;
-    // How long loading took; 0 before.
-    std::uint64_t load_time_ns() const noexcept { return load_time_ns_.load(std::memory_order_relaxed); }
 
 private:
     [[gnu::cold, gnu::noinline]] error load_now() noexcept;
@@ -62,7 +60,6 @@ private:
     const driver_table &cu_;
     const void *image_;
     std::atomic<state> state_ = state::not_requested;
-    std::atomic<std::uint64_t> load_time_ns_ = 0;
     std::mutex mutex_;
     error why_ = {}; // why loading failed; guarded by mutex_
     CUlibrary library_ = nullptr;

@@ -1,7 +1,6 @@
 // Finds other processes by the names in their handles, checks whether they are alive, and waits for their events.
 #include "softdriver/sharing.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <ctime>

@@ -1,6 +1,4 @@
 // Scenarios for everything that moves bytes: each route and each form of call.
-#include <thread>
-
 #include "faults/trial.h"
 #include "submit/instance.h"
 #include "support/gate.h"

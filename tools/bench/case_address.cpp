@@ -1,6 +1,4 @@
 // address: looks up an address with ferry, and with the driver for the same attributes.
-#include <algorithm>
-
 #include "case.h"
 #include "report.h"
 

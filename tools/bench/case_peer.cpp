@@ -1,6 +1,4 @@
 // peer: from one device to another, without peer access and with it.
-#include <algorithm>
-
 #include "contest.h"
 #include "report.h"
 

@@ -1,6 +1,5 @@
 #include "environment.h"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
