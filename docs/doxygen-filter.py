@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns the plain comments of ferry's headers into Doxygen's, for its INPUT_FILTER: doxygen-filter.py HEADER"""
+"""Turns the plain comments of ferry's headers into Doxygen comments, as INPUT_FILTER: doxygen-filter.py HEADER"""
 import re
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
 
 
 def as_markup(line):
-    """One line of a comment, without its star."""
+    """Returns one line of a comment without its star."""
     line = re.sub(r"([*<>#]|--)", r"\\\1", line)
     line = re.sub(rf"^ ({SECTIONS}):\s*", r" @par \1\n * ", line)
     return re.sub(r"^ {1,3}(\S+(?: \S+){0,3}) {2,}(?=\S)", r" - **\1**: ", line)  # a row of a table
@@ -22,7 +22,7 @@ def as_documentation(comment, mark=""):
 
 
 def structure(text):
-    """Chapters, and comments that stand for several lines, as Doxygen wants them; still as plain comments."""
+    """Arranges chapters, and comments on several lines, as Doxygen expects. The result still has plain comments."""
     chapter = re.compile(r"^/\* -{9,}\n \* (.*\n(?: \*.*\n)*?) \* -+ \*/", flags=re.M)
     text = chapter.sub(r"/*@}*/\n\n/* @name \1 */\n/*@{*/", text)
     if "/*@}*/" in text:
@@ -39,7 +39,7 @@ def document(text):
 
 
 def link(text):
-    """The C interface's functions and constants, where comments name them; Doxygen finds types by itself."""
+    """Links the C functions and constants that comments name. Doxygen links types by itself."""
     names = re.findall(r"^(?:FERRY_API\b[^(;]*?(?=\w+\()|#define )(\w+)", text, flags=re.M)
     named = re.compile(rf"\b(?:{'|'.join(names)})\b(?!\()") if names else re.compile("(?!)")
     return re.sub(r"/\*\*.*?\*/", lambda comment: named.sub(r"#\g<0>", comment[0]), text, flags=re.S)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Generates the reference of the public headers with Doxygen, and checks that it is whole: reference.py OUTPUT_FOLDER
+"""Generates the reference of the public headers with Doxygen and checks that it is complete: reference.py OUTPUT_FOLDER
 
-Whole is: Doxygen has nothing to complain about, and every function of the C interface has its five sections.
+It is complete if Doxygen prints no warning and every function of the C interface has its five sections.
 """
 import re
 import shutil
@@ -15,12 +15,12 @@ root = Path(__file__).resolve().parent.parent
 output = Path(sys.argv[1]).resolve()
 
 if not shutil.which("doxygen"):
-    print("skipped: no doxygen")
+    print("skipped: doxygen is not installed")
     sys.exit(77)
 output.mkdir(parents=True, exist_ok=True)
 settings = (root / "docs" / "Doxyfile").read_text() + f"OUTPUT_DIRECTORY = {output}\n"
 if subprocess.run(["doxygen", "-"], input=settings, text=True, cwd=root, check=False).returncode:
-    sys.exit("Doxygen has something to complain about")
+    sys.exit("Doxygen printed warnings")
 
 found = {}
 for page in (output / "xml").glob("*_8h.xml"):

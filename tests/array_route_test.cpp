@@ -2,7 +2,6 @@
 // the surface lives as long as its array.
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <thread>
 
@@ -20,7 +19,7 @@ class array_routes : public counted_test {
 protected:
     void SetUp() override {
         counted_test::SetUp();
-        if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+        if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
         if (!ferry_instance_get_proc(counted.get(), "cuSurfObjectCreate", 12000))
             GTEST_SKIP() << "the driver has no surfaces";
     }

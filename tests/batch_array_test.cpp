@@ -16,7 +16,7 @@ class batches_of_arrays : public counted_test {
 protected:
     void SetUp() override {
         counted_test::SetUp();
-        if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+        if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
         if (!ferry_instance_get_proc(counted.get(), "cuSurfObjectCreate", 12000))
             GTEST_SKIP() << "the driver has no surfaces";
     }

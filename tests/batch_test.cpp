@@ -133,7 +133,8 @@ TEST_F(batch, pieces_of_host_pool_memory_may_overlap_and_run_past_each_other) {
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     props.location.type = CU_MEM_LOCATION_TYPE_HOST;
     CUmemoryPool pool = nullptr;
-    if (!raw().cuMemPoolCreate || raw().cuMemPoolCreate(&pool, &props)) GTEST_SKIP() << "no pools of host memory";
+    if (!raw().cuMemPoolCreate || raw().cuMemPoolCreate(&pool, &props))
+        GTEST_SKIP() << "the driver has no host memory pools";
     constexpr std::size_t size = 4096;
     for (const bool has_access : {false, true}) {
         if (has_access) {
@@ -296,7 +297,7 @@ TEST_F(batch, a_table_in_flight_is_not_reused_after_the_failure_of_another_conte
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
-        GTEST_SKIP() << "the driver takes no kernels";
+        GTEST_SKIP() << "the driver cannot load kernels";
     warm_up(instance.get());
     scattered first(place_kind::pinned, place_kind::device, 1000, 64, 5),
         second(place_kind::pinned, place_kind::device, 1000, 64, 6);
@@ -890,10 +891,10 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                 const instance_owner instance = open_or_fail(options);
                 driver.fail(entry, CUDA_ERROR_LAUNCH_FAILED, nth, true);
                 const auto expect_told = [](std::int32_t status) {
-                    const bool is_told =
+                    const bool is_reported =
                         status == FERRY_SUCCESS ||
                         status == FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_LAUNCH_FAILED);
-                    EXPECT_TRUE(is_told) << ferry_status_name(status);
+                    EXPECT_TRUE(is_reported) << ferry_status_name(status);
                 };
                 // All calls write the same memory. A failed call may leave copies in flight, so the test waits after
                 // each.

@@ -100,7 +100,7 @@ class every_pairing : public ferry_test, public ::testing::WithParamInterface<st
 
 TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
     const auto [source_kind, destination_kind] = GetParam();
-    if (!is_supported(source_kind) || !is_supported(destination_kind)) GTEST_SKIP() << "no such memory";
+    if (!is_supported(source_kind) || !is_supported(destination_kind)) GTEST_SKIP() << "the driver has no such memory";
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     int scenes_run = 0;

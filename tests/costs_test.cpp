@@ -98,7 +98,7 @@ TEST_F(costs, kernel_copies_of_rows_and_explanations_query_each_end_once) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
-        GTEST_SKIP() << "the driver takes no kernels";
+        GTEST_SKIP() << "the driver cannot load kernels";
     const grid shape = {.width = 16, .height = 64, .row_pitch = 64};
     test_place host(place_kind::pinned, shape), device(place_kind::device, shape);
     for (const bool to_device : {true, false})
@@ -180,7 +180,7 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
     options.staging_bytes = 4 * 4096; // so few slots that no thread adds any later
     const instance_owner instance = open_or_fail(options);
     if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
-        GTEST_SKIP() << "the driver takes no kernels";
+        GTEST_SKIP() << "the driver cannot load kernels";
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     const grid shape = {.width = 300'000};

@@ -635,7 +635,7 @@ template <class Element> void fill_some_of(ferry_instance *gpu, const Element &v
 }
 
 TEST_F(cpp, elements_of_8_and_16_bytes_fill_boxes_of_volumes) {
-    if (!ferry_instance_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver cannot load kernels";
     fill_some_of(gpu, 1.0 / 3);
     fill_some_of(gpu, std::array<float, 4>{1, 2, 3, 4});
 }
@@ -682,7 +682,7 @@ TEST_F(cpp, a_forced_route_is_taken_and_explained) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     ferry_instance *const gpu = opened.get();
-    if (!ferry_instance_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!ferry_instance_get_proc(gpu, "cuLibraryLoadData", 12000)) GTEST_SKIP() << "the driver cannot load kernels";
     const stream own = stream::create(gpu, 0).or_throw();
     auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
     auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();
@@ -945,15 +945,15 @@ TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_set_last) {
     attributes.reuse_opportunistic = 0;
     attributes.reuse_internal_dependencies = 0;
     ASSERT_OK(from.set_attributes(attributes)); // memory is reused only on the stream where it was freed
-    for (const bool is_told : {true, false}) {
+    for (const bool names_stream : {true, false}) {
         auto memory = stream_memory<int>::create(from, 1000, own).or_throw();
         const std::uint64_t address = memory.address();
         ASSERT_OK(own.synchronize());
         const gate held(own);
-        if (is_told) memory.set_stream(other);
+        if (names_stream) memory.set_stream(other);
         memory.reset();
         const auto next = stream_memory<int>::create(from, 1000, other).or_throw();
-        EXPECT_EQ(next.address() == address, is_told);
+        EXPECT_EQ(next.address() == address, names_stream);
     }
 }
 
@@ -1022,7 +1022,7 @@ TEST_F(cpp_pools, the_default_and_current_pools_of_a_device_are_found_and_set) {
 }
 
 TEST_F(cpp_pools, memory_of_a_host_pool_is_host_memory) {
-    if (!info.host_memory_pools) GTEST_SKIP() << "no pools in host memory";
+    if (!info.host_memory_pools) GTEST_SKIP() << "the driver has no host memory pools";
     ferry_pool_desc desc = {};
     desc.location = FERRY_LOCATION_HOST;
     const pool made = pool::create(gpu, desc).or_throw();
@@ -1119,7 +1119,7 @@ FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
 }
 
 TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
-    if (!(info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) GTEST_SKIP() << "pools cannot be shared";
+    if (!(info.pool_handle_types & FERRY_HANDLE_POSIX_FD)) GTEST_SKIP() << "the driver cannot share pools";
     ferry_pool_desc desc = {};
     desc.handle_types = FERRY_HANDLE_POSIX_FD;
     const pool pool = pool::create(gpu, desc).or_throw();

@@ -155,7 +155,7 @@ TEST_F(deferred_frees, a_mipmapped_array_is_reused_only_for_the_same_number_of_l
 }
 
 TEST_F(deferred_frees, reused_arrays_hold_the_bytes_of_their_new_owner) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING}) {
         CUarray last = nullptr;
         for (std::uint64_t round = 0; round < 6; ++round) {
@@ -297,7 +297,7 @@ struct one_worker {
 // The frame loop of a program with one worker. The job that frees the last frame's texture comes before the work of the
 // copy in flight, and must not wait for that copy.
 TEST_F(deferred_frees, the_only_worker_frees_arrays_while_a_copy_waits_for_it) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     one_worker worker;
     ferry_options options = driver.options();
     options.submit = one_worker::submit;

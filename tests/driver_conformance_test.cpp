@@ -484,6 +484,11 @@ TEST_F(driver_test, a_copy_may_not_leave_a_registration_but_may_run_into_one) {
     rows.srcHost = aligned + page;
     rows.srcPitch = page / 2;
     EXPECT_OK(raw().cuMemcpy2D(&rows)); // both rows in one registration
+    rows.srcHost = aligned + page + 64;
+    rows.srcPitch = page - 128;
+    EXPECT_OK(raw().cuMemcpy2D(&rows)); // the last row ends with the registration, and only its padding lies beyond
+    rows.srcPitch += 1;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuMemcpy2D(&rows)); // the last row leaves by one byte
     EXPECT_OK(raw().cuMemHostUnregister(aligned));
     const bytes told = random_bytes(4 * page, 24);
     std::memcpy(aligned, told.data(), told.size());
@@ -2197,7 +2202,7 @@ struct raw_batch {
 };
 
 TEST_F(driver_test, a_batch_copies_all_its_pieces_with_either_signature) {
-    if (!raw().cuMemcpyBatchAsync || !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batches";
+    if (!raw().cuMemcpyBatchAsync || !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batch calls";
     constexpr size_t count = 100, size = 70, apart = 96;
     device_memory device(count * apart);
     pinned_memory from(count * apart), to(count * apart);
@@ -2218,7 +2223,7 @@ TEST_F(driver_test, a_batch_copies_all_its_pieces_with_either_signature) {
 }
 
 TEST_F(driver_test, a_batch_is_refused_on_the_legacy_stream_and_with_a_size_or_an_address_of_zero) {
-    if (!raw().cuMemcpyBatchAsync || !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batches";
+    if (!raw().cuMemcpyBatchAsync || !raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batch calls";
     device_memory device(1024);
     pinned_memory host(1024);
     const auto from = reinterpret_cast<CUdeviceptr>(host.data());
@@ -2246,7 +2251,7 @@ TEST_F(driver_test, a_batch_is_refused_on_the_legacy_stream_and_with_a_size_or_a
 }
 
 TEST_F(driver_test, a_batch_cannot_be_captured) {
-    if (!raw().cuMemcpyBatchAsync) GTEST_SKIP() << "the driver has no batches";
+    if (!raw().cuMemcpyBatchAsync) GTEST_SKIP() << "the driver has no batch calls";
     device_memory device(1024);
     pinned_memory host(1024);
     test_stream stream;
@@ -2262,7 +2267,7 @@ TEST_F(driver_test, a_batch_cannot_be_captured) {
 }
 
 TEST_F(driver_test, a_batch_of_boxes_counts_in_elements_of_arrays) {
-    if (!raw().cuMemcpy3DBatchAsync) GTEST_SKIP() << "the driver has no batches";
+    if (!raw().cuMemcpy3DBatchAsync) GTEST_SKIP() << "the driver has no batch calls";
     CUDA_ARRAY3D_DESCRIPTOR made = {};
     made.Width = 16, made.Height = 8, made.Format = CU_AD_FORMAT_UNSIGNED_INT32, made.NumChannels = 2;
     CUarray array = nullptr;

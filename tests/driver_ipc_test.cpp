@@ -90,7 +90,7 @@ FERRY_SECOND_PROCESS(reads_and_writes_imported_memory) {
 }
 
 TEST_F(driver_ipc_test, both_processes_read_and_write_the_same_memory) {
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     for (const size_t size : {size_t{64} << 10, size_t{5} << 20}) {
         device_memory before(1000); // so that the shared memory may begin anywhere
         device_memory memory(size);
@@ -118,7 +118,7 @@ FERRY_SECOND_PROCESS(sees_what_an_interior_address_names) {
 }
 
 TEST_F(driver_ipc_test, a_handle_names_the_whole_allocation_and_loses_the_offset) {
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     device_memory memory(8192);
     fill(memory, 1, 4096);
     fill(memory + 4096, 2, 4096);
@@ -128,7 +128,7 @@ TEST_F(driver_ipc_test, a_handle_names_the_whole_allocation_and_loses_the_offset
 }
 
 TEST_F(driver_ipc_test, only_memory_of_plain_allocations_has_a_handle) {
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     CUipcMemHandle handle{};
     pinned_memory host(4096);
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
@@ -144,7 +144,7 @@ TEST_F(driver_ipc_test, only_memory_of_plain_allocations_has_a_handle) {
 }
 
 TEST_F(driver_ipc_test, handles_of_this_process_and_forged_handles_do_not_open) {
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     device_memory memory(4096);
     const CUipcMemHandle handle = handle_of(memory);
     CUdeviceptr address = 0;
@@ -171,7 +171,7 @@ FERRY_SECOND_PROCESS(opens_twice) {
 }
 
 TEST_F(driver_ipc_test, memory_opened_twice_must_be_closed_twice) { // as the manual says
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     device_memory memory(4096);
     fill(memory, 1, 4096);
     second_process other("opens_twice");
@@ -206,7 +206,7 @@ FERRY_SECOND_PROCESS(opens_in_two_contexts) {
 }
 
 TEST_F(driver_ipc_test, memory_opened_in_another_devices_context_has_another_address_on_that_device) {
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     int peer = 0;
     if (device_count() > 1) {
         ASSERT_OK(raw().cuDeviceCanAccessPeer(&peer, 1, 0));
@@ -239,7 +239,7 @@ FERRY_SECOND_PROCESS(fills_in_another_context) {
 }
 
 TEST_F(driver_ipc_test, opened_memory_is_copied_in_every_context_and_filled_only_in_its_own) {
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     device_memory memory(4096);
     fill(memory, 1, 4096);
     second_process other("fills_in_another_context");
@@ -260,7 +260,7 @@ FERRY_SECOND_PROCESS(shares_memory_and_waits) {
 }
 
 TEST_F(driver_ipc_test, the_death_of_an_exporter_breaks_nothing_in_this_process) {
-    if (!shares_memory()) GTEST_SKIP() << "this driver shares no memory";
+    if (!shares_memory()) GTEST_SKIP() << "this driver cannot share memory";
     second_process other("shares_memory_and_waits");
     const auto handle = other->receive<CUipcMemHandle>();
     CUdeviceptr address = 0;
@@ -416,8 +416,8 @@ FERRY_SECOND_PROCESS(records_and_never_gets_there) {
     return 0;
 }
 
-TEST_F(driver_ipc_test, the_death_of_the_recording_process_releases_the_waiting_one) {
-    if (!on_software_driver()) GTEST_SKIP() << "unknown for the real driver";
+TEST_F(driver_ipc_test, the_death_of_the_recording_process_ends_the_wait) {
+    if (!on_software_driver()) GTEST_SKIP() << "the NVIDIA driver waits forever (docs/driver.md)";
     test_event event(for_others);
     test_stream stream;
     second_process other("records_and_never_gets_there");

@@ -670,7 +670,7 @@ TEST_F(driver_pools_test, a_capture_cannot_free_memory_allocated_outside_it) {
 TEST_F(driver_pools_test, host_pool_memory_is_copied_like_device_memory_where_the_device_has_access) {
     int supported = 0;
     if (raw().cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0) || !supported)
-        GTEST_SKIP() << "no pools of host memory";
+        GTEST_SKIP() << "the driver has no host memory pools";
     constexpr size_t size = 60'000; // an asynchronous call reads a pageable source of this size before it returns
     const test_stream stream;
     test_pool reached(props_of({CU_MEM_LOCATION_TYPE_HOST, 0})), closed(props_of({CU_MEM_LOCATION_TYPE_HOST, 0}));

@@ -146,7 +146,7 @@ TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
 }
 
 TEST_F(explanations, tell_what_the_caller_waits_for) {
-    if (!has_kernels(basic)) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels(basic)) GTEST_SKIP() << "the driver cannot load kernels";
     for (const waiting_row &row : rows) {
         SCOPED_TRACE(row.line);
         const grid shape = {.width = 64, .height = 4};

@@ -45,7 +45,7 @@ ferry_fill_desc describe_fill(const ferry_place &place, std::uint64_t width, std
 
 class fills : public counted_test {};
 #define NEED_KERNELS()                                                                                                 \
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels"
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels"
 
 // The same fill on the CPU.
 void reference_fill(test_place &memory, const box &from, const ferry_fill_desc &fill) {

@@ -64,7 +64,7 @@ TEST_F(instance, report_states_when_kernels_and_staging_are_set_up_and_whether_t
         options.staging_bytes = 8 << 20;
         const instance_owner opened = open_or_fail(options);
         if (!ferry_instance_get_proc(opened.get(), "cuLibraryLoadData", 12000))
-            GTEST_SKIP() << "the driver takes no kernels";
+            GTEST_SKIP() << "the driver cannot load kernels";
         const ferry_report report = report_of(opened);
         EXPECT_EQ(report.kernels, row.kernels_in_force);
         EXPECT_EQ(report.kernels_loaded, row.is_at_open);
@@ -92,7 +92,7 @@ TEST_F(instance, report_states_when_kernels_and_staging_are_set_up_and_whether_t
 TEST_F(instance, kernels_are_counted_in_each_context_that_has_them) {
     const instance_owner opened = open_or_fail(options_under_test());
     if (!ferry_instance_get_proc(opened.get(), "cuLibraryLoadData", 12000))
-        GTEST_SKIP() << "the driver takes no kernels";
+        GTEST_SKIP() << "the driver cannot load kernels";
     CUcontext made = nullptr;
     ASSERT_OK(ferry_context_create(opened.get(), 0, 0, &made, nullptr));
     const auto fill_by_kernel = [&] {

@@ -486,7 +486,7 @@ TEST_F(ipc, own_events_are_imported_as_themselves_and_counted) {
 }
 
 TEST_F(ipc, own_pools_are_imported_as_themselves_and_counted) {
-    if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
+    if (!has_pools(basic.get())) GTEST_SKIP() << "the driver cannot share pools";
     auto pool = std::make_unique<shared_pool>(basic.get());
     const ferry_ipc_handle handle = pool->handle;
     const std::uint64_t address = pool->allocate(small);
@@ -908,7 +908,7 @@ FERRY_SECOND_PROCESS(imports_memory_of_a_pool) {
 }
 
 TEST_F(ipc, memory_of_a_pool_is_imported_through_its_pool_and_counted) {
-    if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
+    if (!has_pools(basic.get())) GTEST_SKIP() << "the driver cannot share pools";
     shared_pool pool(basic.get());
     const std::uint64_t before = pool.allocate(1000), address = pool.allocate(small);
     fill(address, 1, small);
@@ -943,7 +943,7 @@ FERRY_SECOND_PROCESS(imports_a_pool_under_two_names) {
 }
 
 TEST_F(ipc, a_pool_exported_by_two_instances_is_one_pool_to_the_importer) {
-    if (!has_pools(basic.get())) GTEST_SKIP() << "no pools to share";
+    if (!has_pools(basic.get())) GTEST_SKIP() << "the driver cannot share pools";
     shared_pool pool(basic.get());
     const std::uint64_t address = pool.allocate(small);
     fill(address, 1, small);

@@ -2,7 +2,6 @@
 // copies.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <random>
 #include <thread>
 #include <vector>

@@ -182,10 +182,10 @@ TEST_F(kernels_on, random_boxes_arrive_whole_and_touch_nothing_else) {
 }
 
 TEST_F(kernels_on, a_box_reaches_memory_of_a_peer) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     int can_reach = 0;
     ASSERT_OK(raw().cuDeviceCanAccessPeer(&can_reach, 0, 1));
-    if (!can_reach) GTEST_SKIP() << "no peer access";
+    if (!can_reach) GTEST_SKIP() << "needs two devices with peer access";
     const other_device peer;
     ASSERT_OK(raw().cuCtxEnablePeerAccess(peer, 0));
     CUdeviceptr there = 0;
@@ -574,15 +574,12 @@ TEST_F(loading, happens_once_for_any_number_of_threads_and_ends_with_the_instanc
         EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 0) << "loaded on first need only";
         EXPECT_TRUE(kernels.may_serve());
         EXPECT_FALSE(kernels.is_loaded());
-        EXPECT_EQ(kernels.load_time_ns(), 0u);
         std::vector<std::thread> threads;
         for (int i = 0; i < 8; ++i)
             threads.emplace_back([&] { EXPECT_OK(kernels.load().status); });
         for (std::thread &one : threads)
             one.join();
         EXPECT_TRUE(kernels.is_loaded());
-        EXPECT_GT(kernels.load_time_ns(), 0u);
-        RecordProperty("load_time_us", static_cast<int>(kernels.load_time_ns() / 1000));
         EXPECT_EQ(wrapped.calls("cuLibraryLoadData"), 1);
         EXPECT_EQ(wrapped.calls("cuLibraryUnload"), 0);
     }

@@ -3,7 +3,6 @@
 // refused.
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <thread>
 
 #include <sys/mman.h>
@@ -165,7 +164,7 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
 
 // Neither a query of a stream nor a wait for it covers earlier work on the legacy stream.
 TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) {
-    if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
+    if (!has_kernels()) GTEST_SKIP() << "this driver stages no copies";
     constexpr std::uint64_t large = 2 << 20, size = 4096;
     test_place origin(place_kind::device, {.width = large}), target(place_kind::device, {.width = size});
     origin.fill(1);
@@ -311,10 +310,10 @@ struct host_pool_memory {
 };
 
 TEST_F(order, copies_are_right_and_complete_when_only_another_device_reaches_the_host_pool) {
-    if (!has_two_devices()) GTEST_SKIP() << "one device only";
+    if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     constexpr std::uint64_t size = 60'000;
     const host_pool_memory host(counted.get(), 1, size);
-    if (!host.pool) GTEST_SKIP() << "no pools of host memory";
+    if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
     const other_device far;
     device_memory device(size);
     ferry_copy_desc up = {}, down = {};
@@ -369,10 +368,10 @@ TEST_F(order, copies_are_right_and_complete_when_only_another_device_reaches_the
 }
 
 TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_two_devices_reaches) {
-    if (!has_two_devices()) GTEST_SKIP() << "one device only";
+    if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     constexpr std::uint64_t size = 60'000;
     const host_pool_memory host(counted.get(), 1, size);
-    if (!host.pool) GTEST_SKIP() << "no pools of host memory";
+    if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
     const other_device far;
     test_place near(place_kind::device, {.width = size});
     near.fill(5);
@@ -402,7 +401,7 @@ TEST_F(order, a_graph_takes_or_refuses_copies_with_a_host_pool_that_only_one_of_
 // For a device with access to a host pool, the pool's memory is not host memory: the driver's calls return before the
 // copy is done, and they read pageable memory before the stream gets there.
 TEST_F(order, a_synchronous_copy_between_host_memory_and_a_host_pool_is_complete) {
-    if (!is_supported(place_kind::open_pool_of_host)) GTEST_SKIP() << "no pools of host memory";
+    if (!is_supported(place_kind::open_pool_of_host)) GTEST_SKIP() << "the driver has no host memory pools";
     constexpr std::uint64_t size = 3 << 20;
     for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::open_pool_of_host})
         for (const place_kind to : {place_kind::pageable, place_kind::pinned, place_kind::open_pool_of_host})
@@ -442,7 +441,7 @@ void expect_rows(const std::byte *host, const bytes &source, std::uint64_t pitch
 }
 
 TEST_F(order, a_captured_copy_of_rows_into_pinned_memory_runs_at_each_launch) {
-    if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
+    if (!has_kernels()) GTEST_SKIP() << "this driver stages no copies";
     device_memory device(rows * row_width);
     pinned_memory host(rows * row_pitch);
     const ferry_copy_desc copy = rows_to_host(at(host.address), device, FERRY_COPY_BY_STAGING);
@@ -594,7 +593,7 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
 
 // A box of a batch keeps its own flags. A piece has the flags of the instance.
 TEST_F(order, pageable_copies_of_a_batch_take_the_route_that_they_ask_for) {
-    if (!has_kernels()) GTEST_SKIP() << "nothing is staged";
+    if (!has_kernels()) GTEST_SKIP() << "this driver stages no copies";
     bytes host(300'000);
     device_memory device(host.size());
     ferry_copy_desc copy = {};

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -31,6 +30,7 @@
 #include "support/counted_test.h"
 #include "support/ferry_array.h"
 #include "support/gate.h"
+#include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
 #include "support/test_place.h"
@@ -538,60 +538,6 @@ bool within_ten_seconds(const std::function<bool()> &happens) {
     }
     return true;
 }
-
-// Worker threads of the program. They end with this object.
-struct program_threads {
-    static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
-        auto &self = *static_cast<program_threads *>(user);
-        const std::lock_guard lock(self.mutex);
-        ++self.asked;
-        self.jobs.push_back({work, argument});
-        self.wake.notify_one();
-        return 1;
-    }
-    explicit program_threads(int count = 2) {
-        for (int i = 0; i < count; ++i)
-            threads.emplace_back([this] { run(); });
-    }
-    ~program_threads() {
-        {
-            const std::lock_guard lock(mutex);
-            is_over = true;
-        }
-        wake.notify_all();
-        for (std::thread &thread : threads)
-            thread.join();
-    }
-    void run() {
-        std::unique_lock lock(mutex);
-        for (;;) {
-            wake.wait(lock, [&] { return is_over || !(jobs.empty() || is_held); });
-            if (jobs.empty()) return;
-            const auto [work, argument] = jobs.front();
-            jobs.pop_front();
-            lock.unlock();
-            work(argument);
-            lock.lock();
-        }
-    }
-    void hold(bool held) {
-        {
-            const std::lock_guard lock(mutex);
-            is_held = held;
-        }
-        wake.notify_all();
-    }
-    int jobs_waiting() {
-        const std::lock_guard lock(mutex);
-        return static_cast<int>(jobs.size());
-    }
-    std::mutex mutex;
-    std::condition_variable wake;
-    std::deque<std::pair<void (*)(void *), void *>> jobs;
-    std::deque<std::thread> threads;
-    int asked = 0;
-    bool is_over = false, is_held = false;
-};
 
 TEST_F(pageable, options_choose_the_threads_and_the_ring_size) {
     const std::int32_t processors[] = {0, 1};

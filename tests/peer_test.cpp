@@ -26,7 +26,7 @@ std::uint32_t failed_peers(const ferry_instance *instance) {
 class peers : public ferry_test {
 protected:
     void SetUp() override {
-        if (device_count() < 2) GTEST_SKIP() << "one device only";
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
         ferry_test::SetUp();
         if (!ask(basic.get(), 0, 1).driver_can_access) GTEST_SKIP() << "no peer access between devices 0 and 1";
     }

@@ -1071,7 +1071,7 @@ TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
 }
 
 TEST_F(pinned_pools, serve_streams_of_several_devices) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     CUstream_st *far = nullptr;
     ASSERT_OK(ferry_stream_create(basic.get(), 1, FERRY_STREAM_NON_BLOCKING, 0, &far, nullptr));
     const pool_owner small = new_pool(basic.get(), large);

@@ -265,9 +265,10 @@ TEST_F(pinned, a_block_lies_on_the_requested_node_where_the_system_reports_it) {
         options.numa = numa;
         ferry_host_block block;
         ASSERT_OK(allocate(3 * huge_page, options, block));
-        const bool is_told = block.origin == FERRY_HOST_FROM_MAPPING && block.numa_node >= 0;
-        EXPECT_TRUE(!is_told || numa != FERRY_NUMA_NODE || block.numa_node == 0) << block.numa_node;
-        EXPECT_TRUE(!is_told || numa != FERRY_NUMA_DEVICE || info.numa_node < 0 || block.numa_node == info.numa_node)
+        const bool has_known_node = block.origin == FERRY_HOST_FROM_MAPPING && block.numa_node >= 0;
+        EXPECT_TRUE(!has_known_node || numa != FERRY_NUMA_NODE || block.numa_node == 0) << block.numa_node;
+        EXPECT_TRUE(!has_known_node || numa != FERRY_NUMA_DEVICE || info.numa_node < 0 ||
+                    block.numa_node == info.numa_node)
             << block.numa_node << " instead of " << info.numa_node;
         EXPECT_OK(ferry_host_free(counted.get(), block.address));
     }

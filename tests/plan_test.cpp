@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "plan/batch_plan.h"
 #include "plan/plan.h"
-#include "plan/profile.h"
+#include "plan/profile_text.h"
 
 namespace ferry::test {
 namespace {
@@ -258,7 +258,7 @@ std::vector<obstructed> obstructed_copies() {
     };
     add(obstacle::not_loaded, [](shape &, plan_facts &facts) { facts.kernels = obstacle::not_loaded; });
     add(obstacle::pageable, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::pageable; });
-    add(obstacle::not_asked, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::not_asked; });
+    add(obstacle::not_known, [](shape &, plan_facts &facts) { facts.source_reach = obstacle::not_known; });
     add(obstacle::no_peer_access,
         [](shape &, plan_facts &facts) { facts.destination_reach = obstacle::no_peer_access; });
     add(obstacle::forbidden, [](shape &, plan_facts &facts) { facts.preferences.no_kernels = true; });

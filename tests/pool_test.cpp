@@ -234,7 +234,7 @@ TEST_F(pools, a_default_stream_needs_the_device_named) {
 }
 
 TEST_F(pools, memory_lies_on_the_named_device_whatever_context_is_current) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     other_device other;
     for (const CUcontext current : {context, other.context, CUcontext{nullptr}})
         for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}, CU_STREAM_PER_THREAD})
@@ -315,7 +315,7 @@ TEST_F(pools, memory_is_filled_and_copied_on_every_stream_and_in_every_context) 
 }
 
 TEST_F(pools, a_fill_on_another_devices_stream_needs_access) {
-    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    if (!has_peers()) GTEST_SKIP() << "needs two devices with peer access";
     other_device other;
     made_current there(other);
     test_stream far;
@@ -433,7 +433,7 @@ TEST_F(pools, pool_management_leaves_a_capture_on_the_same_thread_alone) {
 
 // A graph takes no copies that name contexts.
 TEST_F(pools, copies_between_devices_are_captured_if_one_context_reaches_both) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     constexpr place_kind kinds[] = {place_kind::pinned, place_kind::device, place_kind::array_2d, place_kind::pool};
     const grid shape = {.width = 64, .height = 8};
     for (const place_kind from : kinds)
@@ -471,7 +471,7 @@ TEST_F(pools, copies_between_devices_are_captured_if_one_context_reaches_both) {
 }
 
 TEST_F(pools, copies_between_pools_of_two_devices_are_captured_once_one_has_access_to_the_other) {
-    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    if (!has_peers()) GTEST_SKIP() << "needs two devices with peer access";
     const CUmemoryPool near = make(desc_of(FERRY_LOCATION_DEVICE, 0)), far = make(desc_of(FERRY_LOCATION_DEVICE, 1));
     ASSERT_OK(ferry_pool_set_access(basic.get(), near, 1, FERRY_ACCESS_READ_WRITE));
     const std::uint64_t source = take(near, 4096), destination = take(far, 4096);
@@ -857,9 +857,10 @@ TEST_F(pools, host_pool_memory_is_usable_at_once_by_the_host_and_by_devices_with
 
 // The driver's own call waits for nothing, and a copy in flight that still uses the access kills its context.
 TEST_F(pools, taking_access_away_waits_for_the_copies_in_flight) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, 1));
-    if (ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE)) GTEST_SKIP() << "no peers";
+    if (ferry_pool_set_access(basic.get(), pool, 0, FERRY_ACCESS_READ_WRITE))
+        GTEST_SKIP() << "needs two devices with peer access";
     std::uint64_t far = 0;
     {
         other_device other;
@@ -885,7 +886,8 @@ TEST_F(pools, taking_access_away_waits_for_the_copies_in_flight) {
 
 // A fill runs in the context of its stream, which need not be the current context.
 TEST_F(pools, host_pool_memory_is_filled_by_the_device_that_has_access) {
-    if (device_count() < 2 || !device_info().host_memory_pools) GTEST_SKIP() << "no two devices with host pools";
+    if (device_count() < 2 || !device_info().host_memory_pools)
+        GTEST_SKIP() << "needs two devices with host memory pools";
     other_device other;
     const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_HOST));
     const std::uint64_t address = take(pool, 4096);
@@ -915,7 +917,8 @@ TEST_F(pools, host_pool_memory_is_filled_by_the_device_that_has_access) {
 }
 
 TEST_F(pools, host_locations_have_default_and_current_pools) {
-    if (!raw().cuMemGetDefaultMemPool || !device_info().host_memory_pools) GTEST_SKIP() << "no host pools";
+    if (!raw().cuMemGetDefaultMemPool || !device_info().host_memory_pools)
+        GTEST_SKIP() << "the driver has no host memory pools";
     CUmemoryPool standard = nullptr, current = nullptr;
     ASSERT_OK(ferry_pool_get_default(basic.get(), FERRY_LOCATION_HOST, 0, &standard));
     EXPECT_EQ(info_of(standard).location, FERRY_LOCATION_HOST);
@@ -944,7 +947,7 @@ TEST_F(pools, the_owner_has_access_and_keeps_it) {
 }
 
 TEST_F(pools, access_is_granted_and_revoked_and_probed_once) {
-    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    if (!has_peers()) GTEST_SKIP() << "needs two devices with peer access";
     fault_driver driver(raw_entry_points());
     const instance_owner counted = open_or_fail(driver.options());
     const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
@@ -977,7 +980,7 @@ TEST_F(pools, access_is_granted_and_revoked_and_probed_once) {
 }
 
 TEST_F(pools, access_that_the_driver_does_not_grant_is_reported) {
-    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    if (!has_peers()) GTEST_SKIP() << "needs two devices with peer access";
     fault_driver driver(raw_entry_points());
     const instance_owner faulty = open_or_fail(driver.options());
     const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));
@@ -989,7 +992,7 @@ TEST_F(pools, access_that_the_driver_does_not_grant_is_reported) {
 }
 
 TEST_F(pools, a_pair_that_lost_data_before_gets_no_access) {
-    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    if (!has_peers()) GTEST_SKIP() << "needs two devices with peer access";
     fault_driver driver(raw_entry_points());
     const instance_owner faulty = open_or_fail(driver.options());
     const CUmemoryPool pool = make(faulty.get(), desc_of(FERRY_LOCATION_DEVICE));

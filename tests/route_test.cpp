@@ -1,5 +1,4 @@
 // The choice of a route: the wishes a caller can state, their effect, and that every route moves the same bytes.
-#include <cstring>
 #include <random>
 
 #include "support/captured_graph.h"
@@ -33,7 +32,7 @@ protected:
 };
 
 TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     std::mt19937_64 random(20261121);
     const auto between = [&](std::uint64_t low, std::uint64_t high) { return low + random() % (high - low + 1); };
     for (int device = 0; device < std::min(device_count(), 2); ++device)
@@ -143,7 +142,7 @@ TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
 }
 
 TEST_F(routes, the_flags_of_a_copy_override_those_of_the_instance) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     ferry_options options = driver.options();
     options.copy_flags = FERRY_COPY_BY_KERNEL;
     const instance_owner instance = open_or_fail(options);
@@ -185,7 +184,7 @@ TEST_F(routes, flags_that_contradict_each_other_or_are_undefined_are_refused) {
 }
 
 TEST_F(routes, an_explanation_names_the_call_the_multiprocessors_and_both_times) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     int by_kernel = 0, by_driver = 0;
     for (const place_kind from : {place_kind::pinned, place_kind::device})
         for (const std::uint64_t width : {4u, 64u, 4096u})
@@ -224,7 +223,7 @@ TEST_F(routes, an_explanation_names_the_call_the_multiprocessors_and_both_times)
 }
 
 TEST_F(routes, an_urgent_line_goes_by_a_kernel_in_the_order_of_its_stream) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     const std::uint64_t size = 64 << 10;
     for (const bool to_device : {true, false}) {
         test_place host(place_kind::pinned, {.width = size}), device(place_kind::device, {.width = size});
@@ -248,7 +247,7 @@ TEST_F(routes, an_urgent_line_goes_by_a_kernel_in_the_order_of_its_stream) {
 }
 
 TEST_F(routes, a_kernel_copy_is_captured_and_replayed) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     const grid shape = {.width = 40, .height = 50, .row_pitch = 80};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
     ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 33, 50);
@@ -295,7 +294,7 @@ TEST_F(routes, kernels_are_loaded_at_the_time_the_options_choose) {
 }
 
 TEST_F(routes, a_failed_launch_is_reported_and_moves_nothing) {
-    if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
     from.fill(1);

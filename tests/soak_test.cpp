@@ -221,7 +221,7 @@ public:
         case 3:
             return change_device_memory();
         case 4:
-            return validate_bounds();
+            return pass_the_stream();
         case 5:
         case 6:
             return run_graph();
@@ -238,7 +238,7 @@ public:
     // Ends the lane but for a few copies, which closing the instance must complete.
     void finish() {
         const made_current scope(context_);
-        validate_bounds();
+        pass_the_stream();
         graph_.reset();
         check();
         for (station &one : stations_)
@@ -330,7 +330,7 @@ private:
         const drawn_copy drawn = draw(random_.one_in(2));
         const bool is_read_by_driver = drawn.flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS);
         // The driver may read inside the call what copies in flight still write.
-        if (is_read_by_driver && drawn.from->is_pageable()) validate_bounds();
+        if (is_read_by_driver && drawn.from->is_pageable()) pass_the_stream();
         if (random_.one_in(4)) go_to(any_stream());
         enqueue(drawn, random_.one_in(3));
     }
@@ -368,7 +368,7 @@ private:
 
     // Copies synchronously. The bytes must then be there for the host and for all later work.
     void copy_at_once() {
-        validate_bounds();
+        pass_the_stream();
         const drawn_copy drawn = draw(random_.one_in(2));
         tell("copying at once");
         const ferry_copy_desc copy = drawn.describe();
@@ -465,7 +465,7 @@ private:
         seen_.tickets = tickets_.size();
     }
 
-    void validate_bounds() {
+    void pass_the_stream() {
         tell("waiting for its stream");
         switch (random_.up_to(2)) {
         case 0:
@@ -492,7 +492,7 @@ private:
     }
 
     void check_now() {
-        validate_bounds();
+        pass_the_stream();
         check();
         for (station &one : stations_)
             if (one.is_on_host()) one.scribble(random_);

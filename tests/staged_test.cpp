@@ -4,10 +4,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +23,7 @@
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/surface_array.h"
 
@@ -702,54 +701,10 @@ struct few_threads {
     ~few_threads() { threads_given = -1; }
 };
 
-// A job system with one thread.
-struct job_system {
-    job_system() : thread([this] { run(); }) {}
-    ~job_system() {
-        {
-            const std::lock_guard lock(mutex);
-            is_over = true;
-        }
-        wake.notify_all();
-        thread.join();
-    }
-    static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
-        auto &self = *static_cast<job_system *>(user);
-        ++self.asked;
-        if (self.refuses(self.asked)) return 0;
-        {
-            const std::lock_guard lock(self.mutex);
-            self.jobs.push_back([=] { work(argument); });
-        }
-        self.wake.notify_all();
-        ++self.submitted;
-        return 1;
-    }
-    void run() {
-        std::unique_lock lock(mutex);
-        for (;;) {
-            wake.wait(lock, [&] { return is_over || !jobs.empty(); });
-            if (jobs.empty()) return;
-            const auto job = jobs.front();
-            jobs.pop_front();
-            lock.unlock();
-            job();
-            lock.lock();
-        }
-    }
-    std::mutex mutex;
-    std::condition_variable wake;
-    std::deque<std::function<void()>> jobs;
-    bool is_over = false;
-    bool (*refuses)(int nth) = [](int) { return false; };
-    std::atomic<int> asked = 0, submitted = 0;
-    std::thread thread;
-};
-
 TEST_F(staged, the_job_system_of_the_program_does_the_work) {
-    job_system jobs;
+    program_threads jobs(1);
     staged_options options = small();
-    options.submit = job_system::submit;
+    options.submit = program_threads::submit;
     options.submit_user = &jobs;
     open(options);
     copy_scenes({linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
@@ -788,10 +743,10 @@ TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
                                {"every second time", [](int nth) { return nth % 2 == 1; }},
                                {"after a while", [](int nth) { return nth > 5; }}}) {
         SCOPED_TRACE(one.when);
-        job_system jobs;
+        program_threads jobs(1);
         jobs.refuses = one.refuses;
         staged_options options = small();
-        options.submit = job_system::submit;
+        options.submit = program_threads::submit;
         options.submit_user = &jobs;
         open(options);
         copy_scenes({linear(10'000), linear(3'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
@@ -809,10 +764,10 @@ TEST_F(staged, copies_arrive_although_the_job_system_refuses_work) {
 }
 
 TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
-    job_system jobs;
+    program_threads jobs(1);
     jobs.refuses = [](int) { return threads_given == 0; };
     staged_options options = small();
-    options.submit = job_system::submit;
+    options.submit = program_threads::submit;
     options.submit_user = &jobs;
     start_threads_of_the_driver();
     for (const bool has_threads_later : {true, false}) {
@@ -836,10 +791,10 @@ TEST_F(staged, a_refused_copy_waits_until_a_thread_can_be_started) {
 }
 
 TEST_F(staged, closing_serves_a_copy_that_no_thread_serves) {
-    job_system jobs;
+    program_threads jobs(1);
     jobs.refuses = [](int) { return true; };
     staged_options options = small();
-    options.submit = job_system::submit;
+    options.submit = program_threads::submit;
     options.submit_user = &jobs;
     start_threads_of_the_driver();
     open(options);

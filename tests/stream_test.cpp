@@ -145,7 +145,7 @@ TEST_F(streams, work_on_a_thread_without_a_context) {
 }
 
 TEST_F(streams, of_another_device_can_be_waited_for_whatever_context_is_current) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     CUstream_st *const far = new_stream(FERRY_STREAM_NON_BLOCKING, 1), *const near = new_stream();
     CUevent_st *const event = new_event(0, 1);
     test_place memory(place_kind::device, {.width = 1 << 20}, 1), host(place_kind::pinned, {.width = 1 << 20});

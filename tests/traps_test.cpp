@@ -75,7 +75,7 @@ TEST_F(recording, trap_1_origins_of_linear_memory_are_folded_into_the_address) {
 
 // 2: the driver checks pointers against the current context, not against the stream's (NVIDIA/cccl pull request 9997).
 TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_callers_put_back) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     CUcontext other = nullptr;
     ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&other, 1));
     CUstream stream = nullptr;
@@ -127,7 +127,7 @@ class driver_of_12_8 : public ferry_test {
 protected:
     void SetUp() override {
         ferry_test::SetUp();
-        if (!raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batches";
+        if (!raw().cuMemcpyBatchAsync_v12080) GTEST_SKIP() << "the driver has no batch calls";
         ferry_options options = driver.options();
         inner = options.get_proc;
         options.get_proc = [](void *, const char *name, int version) -> void * {
@@ -289,7 +289,7 @@ protected:
 };
 
 TEST_F(pool_trap, trap_9_access_to_a_pool_that_loses_bytes_is_revoked) {
-    if (!has_peers()) GTEST_SKIP() << "no two devices that are peers";
+    if (!has_peers()) GTEST_SKIP() << "needs two devices with peer access";
     for (const int lost_copy : {2, 3, 7, 8}) { // into the pool and out of it, in both directions
         SCOPED_TRACE(lost_copy);
         driver->fail("cuMemcpy3DAsync", CUDA_SUCCESS, lost_copy);
@@ -393,7 +393,7 @@ TEST_F(trap, trap_12_operations_that_an_imported_pool_lacks_are_refused_by_name)
     desc.handle_types = FERRY_HANDLE_POSIX_FD;
     CUmemPoolHandle_st *pool = nullptr;
     const std::int32_t status = ferry_pool_create(basic.get(), &desc, &pool, nullptr);
-    if (status == FERRY_ERROR_UNSUPPORTED) GTEST_SKIP() << "no pools to share";
+    if (status == FERRY_ERROR_UNSUPPORTED) GTEST_SKIP() << "the driver cannot share pools";
     ASSERT_OK(status);
     std::uint64_t address = 0;
     std::int64_t descriptor = -1;
@@ -483,7 +483,7 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     memory.fill(1);
     device.fill(2);
     address_facts facts;
-    ASSERT_OK(look_up_address(cu, memory.address(), ask::everything, facts).status);
+    ASSERT_OK(look_up_address(cu, memory.address(), address_query::everything, facts).status);
     EXPECT_NE(facts.device_address, memory.address());
     kernel_set kernels(cu);
     const auto launch = [&](std::uint64_t source) {
@@ -750,7 +750,7 @@ TEST_F(trap, trap_19_odd_texels_pitches_and_bases_are_copied) {
 // 20: a driver has accepted access to a pool for a device that is not a peer, if access was set before any allocation.
 // The next allocation then failed. So ferry asks the devices first. (The other half of trap 20 concerns kernels.)
 TEST_F(pool_trap, trap_20_a_device_that_is_not_a_peer_gets_no_access_to_a_pool) {
-    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     driver->reset_counts();
     driver->fail("cuDeviceCanAccessPeer", CUDA_SUCCESS, 1, true); // its answer stays 0
     EXPECT_EQ(give_access(), FERRY_ERROR_PEER_ACCESS);

@@ -11,7 +11,7 @@ from pathlib import Path
 logs = Path(sys.argv[1], "meson-logs")
 passed = failed = skipped = 0
 if not (logs / "testlog.junit.xml").exists():
-    sys.exit("the tests did not run")
+    sys.exit("no test results: the tests did not run")
 
 # GoogleTest suites are named project.test.suite. The test part has Meson's suites before it or not, depending on
 # Meson's version. Anything else has one result, which comes from the other log.

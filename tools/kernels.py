@@ -50,9 +50,9 @@ def check(nvcc):
         print("current, made with", release)
         return 0
     if release not in kept.splitlines()[0]:
-        print("skipped: this is", release, "and the file says:", kept.splitlines()[0])
+        print("skipped: nvcc is", release, "but the file was made with:", kept.splitlines()[0])
         return SKIPPED
-    print(f"{PTX} is not what the sources give: tools/dev kernels")
+    print(f"{PTX} does not match the sources: run tools/dev kernels")
     return 1
 
 

@@ -21,7 +21,8 @@ error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
     instance.staging.forget(context);
     instance.contexts.forget(context);
     instance.kernels.forget(context);
-    instance.sharing.forget_context(context);
+    instance.sharing.memory.forget_context(context);
+    instance.sharing.events.forget_context(context);
     instance.deferred.forget(context);
     instance.surfaces.forget(context);
     return {};

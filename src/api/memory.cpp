@@ -14,10 +14,10 @@ namespace {
 // Frees device memory, managed memory or memory of a pool. Refuses imported memory.
 error free_device_memory(ferry_instance &instance, std::uint64_t address) noexcept {
     address_facts facts;
-    if (error failed = look_up_address(instance.cu, address, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;
     if (facts.kind != memory_kind::device && facts.kind != memory_kind::managed && !facts.pool)
         return {.status = FERRY_ERROR_ADDRESS};
-    if (instance.sharing.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
+    if (instance.sharing.memory.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
     if (instance.deferred.holds(address)) return {.status = FERRY_ERROR_ADDRESS};
     context_scope scope(instance.cu);
     const bool is_on_device = facts.kind == memory_kind::device;
@@ -31,10 +31,11 @@ error defer_free(ferry_instance &instance, std::uint64_t address, CUstream strea
     context_scope scope(instance.cu); // without one a driver may not report the owner
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     address_facts facts;
-    if (error failed = look_up_address(instance.cu, address, ask::everything_and_access, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, address, address_query::everything_and_access, facts))
+        return failed;
     const bool is_there = facts.kind == memory_kind::device && facts.owner && facts.range_start == address;
     if (!is_there) return {.status = FERRY_ERROR_ADDRESS};
-    if (instance.sharing.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
+    if (instance.sharing.memory.is_imported(address)) return {.status = FERRY_ERROR_IMPORTED};
     return instance.deferred.give_up(address, facts.range_size, facts.device, facts.owner, stream);
 }
 

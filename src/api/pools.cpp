@@ -29,7 +29,7 @@ template <class Body> std::int32_t administer(ferry_instance &instance, Body bod
 template <class Body> std::int32_t administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
     return administer(instance, [&]() noexcept -> error {
         pool_location where;
-        return instance.sharing.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED} : body();
+        return instance.sharing.memory.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED} : body();
     });
 }
 
@@ -82,19 +82,19 @@ error create_pool(ferry_instance &instance, const ferry_pool_desc &desc, CUmemor
     const relaxed_capture_mode relaxed(instance.cu);
     if (!relaxed.entered()) return relaxed.why();
     if (error failed = instance.pools.create(desc, pool)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    instance.sharing.forget_pool(pool);
+    instance.sharing.memory.forget_pool(pool);
     return {};
 }
 
 error destroy_pool(ferry_instance &instance, CUmemoryPool pool) noexcept {
     if (error failed = instance.pools.wait_until_unused(pool)) return failed;
-    return instance.sharing.destroy_pool(pool);
+    return instance.sharing.memory.destroy_pool(pool);
 }
 
 error describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &info) noexcept {
     pool_location where;
     bool is_default = false;
-    info.is_imported = instance.sharing.is_imported(pool, where);
+    info.is_imported = instance.sharing.memory.is_imported(pool, where);
     if (!info.is_imported) {
         if (error failed = instance.pools.locate(pool, where)) return failed;
         if (error failed = instance.pools.is_default(pool, where, is_default)) return failed;
@@ -125,7 +125,7 @@ error take_access(ferry_instance &instance, CUmemoryPool pool, int device) noexc
 
 error set_pool_access(ferry_instance &instance, CUmemoryPool pool, int device, std::int32_t access) noexcept {
     pool_location where;
-    const bool is_others = instance.sharing.is_imported(pool, where);
+    const bool is_others = instance.sharing.memory.is_imported(pool, where);
     if (!is_others)
         if (error failed = instance.pools.locate(pool, where)) return failed;
     if (where.is_on_device(device)) // the pool's own device always has access
@@ -177,7 +177,7 @@ error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std
 [[gnu::noinline]] error free_on_default_stream(ferry_instance &instance, std::uint64_t address,
                                                CUstream stream) noexcept {
     address_facts facts;
-    if (error failed = look_up_address(instance.cu, address, ask::kind_only, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, address, address_query::kind_only, facts)) return failed;
     context_choice choice;
     if (error failed = choose_context_on(instance.cu, instance.contexts, stream, facts.device, choice)) return failed;
     context_scope scope(instance.cu);
@@ -189,7 +189,7 @@ error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std
                                                         std::int32_t status) noexcept {
     if (status != refused) return pool_status(noted(instance, status));
     address_facts facts;
-    if (look_up_address(instance.cu, address, ask::everything, facts)) return status;
+    if (look_up_address(instance.cu, address, address_query::everything, facts)) return status;
     const bool is_there = facts.kind != memory_kind::pageable && facts.range_start == address;
     const bool is_kind = facts.kind == memory_kind::device || facts.pool;
     return is_there && is_kind ? status : FERRY_ERROR_ADDRESS;
@@ -220,14 +220,15 @@ std::int32_t allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std
         if (!status) status = allocate_from(instance, pool, device, size, stream, allocated).status;
     }
     if (status)
-        return instance.sharing.is_imported(pool, where) ? FERRY_ERROR_IMPORTED : pool_status(noted(instance, status));
+        return instance.sharing.memory.is_imported(pool, where) ? FERRY_ERROR_IMPORTED
+                                                                : pool_status(noted(instance, status));
     address = allocated;
     return FERRY_SUCCESS;
 }
 
 std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
     if (instance.fork_mark.is_in_child()) return no_driver_in_child;
-    if (instance.sharing.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close the import
+    if (instance.sharing.memory.is_imported(address)) return FERRY_ERROR_IMPORTED; // the driver would close the import
     const int32_t status = belongs_to_current_context(stream)
                                ? free_on_default_stream(instance, address, stream).status
                                : call_optional(instance.cu.cuMemFreeAsync, address, stream);

@@ -1,5 +1,6 @@
 // The C functions for calibration and device profiles.
 #include "calibrate/calibrate.h"
+#include "plan/profile_text.h"
 #include "submit/instance.h"
 #include <algorithm>
 

@@ -9,63 +9,63 @@ extern "C" {
 int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info) {
     if (!instance || !handle || !info) return FERRY_ERROR_INVALID_ARGUMENT;
     ferry_ipc_info found = {};
-    if (error failed = instance->sharing.describe(*handle, found)) return failed.status;
+    if (error failed = instance->sharing.process.describe(*handle, found)) return failed.status;
     return write_sized(found, info).status;
 }
 
 int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size, ferry_ipc_handle *handle,
                                 ferry_error_info *details) {
     if (!instance || !handle) return report(details, null_argument);
-    return report(details, instance->sharing.export_memory(address, size, *handle));
+    return report(details, instance->sharing.memory.export_memory(address, size, *handle));
 }
 
 int32_t ferry_ipc_export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool, uint32_t handle_type,
                               ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *details) {
     if (os_handle) *os_handle = -1; // 0 is a valid file descriptor
     if (!instance || !pool || !handle || !os_handle) return report(details, null_argument);
-    return report(details, instance->sharing.export_pool(pool, handle_type, *handle, *os_handle));
+    return report(details, instance->sharing.memory.export_pool(pool, handle_type, *handle, *os_handle));
 }
 
 int32_t ferry_ipc_export_event(ferry_instance *instance, CUevent_st *event, ferry_ipc_handle *handle,
                                ferry_error_info *details) {
     if (!instance || !event || !handle) return report(details, null_argument);
-    return report(details, instance->sharing.export_event(event, *handle));
+    return report(details, instance->sharing.events.export_event(event, *handle));
 }
 
 int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
                                 ferry_error_info *details) {
     if (address) *address = 0;
     if (!instance || !handle || !address) return report(details, null_argument);
-    return report(details, instance->sharing.import_memory(*handle, *address));
+    return report(details, instance->sharing.memory.import_memory(*handle, *address));
 }
 
 int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
                               CUmemPoolHandle_st **pool, ferry_error_info *details) {
     if (pool) *pool = nullptr;
     if (!instance || !handle || !pool) return report(details, null_argument);
-    return report(details, instance->sharing.import_pool(*handle, os_handle, *pool));
+    return report(details, instance->sharing.memory.import_pool(*handle, os_handle, *pool));
 }
 
 int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle, CUevent_st **event,
                                ferry_error_info *details) {
     if (event) *event = nullptr;
     if (!instance || !handle || !event) return report(details, null_argument);
-    return report(details, instance->sharing.import_event(*handle, *event));
+    return report(details, instance->sharing.events.import_event(*handle, *event));
 }
 
 int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return address ? instance->sharing.close_memory(address, stream).status : FERRY_SUCCESS;
+    return address ? instance->sharing.memory.close_memory(address, stream).status : FERRY_SUCCESS;
 }
 
 int32_t ferry_ipc_close_pool(ferry_instance *instance, CUmemPoolHandle_st *pool) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return pool ? instance->sharing.close_pool(pool).status : FERRY_SUCCESS;
+    return pool ? instance->sharing.memory.close_pool(pool).status : FERRY_SUCCESS;
 }
 
 int32_t ferry_ipc_close_event(ferry_instance *instance, CUevent_st *event) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return event ? instance->sharing.close_event(event).status : FERRY_SUCCESS;
+    return event ? instance->sharing.events.close_event(event).status : FERRY_SUCCESS;
 }
 
 } // extern "C"

@@ -79,14 +79,14 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
     static_assert(FERRY_EVENT_INTERPROCESS == CU_EVENT_INTERPROCESS);
     context_scope scope(instance->cu);
     error failed = enter_device(*instance, device, scope);
-    if (!failed) failed = instance->sharing.create_event(device, flags, *event);
+    if (!failed) failed = instance->sharing.events.create_event(device, flags, *event);
     note_error(*instance, failed);
     return report(details, failed);
 }
 
 int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event) {
     if (!instance) return FERRY_ERROR_INVALID_ARGUMENT;
-    return event ? noted(*instance, instance->sharing.destroy_event(event).status) : FERRY_SUCCESS;
+    return event ? noted(*instance, instance->sharing.events.destroy_event(event).status) : FERRY_SUCCESS;
 }
 
 int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream_st *stream) {

@@ -7,7 +7,7 @@ namespace ferry {
 
 #define FERRY_OBSTACLES(OBSTACLE)                                                                                      \
     OBSTACLE(none, "none")                                                                                             \
-    OBSTACLE(not_asked, "not known")                                                                                   \
+    OBSTACLE(not_known, "not known")                                                                                   \
     OBSTACLE(no_route, "no such route")                                                                                \
     OBSTACLE(forbidden, "forbidden by the caller")                                                                     \
     OBSTACLE(not_loaded, "kernels not loaded")                                                                         \

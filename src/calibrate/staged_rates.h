@@ -1,12 +1,10 @@
 // Measures synchronous staged copies between pageable memory and a device, for the device's profile.
 #pragma once
 
-#include "plan/profile.h"
+#include "calibrate/stopwatch.h"
 #include "staging/engine.h"
 
 namespace ferry {
-
-inline constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
 
 // The memory and the stream to measure with, in the current context.
 struct staging_ground {

@@ -28,7 +28,7 @@ private:
 // Asks whether a stream is being captured. NULL and the legacy stream cannot be. The per-thread stream is that of the
 // current context. If the query fails, the caller must enqueue nothing: work made for one run might become part of a
 // graph.
-inline error ask_capture(const driver_table &cu, CUstream stream, bool &is_captured) noexcept {
+inline error query_capture(const driver_table &cu, CUstream stream, bool &is_captured) noexcept {
     is_captured = false;
     if (!stream || stream == CU_STREAM_LEGACY || !cu.cuStreamIsCapturing) return {};
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -40,19 +40,19 @@ inline error ask_capture(const driver_table &cu, CUstream stream, bool &is_captu
 // Returns FERRY_ERROR_CAPTURE for a stream that is being captured.
 inline error refuse_captured(const driver_table &cu, CUstream stream) noexcept {
     bool is_captured = false;
-    if (error failed = ask_capture(cu, stream, is_captured)) return failed;
+    if (error failed = query_capture(cu, stream, is_captured)) return failed;
     return {.status = is_captured ? FERRY_ERROR_CAPTURE : FERRY_SUCCESS};
 }
 
 // Whether a stream is being captured, for callers that then trust what the program states. False where the query fails.
 inline bool is_being_captured(const driver_table &cu, CUstream stream) noexcept {
     bool is_captured = false;
-    return !ask_capture(cu, stream, is_captured) && is_captured;
+    return !query_capture(cu, stream, is_captured) && is_captured;
 }
 
 // As refuse_captured, for calls that record an event and query it later. Default streams are those of the current
 // context.
-inline error refuse_capture(const driver_table &cu, CUstream stream) noexcept {
+inline error refuse_events_under_capture(const driver_table &cu, CUstream stream) noexcept {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     const std::int32_t status = call_optional(cu.cuStreamIsCapturing, stream, &capturing);
     // The driver returns the second result for the legacy stream while a stream that synchronises with it is being

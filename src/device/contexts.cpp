@@ -126,7 +126,7 @@ bool is_another_context(const driver_table &cu, CUcontext handle, unsigned long 
     unsigned long long found = 0;
     const CUresult result = cu.cuCtxGetId(handle, &found);
     if (result == CUDA_SUCCESS) return found != number;
-    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !tells_of_death(to_status(result));
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || !means_dead_context(to_status(result));
 }
 
 error choose_context_on(const driver_table &cu, device_contexts &contexts, CUstream stream, int device,

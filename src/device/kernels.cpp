@@ -1,7 +1,6 @@
 #include "device/kernels.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 
 #include "device/capture_mode.h"
@@ -48,24 +47,21 @@ error kernel_set::try_to_load() noexcept {
     return {};
 }
 
-error kernel_set::load_or_tell_why() noexcept {
+error kernel_set::load_now() noexcept {
     // The child of a fork has no driver, and its copy of the mutex may be locked. This query fails there first.
     CUcontext current = nullptr;
     if (CUresult result = cu_.cuCtxGetCurrent(&current)) return to_error(result);
     const std::lock_guard lock(mutex_);
     const state before = state_.load(std::memory_order_relaxed);
-    if (before != state::not_asked_for) return why_;
-    const auto begin = std::chrono::steady_clock::now();
+    if (before != state::not_requested) return why_;
     const error failed = try_to_load();
-    if (tells_of_death(failed.status)) return failed;
+    if (means_dead_context(failed.status)) return failed;
     why_ = failed;
-    const auto took = std::chrono::steady_clock::now() - begin;
-    load_time_ns_.store(static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()), std::memory_order_relaxed);
     state_.store(why_ ? state::failed : state::loaded, std::memory_order_release);
     return why_;
 }
 
-error kernel_set::load_into_or_tell_why(CUcontext context) noexcept {
+error kernel_set::load_into_now(CUcontext context) noexcept {
     if (error failed = load()) return failed;
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();

@@ -21,13 +21,13 @@ public:
 
     // Reads the kernels on first need, without harm to captures. A failure is final, and later calls return its status.
     // The exception is a lost context, in which every call fails: others may still load the kernels.
-    error load() noexcept { return is_loaded() ? ok : load_or_tell_why(); }
+    error load() noexcept { return is_loaded() ? ok : load_now(); }
     // Also loads the kernels into `context`, which must be current. That waits for the work running there (CUDA 13.0).
     // Otherwise the first launch would do the same.
     error load_into(CUcontext context) noexcept {
         for (const std::atomic<CUcontext> &one : contexts_)
             if (one.load(std::memory_order_acquire) == context) return {};
-        return load_into_or_tell_why(context);
+        return load_into_now(context);
     }
     // Called when a context ends, as another context may get its handle.
     void forget(CUcontext context) noexcept;
@@ -50,19 +50,16 @@ public:
     const char *missing_entry_point() const noexcept;
     // The number of contexts that the kernels are known to be loaded into.
     std::uint32_t context_count() const noexcept;
-    // How long loading took; 0 before.
-    std::uint64_t load_time_ns() const noexcept { return load_time_ns_.load(std::memory_order_relaxed); }
 
 private:
-    [[gnu::cold, gnu::noinline]] error load_or_tell_why() noexcept;
-    [[gnu::cold, gnu::noinline]] error load_into_or_tell_why(CUcontext context) noexcept;
+    [[gnu::cold, gnu::noinline]] error load_now() noexcept;
+    [[gnu::cold, gnu::noinline]] error load_into_now(CUcontext context) noexcept;
     error try_to_load() noexcept;
 
-    enum class state { not_asked_for, loaded, failed };
+    enum class state { not_requested, loaded, failed };
     const driver_table &cu_;
     const void *image_;
-    std::atomic<state> state_ = state::not_asked_for;
-    std::atomic<std::uint64_t> load_time_ns_ = 0;
+    std::atomic<state> state_ = state::not_requested;
     std::mutex mutex_;
     error why_ = {}; // why loading failed; guarded by mutex_
     CUlibrary library_ = nullptr;

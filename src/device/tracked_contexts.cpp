@@ -65,7 +65,7 @@ error tracked_contexts::ask_once(const tracked_context &one) const noexcept {
     if (is_unknown(answer.status) || (!answer && id != one.id)) return destroyed;
     if (!answer && one.event) answer = to_error(cu_.cuEventQuery(one.event));
     if (is_unknown(answer.status)) return destroyed;
-    return tells_of_death(answer.status) ? answer : ok;
+    return means_dead_context(answer.status) ? answer : ok;
 }
 
 error tracked_contexts::ask(const tracked_context &one) const noexcept {
@@ -96,7 +96,7 @@ bool current_context_has_died(const driver_table &cu) noexcept {
     CUevent made = nullptr;
     const std::int32_t status = call_optional(cu.cuEventCreate, &made, CU_EVENT_DISABLE_TIMING);
     if (status == FERRY_SUCCESS) call_optional(cu.cuEventDestroy, made);
-    return tells_of_death(status);
+    return means_dead_context(status);
 }
 
 } // namespace ferry

@@ -36,6 +36,8 @@ const char *status_text(std::int32_t status) noexcept;
 std::uint32_t status_traits(std::int32_t status) noexcept;
 // Whether the status reports that a context has died. That may be another context than the call's: see
 // tracked_contexts.h.
-inline bool tells_of_death(std::int32_t status) noexcept { return status_traits(status) & FERRY_STATUS_CONTEXT_DEAD; }
+inline bool means_dead_context(std::int32_t status) noexcept {
+    return status_traits(status) & FERRY_STATUS_CONTEXT_DEAD;
+}
 
 } // namespace ferry

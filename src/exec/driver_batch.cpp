@@ -1,7 +1,5 @@
 #include "exec/driver_batch.h"
 
-#include <algorithm>
-
 namespace ferry {
 
 bool has_line_batches(const driver_table &cu) noexcept { return cu.cuMemcpyBatchAsync || cu.cuMemcpyBatchAsync_v12080; }

@@ -36,7 +36,7 @@ error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const
         fill.height = part.height;
         address_facts facts;
         std::uint64_t address = part.destination.span.first;
-        if (error failed = look_up_address(cu, address, ask::everything, facts)) return failed;
+        if (error failed = look_up_address(cu, address, address_query::everything, facts)) return failed;
         if (error failed = find_pinned_on_device(facts, address)) return failed;
         return run_driver_fill(cu, fill, address, stream);
     });

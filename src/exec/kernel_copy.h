@@ -9,13 +9,13 @@ namespace ferry {
 
 // One end of a copy as kernels of the current context see it.
 struct kernel_view {
-    obstacle why_not = obstacle::not_asked; // managed: kernels reach the end, which may be anywhere
+    obstacle why_not = obstacle::not_known; // managed: kernels reach the end, which may be anywhere
     std::uint64_t address = 0;              // of the first byte, on the device
     std::uint64_t surface = 0;              // of an array end
     kernels::array_form form{};
 };
 
-// Returns the view of linear memory. `facts` come from ask::everything_and_access. `context` is the current one, on
+// Returns the view of linear memory. `facts` come from address_query::everything_and_access. `context` is the current one, on
 // `context_device`.
 enum class access { read, write };
 kernel_view view_of(const address_facts &facts, const address_span &span, access wanted, CUcontext context,

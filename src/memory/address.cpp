@@ -12,7 +12,8 @@
 
 namespace ferry {
 
-error look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept {
+error look_up_address(const driver_table &cu, std::uint64_t address, address_query query,
+                      address_facts &facts) noexcept {
     unsigned memory_type = 0, is_managed = 0, access = 0;
     int ordinal = -1;
     CUmemoryPool pool = nullptr;
@@ -26,12 +27,12 @@ error look_up_address(const driver_table &cu, std::uint64_t address, ask how_muc
     void *values[] = {&memory_type, &is_managed, &ordinal, &device_address, &pool,
                       &range_start, &range_size, &owner,   &access};
     // Unlike cuPointerGetAttribute, this call succeeds for addresses the driver does not know. It leaves the type 0.
-    CUresult result = cu.cuPointerGetAttributes(static_cast<unsigned>(how_much), attributes, values, address);
+    CUresult result = cu.cuPointerGetAttributes(static_cast<unsigned>(query), attributes, values, address);
     // The device pointer belongs to the current context. Without a context a driver may refuse to report it.
-    if (result == CUDA_ERROR_INVALID_CONTEXT && how_much > ask::kind_only) {
-        constexpr unsigned kind_only = static_cast<unsigned>(ask::kind_only), of_range = 3;
+    if (result == CUDA_ERROR_INVALID_CONTEXT && query > address_query::kind_only) {
+        constexpr unsigned kind_only = static_cast<unsigned>(address_query::kind_only), of_range = 3;
         result = cu.cuPointerGetAttributes(kind_only, attributes, values, address);
-        if (result == CUDA_SUCCESS && how_much > ask::kind_and_reach)
+        if (result == CUDA_SUCCESS && query > address_query::kind_and_reach)
             result = cu.cuPointerGetAttributes(of_range, attributes + kind_only + 1, values + kind_only + 1, address);
     }
     if (result) return to_error(result);
@@ -58,7 +59,7 @@ error look_up_address(const driver_table &cu, std::uint64_t address, ask how_muc
 
 error look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
                           address_facts &facts) noexcept {
-    if (error failed = look_up_address(cu, address, ask::everything, facts)) return failed;
+    if (error failed = look_up_address(cu, address, address_query::everything, facts)) return failed;
     host_registration registration;
     if (facts.kind == memory_kind::pinned && ranges.find_registration(address, registration)) {
         facts.range_start = registration.address;
@@ -74,7 +75,7 @@ bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
     return cu.cuPointerGetAttributes(1, &attribute, &value, address) == CUDA_SUCCESS && seen != 0;
 }
 
-bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept {
+bool can_driver_copy(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept {
     if (is_on_device_of_context) return true;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
     CUcontext owner = nullptr; // memory of pools belongs to no context

@@ -53,11 +53,18 @@ struct address_facts {
 };
 
 // The value is the number of attributes to query. Each attribute costs some nanoseconds.
-enum class ask : unsigned { nothing = 0, kind_only = 3, kind_and_reach = 5, everything = 7, everything_and_access = 9 };
+enum class address_query : unsigned {
+    nothing = 0,
+    kind_only = 3,
+    kind_and_reach = 5,
+    everything = 7,
+    everything_and_access = 9
+};
 
 // Reports an address that the driver does not know as pageable. Needs no current context, but without one the driver
 // may report no device address for host memory.
-error look_up_address(const driver_table &cu, std::uint64_t address, ask how_much, address_facts &facts) noexcept;
+error look_up_address(const driver_table &cu, std::uint64_t address, address_query query,
+                      address_facts &facts) noexcept;
 
 // As look_up_address, but reports the whole registration as the range, even if the driver got it in several pieces.
 error look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,
@@ -75,7 +82,7 @@ constexpr memory_kind kind_to_context(const address_facts &facts) noexcept {
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;
 
 // Returns whether kernels of the current context can access the memory at its device address. The current context is
-// `context` on `context_device`, and `facts` come from ask::everything_and_access. Device memory of another context on
+// `context` on `context_device`, and `facts` come from address_query::everything_and_access. Device memory of another context on
 // the same device is not mapped in this context.
 constexpr bool is_reached_by_kernels(const address_facts &facts, CUcontext context, int context_device) noexcept {
     if (facts.kind != memory_kind::device) return facts.is_mapped;
@@ -85,7 +92,7 @@ constexpr bool is_reached_by_kernels(const address_facts &facts, CUcontext conte
 // Returns whether a driver copy that names no contexts can use device memory at `address` in the current context. Pool
 // memory needs access to the pool; all other memory works from every context. The driver does not know memory yet that
 // a capture has allocated, but the memory's own device will reach it.
-bool is_found_by_copies(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept;
+bool can_driver_copy(const driver_table &cu, std::uint64_t address, bool is_on_device_of_context) noexcept;
 
 // Returns whether the process may read the first and the last byte of a host range. True where the system cannot tell.
 bool host_range_is_readable(std::uint64_t first, std::uint64_t last) noexcept;

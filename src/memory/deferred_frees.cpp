@@ -12,7 +12,7 @@ namespace ferry {
 namespace {
 
 // A creation queries at most this many events before it makes a new array.
-constexpr unsigned max_asked = 8;
+constexpr unsigned max_queries = 8;
 constexpr std::int32_t invalid_handle = to_status(CUDA_ERROR_INVALID_HANDLE);
 
 bool is_same(const made_array &one, const made_array &other) noexcept {
@@ -108,7 +108,7 @@ error deferred_frees::give_up(const kept &given, CUstream stream) noexcept {
     if (error failed = choose_context_on(cu_, contexts_, stream, given.device, choice)) return failed;
     context_scope scope(cu_);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
-    if (error failed = refuse_capture(cu_, stream)) return failed;
+    if (error failed = refuse_events_under_capture(cu_, stream)) return failed;
     const relaxed_capture_mode relaxed(cu_); // making an event would break a capture on another thread
     if (!relaxed.entered()) return relaxed.why();
     kept named = given;
@@ -145,17 +145,17 @@ error deferred_frees::give_up(CUdeviceptr address, std::uint64_t size, int devic
 
 // ---- Reuse
 
-bool deferred_frees::ask(kept &about, lock &held) noexcept {
-    const CUevent passed = about.passed;
-    about.is_asked = true;
+bool deferred_frees::has_passed(kept &waiting, lock &held) noexcept {
+    const CUevent passed = waiting.passed;
+    waiting.is_queried = true;
     held.unlock();
     bool is_passed = true; // the work of a context that is gone has ended
-    if (passed && lives(about.recorded_in)) {
+    if (passed && lives(waiting.recorded_in)) {
         const std::int32_t status = call_optional(cu_.cuEventQuery, passed);
-        is_passed = status == FERRY_SUCCESS || (status == invalid_handle && !about.recorded_in.number);
+        is_passed = status == FERRY_SUCCESS || (status == invalid_handle && !waiting.recorded_in.number);
     }
     held.lock();
-    about.is_asked = false;
+    waiting.is_queried = false;
     return is_passed;
 }
 
@@ -168,18 +168,18 @@ bool deferred_frees::take_name(const made_array &as, std::uint64_t &name) noexce
     const context_name here = name_context(cu_, as.context);
     held.lock();
     kept *one = given_up_.first();
-    for (unsigned turns = max_asked; one && turns != 0;) {
-        kept &looked_at = *one;
-        const bool is_wanted = !looked_at.is_asked && looked_at.what != kind::memory && looked_at.made_in == here &&
-                               is_same(looked_at.as, as);
-        const bool is_passed = is_wanted && ask(looked_at, held);
-        turns -= is_wanted;
-        one = looked_at.next;
-        if (!is_wanted || (!is_passed && !looked_at.is_lost)) continue;
-        given_up_.remove(looked_at);
-        const bool is_found = !looked_at.is_lost;
-        name = looked_at.name;
-        keep_spare(looked_at);
+    for (unsigned turns = max_queries; one && turns != 0;) {
+        kept &candidate = *one;
+        const bool matches = !candidate.is_queried && candidate.what != kind::memory && candidate.made_in == here &&
+                             is_same(candidate.as, as);
+        const bool is_passed = matches && has_passed(candidate, held);
+        turns -= matches;
+        one = candidate.next;
+        if (!matches || (!is_passed && !candidate.is_lost)) continue;
+        given_up_.remove(candidate);
+        const bool is_found = !candidate.is_lost;
+        name = candidate.name;
+        keep_spare(candidate);
         if (is_found) return true;
     }
     return false;
@@ -222,17 +222,17 @@ error deferred_frees::destroy(const kept &gone) noexcept {
 void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept {
     std::uint64_t left = bytes_of(device);
     for (kept *one = given_up_.first(); one && left > keep;) {
-        kept &looked_at = *one;
-        const bool is_asked = looked_at.device == device && !looked_at.is_asked;
-        const bool is_passed = is_asked && ask(looked_at, held);
-        one = looked_at.next;
-        if (!is_asked || (!is_passed && !looked_at.is_lost)) continue;
-        given_up_.remove(looked_at);
-        left -= std::min(left, looked_at.size);
-        if (looked_at.is_lost)
-            keep_spare(looked_at);
+        kept &candidate = *one;
+        const bool matches = candidate.device == device && !candidate.is_queried;
+        const bool is_passed = matches && has_passed(candidate, held);
+        one = candidate.next;
+        if (!matches || (!is_passed && !candidate.is_lost)) continue;
+        given_up_.remove(candidate);
+        left -= std::min(left, candidate.size);
+        if (candidate.is_lost)
+            keep_spare(candidate);
         else
-            passed.push_back(looked_at);
+            passed.push_back(candidate);
     }
 }
 
@@ -274,7 +274,7 @@ void deferred_frees::forget(CUcontext context) noexcept {
         if (one.recorded_in.handle == context) one.passed = nullptr;
         if (one.made_in.handle != context) continue;
         one.is_lost = true;
-        if (one.is_asked) continue;
+        if (one.is_queried) continue;
         given_up_.remove(one);
         keep_spare(one);
     }

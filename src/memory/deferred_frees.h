@@ -56,8 +56,8 @@ private:
     enum class kind : std::uint8_t { array, mipmapped_array, memory };
     struct kept {
         kind what = kind::array;
-        bool is_asked = false; // by a thread without the mutex: must stay where it is
-        bool is_lost = false;  // its context ended while it was asked
+        bool is_queried = false; // by a thread without the mutex: must stay where it is
+        bool is_lost = false;    // its context ended during the query
         int device = -1;
         std::uint64_t name = 0; // handle or address
         std::uint64_t size = 0; // bytes
@@ -81,7 +81,7 @@ private:
     bool take_name(const made_array &as, std::uint64_t &name) noexcept;
     bool lives(const context_name &context) noexcept;
     // Returns whether the stream has passed the event. Releases the lock meanwhile.
-    bool ask(kept &about, lock &held) noexcept;
+    bool has_passed(kept &waiting, lock &held) noexcept;
     std::uint64_t bytes_of(int device) const noexcept;
     // Called without the mutex.
     error destroy(const kept &gone) noexcept;

@@ -67,14 +67,14 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
     return index;
 }
 
-error known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
-                        address_facts &facts) noexcept {
-    if (error failed = look_up_address(*cu_, address, ask::everything_and_access, facts)) return failed;
+error known_ranges::query(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
+                          address_facts &facts) noexcept {
+    if (error failed = look_up_address(*cu_, address, address_query::everything_and_access, facts)) return failed;
     range.kind = kind_to_context(facts);
     range.device = facts.device;
     range.first = facts.range_size ? facts.range_start : address;
     range.size = facts.range_size ? facts.range_size : bytes;
-    range.is_told = facts.range_size != 0;
+    range.has_known_extent = facts.range_size != 0;
     if (range.kind == memory_kind::pageable) {
         range.size = 0;
         if (stated_device < 0 || facts.kind != memory_kind::pageable || !is_being_captured(*cu_, stream_)) return {};
@@ -94,7 +94,7 @@ error known_ranges::find(std::uint64_t address, std::uint64_t bytes, int stated_
     if (!search(address, index)) {
         known_range range;
         address_facts facts;
-        if (error failed = ask(address, bytes, stated_device, range, facts)) return failed;
+        if (error failed = query(address, bytes, stated_device, range, facts)) return failed;
         index = unknown;
         if (range.size == 0) return {};
         index = static_cast<std::uint32_t>(ranges_.size());
@@ -106,7 +106,7 @@ error known_ranges::find(std::uint64_t address, std::uint64_t bytes, int stated_
         remember_all(range, index);
     }
     known_range &found = ranges_[index];
-    if (!found.is_told) found.size = std::max(found.size, address - found.first + bytes);
+    if (!found.has_known_extent) found.size = std::max(found.size, address - found.first + bytes);
     remember(address, index);
     return {};
 }

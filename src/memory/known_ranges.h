@@ -16,8 +16,8 @@ struct known_range {
     std::uint64_t size = 0;  // 0: the single range for all memory the driver does not know
     std::uint64_t alias = 0; // added to an address for kernels of the context (trap 15); wraps around
     memory_kind kind = memory_kind::pageable;
-    bool is_reached = false; // kernels of the context can access the range
-    bool is_told = false;    // the driver reported the extent; if not, the range covers what was asked for so far
+    bool is_reached = false;       // kernels of the context can access the range
+    bool has_known_extent = false; // reported by the driver; if not, the range covers the requested bytes so far
     range_use as_source = range_use::none, as_destination = range_use::none;
     int device = -1; // of device memory
 
@@ -76,8 +76,8 @@ private:
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }
     void remember_all(const known_range &range, std::uint32_t index) noexcept;
-    error ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
-              address_facts &facts) noexcept;
+    error query(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
+                address_facts &facts) noexcept;
 
     struct place {
         std::uint64_t first;

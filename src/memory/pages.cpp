@@ -87,11 +87,11 @@ std::uint64_t memory_left_in_groups(char *path, text &scratch) noexcept {
         return find_number(scratch, key, number);
     };
     for (;;) {
-        std::uint64_t most = 0, used = 0, cached = 0;
-        if (read("memory.max", "", most) && read("memory.current", "", used)) {
+        std::uint64_t limit = 0, used = 0, cached = 0;
+        if (read("memory.max", "", limit) && read("memory.current", "", used)) {
             read("memory.stat", "inactive_file ", cached);
             used -= std::min(used, cached);
-            left = std::min(left, most - std::min(most, used));
+            left = std::min(left, limit - std::min(limit, used));
         }
         char *const parent = std::strrchr(path, '/');
         if (!parent) return left;

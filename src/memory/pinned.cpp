@@ -77,13 +77,13 @@ error pinned_memory::allocate(const host_request &request, host_block &block) no
 // If every attempt fails, returns the driver's error for the full size. A status of a dead context is returned at once.
 error pinned_memory::find_memory(const host_request &request, host_block &block) noexcept {
     const error refused = allocate_pinned(request, request.size, block);
-    if (!refused || tells_of_death(refused.status)) return refused;
+    if (!refused || means_dead_context(refused.status)) return refused;
     if (request.flags & FERRY_HOST_ALLOW_SMALLER) {
         const std::uint64_t page = page_size(), least = std::max(request.min_size, page);
         for (std::uint64_t size = request.size; size > least;) {
             size = std::max(size / 2 / page * page, least);
             const error failed = allocate_pinned(request, size, block);
-            if (!failed || tells_of_death(failed.status)) return failed;
+            if (!failed || means_dead_context(failed.status)) return failed;
         }
     }
     const bool is_pageable_enough = request.flags & FERRY_HOST_ALLOW_PAGEABLE && map_pageable(request, block);
@@ -94,7 +94,7 @@ error pinned_memory::allocate_pinned(const host_request &request, std::uint64_t 
     if (!(request.flags & (FERRY_HOST_WRITE_COMBINED | FERRY_HOST_BY_DRIVER)) && registers_in_place_ &&
         size <= register_chunk_) {
         const error failed = map_and_register(request, size, block);
-        if (!failed || tells_of_death(failed.status)) return failed;
+        if (!failed || means_dead_context(failed.status)) return failed;
     }
     void *address = nullptr;
     if (CUresult result = cu_.cuMemHostAlloc(&address, size, allocation_flags(request.flags))) return to_error(result);

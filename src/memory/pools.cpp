@@ -181,12 +181,12 @@ error memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
     if (is_of(pool, where)) return {};
     if (try_all(FERRY_LOCATION_HOST_NUMA, [&](int device) noexcept { return devices_[device].info.numa_node; }))
         return {};
-    return ask_a_byte(pool, where);
+    return locate_by_allocation(pool, where);
 }
 
 // Allocates a byte, because the driver reports where memory lies, but not where a pool lies. The driver does not
 // distinguish the nodes of the host.
-error memory_pools::ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept {
+error memory_pools::locate_by_allocation(CUmemoryPool pool, pool_location &where) noexcept {
     if (!cu_.cuStreamCreateWithPriority || !cu_.cuStreamDestroy || !cu_.cuMemAllocFromPoolAsync || !cu_.cuMemFreeAsync)
         return {.status = FERRY_ERROR_UNSUPPORTED};
     CUstream stream = nullptr;
@@ -195,7 +195,7 @@ error memory_pools::ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept
     error failed = to_error(cu_.cuMemAllocFromPoolAsync(&byte, 1, pool, stream));
     if (!failed) {
         address_facts facts;
-        failed = look_up_address(cu_, byte, ask::kind_only, facts);
+        failed = look_up_address(cu_, byte, address_query::kind_only, facts);
         where = facts.kind == memory_kind::device ? pool_location{FERRY_LOCATION_DEVICE, facts.device}
                                                   : pool_location{FERRY_LOCATION_HOST, 0};
         const error freed = to_error(cu_.cuMemFreeAsync(byte, stream));

@@ -63,7 +63,7 @@ private:
     bool is_of(CUmemoryPool pool, const pool_location &where) const noexcept;
     bool is_any_default(CUmemoryPool pool) const noexcept;
     error synchronise_all() noexcept;
-    error ask_a_byte(CUmemoryPool pool, pool_location &where) noexcept;
+    error locate_by_allocation(CUmemoryPool pool, pool_location &where) noexcept;
 
     const driver_table &cu_;
     const device_facts *devices_;

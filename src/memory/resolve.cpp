@@ -31,9 +31,9 @@ error check_host_span(const driver_table &cu, const address_span &span, const ho
             if (!may_be_pageable) return refuse_end(first);
             address_facts facts;
             if (first != span.first)
-                if (error failed = look_up_address(cu, first, ask::kind_only, facts)) return failed;
+                if (error failed = look_up_address(cu, first, address_query::kind_only, facts)) return failed;
             if (facts.kind != memory_kind::pageable) return refuse_end(first);
-            if (error failed = look_up_address(cu, last, ask::everything, facts)) return failed;
+            if (error failed = look_up_address(cu, last, address_query::everything, facts)) return failed;
             if (facts.kind != memory_kind::pageable) return refuse_end(facts.range_start);
         }
         if (!host_range_is_readable(first, last)) return wrong_address;
@@ -56,15 +56,15 @@ error check_statement(const ferry_place &place, memory_kind kind, int device) no
     return {};
 }
 
-error ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
-                 const resolve_options &options, resolved_place &resolved) noexcept {
+error query_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
+                   const resolve_options &options, resolved_place &resolved) noexcept {
     address_facts &facts = resolved.facts.emplace();
     const bool all = options.full_checks;
-    resolved.asked = options.ask_everything ? ask::everything_and_access
-                     : all                  ? ask::everything
-                     : options.need_reach   ? ask::kind_and_reach
-                                            : ask::kind_only;
-    if (error failed = look_up_address(cu, span.first, resolved.asked, facts)) return failed;
+    resolved.query = options.query_everything ? address_query::everything_and_access
+                     : all                    ? address_query::everything
+                     : options.need_reach     ? address_query::kind_and_reach
+                                              : address_query::kind_only;
+    if (error failed = look_up_address(cu, span.first, resolved.query, facts)) return failed;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
     resolved.kind = options.need_reach ? kind_to_context(facts) : facts.kind;
     resolved.device = facts.device;

@@ -25,7 +25,7 @@ struct resolved_place {
     std::uint64_t range_size;  // 0: unknown
     array_facts array;         // for arrays; the extent is valid if element_size is not 0
     // The driver's answer for linear memory, and how much it was asked: nothing where the caller's statement was enough.
-    ask asked = ask::nothing;
+    address_query query = address_query::nothing;
     std::optional<address_facts> facts = {};
 };
 
@@ -34,7 +34,7 @@ struct resolve_options {
     bool full_checks = false;
     bool need_host_kind = false;   // distinguish pageable from pinned host memory
     bool need_reach = false;       // also detect memory that is pageable only to this context, see kind_to_context
-    bool ask_everything = false;   // if the driver is asked at all, also ask what kernels need to know
+    bool query_everything = false; // if the driver is asked at all, also ask what kernels need to know
     bool needs_registered = false; // a span that begins in registered memory must be registered throughout
     // The driver does not know memory that a capture of this stream has allocated. There the caller's statement counts.
     CUstream stream = nullptr;
@@ -50,8 +50,8 @@ struct address_span {
 error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
 
 // The part of resolve_place that asks the driver.
-[[gnu::noinline]] error ask_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
-                                   const resolve_options &options, resolved_place &resolved) noexcept;
+[[gnu::noinline]] error query_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
+                                     const resolve_options &options, resolved_place &resolved) noexcept;
 
 // Resolves a place. Its kind must be valid and its device in range, which validate_fields of copy/shape.h checks. `span` is
 // read for linear places only.
@@ -62,7 +62,7 @@ inline error resolve_place(const driver_table &cu, const ferry_place &place, con
     const bool is_array = place.kind == FERRY_KIND_ARRAY, is_host = place.kind == FERRY_KIND_HOST;
     const bool stated =
         is_host ? !options.need_host_kind : place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
-    if (!is_array && !(stated && !options.full_checks)) return ask_driver(cu, place, span, options, resolved);
+    if (!is_array && !(stated && !options.full_checks)) return query_driver(cu, place, span, options, resolved);
     resolved.kind = is_array ? memory_kind::array : is_host ? memory_kind::host : memory_kind::device;
     resolved.device = is_host ? -1 : place.device;
     return {};

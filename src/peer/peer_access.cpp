@@ -71,7 +71,7 @@ error enable_access(const driver_table &cu, CUcontext far, bool &was_enabled) no
 
 } // namespace
 
-error peer_access::ask(int device, int peer) const noexcept {
+error peer_access::query_access(int device, int peer) const noexcept {
     int can = 0;
     const std::int32_t status =
         call_optional(cu_.cuDeviceCanAccessPeer, &can, devices_[device].handle, devices_[peer].handle);
@@ -79,7 +79,7 @@ error peer_access::ask(int device, int peer) const noexcept {
     return can ? ok : no_access;
 }
 
-bool peer_access::reported(int device, int peer) const noexcept { return !ask(device, peer); }
+bool peer_access::reported(int device, int peer) const noexcept { return !query_access(device, peer); }
 
 std::int32_t peer_access::attribute(CUdevice_P2PAttribute which, int device, int peer,
                                     std::int32_t unknown) const noexcept {
@@ -115,14 +115,16 @@ error peer_access::probe_between(int device, int peer, CUcontext near, CUcontext
     found_[device][peer] = passed ? FERRY_PROBE_PASSED : FERRY_PROBE_FAILED;
     if (passed) return {};
     ++failed_count_;
-    log.write(FERRY_LOG_WARNING, "device %d is said to reach the memory of device %d, but bytes got lost on the way",
-              device, peer);
+    log.write(
+        FERRY_LOG_WARNING,
+        "the driver reports peer access from device %d to device %d, but test data arrived damaged: access refused",
+        device, peer);
     return no_access;
 }
 
 error peer_access::probe(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
     if (is_known(device, peer)) return known(device, peer);
-    if (error failed = ask(device, peer)) return failed;
+    if (error failed = query_access(device, peer)) return failed;
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (error failed = enter(device, peer, scope, near, far)) return failed;
@@ -141,7 +143,7 @@ error peer_access::probe(int device, int peer, const allocator &memory, const lo
 
 error peer_access::enable(int device, int peer, const allocator &memory, const log_sink &log) noexcept {
     if (probe_result(device, peer) == FERRY_PROBE_FAILED) return no_access;
-    if (error failed = ask(device, peer)) return failed;
+    if (error failed = query_access(device, peer)) return failed;
     context_scope scope(cu_);
     CUcontext near = nullptr, far = nullptr;
     if (error failed = enter(device, peer, scope, near, far)) return failed;

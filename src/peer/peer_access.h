@@ -18,7 +18,7 @@ public:
         : cu_(cu), devices_(devices), contexts_(contexts) {}
 
     // Asks the driver. Both devices exist and differ.
-    error ask(int device, int peer) const noexcept;
+    error query_access(int device, int peer) const noexcept;
     // As ask. A driver error counts as no access.
     bool reported(int device, int peer) const noexcept;
     std::int32_t probe_result(int device, int peer) const noexcept { // FERRY_PROBE_*

@@ -48,7 +48,7 @@ error give_access(const driver_table &cu, memory_pools &pools, const peer_access
     // allocation then failed.
     if (where.location == FERRY_LOCATION_DEVICE) {
         if (peers.probe_result(device, where.index) == FERRY_PROBE_FAILED) return no_access;
-        if (error failed = peers.ask(device, where.index)) return failed;
+        if (error failed = peers.query_access(device, where.index)) return failed;
     }
     std::int32_t before = FERRY_ACCESS_NONE, after = FERRY_ACCESS_NONE;
     if (error failed = pools.get_access(pool, device, before)) return failed;
@@ -59,8 +59,8 @@ error give_access(const driver_table &cu, memory_pools &pools, const peer_access
         bool passed = false;
         failed = access_proof(cu).run(pool, memory, passed);
         if (!failed && !passed) {
-            log.write(FERRY_LOG_WARNING, "device %d has been given access to a pool, but bytes got lost on the way",
-                      device);
+            log.write(FERRY_LOG_WARNING,
+                      "device %d has access to a pool, but test data arrived damaged: access refused", device);
             failed = no_access;
         }
         if (!failed) failed = pools.note_proven_access(pool, device);

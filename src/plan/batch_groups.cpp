@@ -93,7 +93,7 @@ bool plan_pieces(const batch_site &site, const grouped_pieces &pieces, batch_pla
         if (of.count == 0) continue;
         const bool demands_kernel = site.preferences.forced == route_kind::kernel;
         if (group == static_cast<int>(piece_group::apart)) {
-            if (demands_kernel) plan.refused = obstacle::not_asked; // the caller knows the ranges, and so the reason
+            if (demands_kernel) plan.refused = obstacle::not_known; // the caller knows the ranges, and so the reason
             continue;
         }
         const bool is_managed = group == static_cast<int>(piece_group::managed);

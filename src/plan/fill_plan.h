@@ -15,7 +15,7 @@ struct fill_facts {
     int context_device = -1; // the device of the context the fill runs in
     obstacle kernels = obstacle::not_loaded;
     // Why kernels in that context do not reach the memory. `managed`: they do reach it, and it is managed.
-    obstacle reach = obstacle::not_asked;
+    obstacle reach = obstacle::not_known;
     copy_preferences preferences = {};
     const device_profile *profile = nullptr; // of the context's device; must not be null
 };

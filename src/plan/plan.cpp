@@ -9,7 +9,7 @@ namespace ferry {
 
 namespace {
 
-bool is_found(obstacle why) noexcept { return why != obstacle::none; }
+bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }
 
 // Managed memory counts as the device's, because both the driver and kernels fetch what is elsewhere.
 copy_direction direction_of(const shape &shape, int context_device) noexcept {
@@ -24,11 +24,11 @@ copy_direction direction_of(const shape &shape, int context_device) noexcept {
 obstacle kernel_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     const auto of_reach = [](obstacle why) noexcept { return why == obstacle::managed ? obstacle::none : why; };
     if (facts.preferences.no_kernels) return obstacle::forbidden;
-    if (is_found(facts.kernels)) return facts.kernels;
+    if (is_obstacle(facts.kernels)) return facts.kernels;
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (is_pageable(shape)) return obstacle::pageable;
     if (shape.destination.array) return obstacle::array;
-    if (const obstacle why = of_reach(facts.source_reach); is_found(why)) return why;
+    if (const obstacle why = of_reach(facts.source_reach); is_obstacle(why)) return why;
     return of_reach(facts.destination_reach);
 }
 
@@ -44,8 +44,8 @@ obstacle staged_obstacle(const shape &shape, const plan_facts &facts) noexcept {
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
     if (facts.preferences.no_kernels) return obstacle::forbidden;
-    if (is_found(facts.kernels)) return facts.kernels;
-    if (is_found(facts.staging)) return facts.staging;
+    if (is_obstacle(facts.kernels)) return facts.kernels;
+    if (is_obstacle(facts.staging)) return facts.staging;
     const shape_end &end = is_host(shape.source.kind) ? shape.destination : shape.source;
     if (is_elsewhere(end, facts.context_device)) return obstacle::other_device;
     return end.kind == memory_kind::managed ? obstacle::managed : facts.staged_reach;
@@ -122,8 +122,8 @@ copy_plan plan_for_kernel(const plan_facts &facts, std::uint16_t blocks) noexcep
 
 std::uint16_t staged_blocks(const shape &shape, const plan_facts &facts) noexcept {
     const std::uint32_t blocks = blocks_for_threads(threads_at(facts), is_host(shape.source.kind)),
-                        most = facts.preferences.max_blocks;
-    return static_cast<std::uint16_t>(most ? std::min(most, blocks) : blocks);
+                        max_blocks = facts.preferences.max_blocks;
+    return static_cast<std::uint16_t>(max_blocks ? std::min(max_blocks, blocks) : blocks);
 }
 
 copy_plan plan_for_staging(const shape &shape, const plan_facts &facts) noexcept {
@@ -150,8 +150,8 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
 
 bool is_faster_on_an_idle_stream(const shape &shape) noexcept {
     // The driver's call takes 18 us for this much, and the copy is complete in half the time of a staged one (H200).
-    constexpr std::uint64_t most = std::uint64_t{256} << 10;
-    return shape.is_line() && !shape.destination.array && shape.width <= most && is_read_in_the_call(shape);
+    constexpr std::uint64_t max_width = std::uint64_t{256} << 10;
+    return shape.is_line() && !shape.destination.array && shape.width <= max_width && is_read_in_the_call(shape);
 }
 
 namespace {
@@ -183,7 +183,7 @@ bool is_staged(const shape &shape, const plan_facts &facts, lazy_prediction &pre
 // Whether to stage rows of pinned memory, which the driver and kernels can copy too.
 bool are_rows_staged(const shape &shape, const plan_facts &facts, bool kernels_serve,
                      lazy_prediction &predicted) noexcept {
-    if (!facts.profile || is_found(prediction_obstacle(shape, facts))) return false;
+    if (!facts.profile || is_obstacle(prediction_obstacle(shape, facts))) return false;
     // From rows that lie apart on the device, or have odd widths, the staging kernel is slower than predicted: 64 Ki
     // rows of 3 B took 117 us, against the driver's 88 us, and rows of 4 B at a pitch of 8 on both sides took 201 us.
     // The threads are slower than predicted at rows far apart: 190 us at a pitch of 512 B (H200).
@@ -214,20 +214,20 @@ ranked_routes rank_routes(const shape &shape, const plan_facts &facts) noexcept 
         is_driver_forced || is_staging_forced ? obstacle::forbidden : kernel_obstacle(shape, facts);
     lazy_prediction predicted(shape, facts);
     if (is_staging_forced)
-        return ranked.add(is_found(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
-    if (preferences.forced == route_kind::kernel && is_found(why_not_kernel))
+        return ranked.add(is_obstacle(why_not_staged) ? refuse_plan(why_not_staged) : plan_for_staging(shape, facts));
+    if (preferences.forced == route_kind::kernel && is_obstacle(why_not_kernel))
         return ranked.add(refuse_plan(why_not_kernel));
-    if (preferences.forced == route_kind::none && !is_found(why_not_staged)) {
+    if (preferences.forced == route_kind::none && !is_obstacle(why_not_staged)) {
         const bool is_taken =
             is_pageable(shape)
                 ? is_staged(shape, facts, predicted)
-                : !preferences.is_urgent && are_rows_staged(shape, facts, !is_found(why_not_kernel), predicted);
+                : !preferences.is_urgent && are_rows_staged(shape, facts, !is_obstacle(why_not_kernel), predicted);
         if (is_taken) ranked.add(plan_for_staging(shape, facts));
     }
-    if (!is_found(why_not_kernel)) {
+    if (!is_obstacle(why_not_kernel)) {
         const bool is_wanted = is_kernel_wanted(preferences);
         const bool is_predicted = facts.profile && !needs_no_choice(shape, {}) &&
-                                  !is_found(prediction_obstacle(shape, facts)) &&
+                                  !is_obstacle(prediction_obstacle(shape, facts)) &&
                                   (*predicted).kernel_ns * kernel_margin < (*predicted).driver_ns;
         if (is_wanted || is_predicted)
             ranked.add(plan_for_kernel(facts, facts.profile ? (*predicted).blocks : cautious_blocks(facts)));
@@ -239,7 +239,7 @@ obstacle veto(const shape &shape, const plan_facts &facts, route_kind route) noe
     if (route == route_kind::staged) return staged_obstacle(shape, facts);
     if (route != route_kind::kernel) return obstacle::none;
     const obstacle why = kernel_obstacle(shape, facts);
-    return is_found(why) || is_kernel_wanted(facts.preferences) ? why : prediction_obstacle(shape, facts);
+    return is_obstacle(why) || is_kernel_wanted(facts.preferences) ? why : prediction_obstacle(shape, facts);
 }
 
 copy_plan refuse_plan(obstacle why) noexcept {
@@ -256,11 +256,11 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     forecast.staged.route = route_kind::staged;
     forecast.kernel.why_not = kernel_obstacle(shape, facts);
     forecast.staged.why_not = staged_obstacle(shape, facts);
-    if (!is_found(forecast.staged.why_not)) forecast.staged.blocks = staged_blocks(shape, facts);
+    if (!is_obstacle(forecast.staged.why_not)) forecast.staged.blocks = staged_blocks(shape, facts);
     const obstacle unknown = prediction_obstacle(shape, facts);
     const bool is_host_alone = is_host(shape.source.kind) && is_host(shape.destination.kind);
-    if (is_found(unknown) || is_host_alone) {
-        if (!is_found(forecast.kernel.why_not)) {
+    if (is_obstacle(unknown) || is_host_alone) {
+        if (!is_obstacle(forecast.kernel.why_not)) {
             forecast.kernel.why_not = facts.preferences.forced == route_kind::kernel || facts.preferences.is_urgent
                                           ? obstacle::none
                                           : unknown;
@@ -270,11 +270,11 @@ copy_forecast predict_copy(const shape &shape, const plan_facts &facts) noexcept
     }
     const prediction predicted = predict(shape, facts);
     forecast.driver.predicted_ns = static_cast<std::uint64_t>(predicted.driver_ns);
-    if (!is_found(forecast.kernel.why_not)) {
+    if (!is_obstacle(forecast.kernel.why_not)) {
         forecast.kernel.predicted_ns = static_cast<std::uint64_t>(predicted.kernel_ns);
         forecast.kernel.blocks = predicted.blocks;
     }
-    if (!is_found(forecast.staged.why_not))
+    if (!is_obstacle(forecast.staged.why_not))
         forecast.staged.predicted_ns = static_cast<std::uint64_t>(predicted.staged_ns);
     return forecast;
 }

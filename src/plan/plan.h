@@ -10,7 +10,7 @@ namespace ferry {
 enum class copy_form : std::uint8_t { synchronous, asynchronous };
 
 enum class route_kind : std::uint8_t {
-    none = FERRY_ROUTE_NONE, // as a wish: any
+    none = FERRY_ROUTE_NONE, // as a preference: any
     driver = FERRY_ROUTE_DRIVER,
     kernel, // ferry's own kernels, on the caller's stream
     staged, // a kernel on that stream and host threads, through slots of a staging buffer
@@ -52,10 +52,10 @@ struct plan_facts {
     // The rest need not be filled for a copy that needs_no_choice.
     obstacle kernels = obstacle::not_loaded;
     // Why kernels in that context do not reach an end. `managed`: they do reach it, and it is managed.
-    obstacle source_reach = obstacle::not_asked;
-    obstacle destination_reach = obstacle::not_asked;
+    obstacle source_reach = obstacle::not_known;
+    obstacle destination_reach = obstacle::not_known;
     obstacle staging = obstacle::no_staging;     // why the instance cannot stage
-    obstacle staged_reach = obstacle::not_asked; // why staging kernels do not reach the device's end
+    obstacle staged_reach = obstacle::not_known; // why staging kernels do not reach the device's end
     std::uint16_t staging_threads = 0;
     copy_preferences preferences = {};
     const device_profile *profile = nullptr; // of the context's device

@@ -75,25 +75,4 @@ struct device_profile {
 // short of with kernels or exceed with the driver's calls, so that kernels are chosen only where they win by far.
 const device_profile &built_in_profile(const ferry_device_info &device) noexcept;
 
-// The device and driver that a profile is valid for. Equal devices share a profile, on one machine and on equal
-// machines.
-struct profile_owner {
-    const ferry_device_info &device;
-    int driver_version;
-};
-
-// Returns the length of the text, without its terminating zero. Writes nothing unless all of it fits.
-std::uint64_t write_profile(const device_profile &profile, const profile_owner &owner, char *text,
-                            std::uint64_t size) noexcept;
-
-enum class profile_fault : std::uint8_t { none, version, damage, other_device, other_driver, value };
-struct profile_problem {
-    profile_fault fault = profile_fault::none;
-    std::uint32_t line = 0; // counted from 1
-};
-
-// Accepts exactly the bytes that write_profile makes for an equal owner. `profile` is unchanged if anything is wrong.
-profile_problem read_profile(const char *text, std::uint64_t size, const profile_owner &owner,
-                             device_profile &profile) noexcept;
-
 } // namespace ferry

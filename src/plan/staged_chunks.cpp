@@ -36,16 +36,16 @@ staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_
     slot_.row_pitch = box.array.surface ? aligned_row : agree(box.width, box_.device.row_pitch);
     slot_.slice_pitch = agree(box.height * slot_.row_pitch, box_.device.slice_pitch);
 
-    const std::uint64_t rows = box.height * box.depth, most = bytes_for_a_chunk(box, slot_size);
-    by_rows_ = rows > 1 && 4 * slot_.row_pitch <= most;
+    const std::uint64_t rows = box.height * box.depth, max_bytes = bytes_for_a_chunk(box, slot_size);
+    by_rows_ = rows > 1 && 4 * slot_.row_pitch <= max_bytes;
     if (by_rows_) {
         const std::uint64_t alignment_of_slices = 15; // maximum bytes after each slice
         const std::uint64_t cost = slot_.row_pitch + divide_up(alignment_of_slices, box.height);
-        rows_per_chunk_ = 1 + (most - box.width - alignment_of_slices) / cost;
+        rows_per_chunk_ = 1 + (max_bytes - box.width - alignment_of_slices) / cost;
         chunk_count_ = divide_up(rows, rows_per_chunk_);
         chunk_size_ = rows_per_chunk_ * box.width;
     } else {
-        part_ = round_up(divide_up(box.width, divide_up(box.width, most)), 256);
+        part_ = round_up(divide_up(box.width, divide_up(box.width, max_bytes)), 256);
         per_row_ = divide_up(box.width, part_);
         chunk_count_ = rows * per_row_;
         chunk_size_ = part_;

@@ -121,9 +121,9 @@ descriptors planes_of(const CUDA_ARRAY3D_DESCRIPTOR &whole) {
 descriptors levels_of(const CUDA_ARRAY3D_DESCRIPTOR &whole, unsigned asked) {
     const bool is_3d = !(whole.Flags & kind_flags);
     const std::size_t largest = std::max({whole.Width, whole.Height, is_3d ? whole.Depth : 0});
-    const auto most = static_cast<unsigned>(std::bit_width(largest));
+    const auto max_levels = static_cast<unsigned>(std::bit_width(largest));
     descriptors levels;
-    for (unsigned i = 0; i < std::clamp(asked, 1u, most); ++i) {
+    for (unsigned i = 0; i < std::clamp(asked, 1u, max_levels); ++i) {
         const auto halved = [i](std::size_t size) { return size ? std::max<std::size_t>(size >> i, 1) : 0; };
         CUDA_ARRAY3D_DESCRIPTOR level = whole;
         level.Width = halved(whole.Width);

@@ -2,7 +2,7 @@
 // an array as linear memory must fail here as it does on a GPU.
 #pragma once
 
-#include "softdriver/access.h"
+#include "softdriver/address_window.h"
 #include "softdriver/heap.h"
 
 #include <memory>

@@ -2,8 +2,6 @@
 // publishes.
 #include "softdriver/state.h"
 
-#include <algorithm>
-
 #include <unistd.h>
 
 namespace ferry::softdriver {

@@ -81,7 +81,7 @@ CUresult cuIpcOpenEventHandle(CUevent *opened, CUipcEventHandle handle) {
         const auto from = find_process(cu, *name);
         require(from && from->is_alive(), CUDA_ERROR_MAP_FAILED);
         require(!from->is_own(), CUDA_ERROR_INVALID_CONTEXT);
-        require(name->slot < shared_page::most && name->serial != 0, CUDA_ERROR_MAP_FAILED);
+        require(name->slot < shared_page::max_slots && name->serial != 0, CUDA_ERROR_MAP_FAILED);
         auto made = std::make_unique<event>();
         made->owner = &current;
         made->flags = event_flags;

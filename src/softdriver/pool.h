@@ -2,8 +2,8 @@
 // use.
 #pragma once
 
-#include "softdriver/engine.h"
 #include "softdriver/heap.h"
+#include "softdriver/operations.h"
 #include "softdriver/sharing.h"
 
 #include <cuda.h>

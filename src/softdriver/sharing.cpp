@@ -1,7 +1,6 @@
 // Finds other processes by the names in their handles, checks whether they are alive, and waits for their events.
 #include "softdriver/sharing.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -141,7 +140,7 @@ bool shared_process::is_same_file(const shared_name &name) const {
 }
 
 shared_slot *shared_process::find(const shared_name &name) const {
-    if (name.slot >= shared_page::most) return nullptr;
+    if (name.slot >= shared_page::max_slots) return nullptr;
     shared_slot &found = slot(name.slot);
     return name.serial != 0 && found.serial == name.serial && found.kind == name.kind ? &found : nullptr;
 }
@@ -149,7 +148,7 @@ shared_slot *shared_process::find(const shared_name &name) const {
 std::optional<std::uint32_t> shared_process::publish(shared_kind kind, int device, std::uint64_t offset,
                                                      std::uint64_t size, std::uint64_t pool) {
     static std::atomic<std::uint64_t> last_serial = 0;
-    for (std::uint32_t i = 0; i < shared_page::most; ++i) {
+    for (std::uint32_t i = 0; i < shared_page::max_slots; ++i) {
         shared_slot &taken = slot(i);
         if (taken.serial != 0) continue;
         taken.kind = kind;

@@ -38,10 +38,10 @@ struct shared_slot {
 };
 
 struct shared_page {
-    static constexpr std::size_t most = 4096;
+    static constexpr std::size_t max_slots = 4096;
     std::atomic<std::uint64_t> nonce; // written last
     std::atomic<std::uint32_t> participants;
-    std::array<shared_slot, most> slots;
+    std::array<shared_slot, max_slots> slots;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 

@@ -7,11 +7,11 @@
 // which take only `state`, still return.
 #pragma once
 
-#include "softdriver/access.h"
+#include "softdriver/address_window.h"
 #include "softdriver/arrays.h"
-#include "softdriver/engine.h"
 #include "softdriver/handles.h"
 #include "softdriver/heap.h"
+#include "softdriver/operations.h"
 #include "softdriver/pool.h"
 #include "softdriver/softdriver.h"
 

@@ -15,7 +15,7 @@ error staged_memory::allocate(const driver_table &cu, pinned_memory &pinned, std
     host_block made = {};
     if (error failed = pinned.allocate(request, made)) return failed;
     address_facts facts;
-    error failed = look_up_address(cu, made.address, ask::everything, facts);
+    error failed = look_up_address(cu, made.address, address_query::everything, facts);
     if (!failed && !facts.device_address) failed = {.status = FERRY_ERROR_UNSUPPORTED};
     if (failed) {
         pinned.free(made.address, host_owner::pool);

@@ -17,7 +17,7 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     if (error failed = validate_batch(instance, input, true, stream, request)) return failed;
     if (request.is_empty()) return {};
     bool is_captured = false;
-    if (error failed = ask_capture(instance.cu, stream, is_captured)) return failed;
+    if (error failed = query_capture(instance.cu, stream, is_captured)) return failed;
     if (error failed = choose_batch_routes(instance, takes_batch_calls(stream, is_captured), nullptr, request))
         return failed;
     launch_site site = {request.context.wanted, stream, is_captured};

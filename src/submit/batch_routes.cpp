@@ -94,7 +94,7 @@ error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, cons
     for (int group = 0; group < piece_groups; ++group)
         if (const obstacle why = request.plans[group].refused; why != obstacle::none)
             return on_side(
-                refuse_route(why == obstacle::not_asked ? why_apart(request, *request.pieces.begin(group)) : why),
+                refuse_route(why == obstacle::not_known ? why_apart(request, *request.pieces.begin(group)) : why),
                 FERRY_SIDE_OPTIONS); // the flags are the instance's
     request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)

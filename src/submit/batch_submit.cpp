@@ -40,7 +40,7 @@ error free_table(ferry_instance &instance, CUstream stream, void *table) noexcep
     if (!instance.tables.free_on(stream, table)) return {};
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture on another thread
     const error failed = relaxed.entered() ? to_error(instance.cu.cuStreamSynchronize(stream)) : relaxed.why();
-    const bool is_over = !failed || (tells_of_death(failed.status) && current_context_has_died(instance.cu));
+    const bool is_over = !failed || (means_dead_context(failed.status) && current_context_has_died(instance.cu));
     if (is_over) instance.tables.free(table); // else the block is leaked: kernels may still read it
     return failed;
 }
@@ -293,7 +293,8 @@ private:
 
     template <class Launch> error launch_from(void *table, const Launch &launch) noexcept {
         address_facts facts;
-        error failed = look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), ask::everything, facts);
+        error failed =
+            look_up_address(instance_.cu, reinterpret_cast<std::uintptr_t>(table), address_query::everything, facts);
         if (!failed) failed = launch(facts.device_address);
         const error passed = free_table(instance_, stream_, table); // part of it may have been launched even so
         return failed ? failed : passed;

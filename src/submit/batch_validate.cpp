@@ -225,7 +225,7 @@ error batch_validator::walk(line_end &end, std::uint64_t done, std::uint64_t siz
 bool batch_validator::leaves_for_other_memory(std::uint32_t before, std::uint64_t address,
                                               const known_range &range) const noexcept {
     const known_range &left = request_.ranges[before];
-    if (!left.is_told && !range.is_told) return left.kind != range.kind; // extents unknown
+    if (!left.has_known_extent && !range.has_known_extent) return left.kind != range.kind; // extents unknown
     if (left.kind == memory_kind::device || range.kind == memory_kind::device)
         return left.kind != range.kind || left.device != range.device;
     host_registration registration;
@@ -244,7 +244,7 @@ error batch_validator::check_beginning(const line_end &end, const known_range &r
         return on_side(check_statement(end.place, range.kind, range.device), end.side);
     const address_span span = {end.place.address, end.place.address + (size - 1)};
     resolved_place resolved;
-    if (error failed = ask_driver(instance_.cu, end.place, span, full_options(), resolved))
+    if (error failed = query_driver(instance_.cu, end.place, span, full_options(), resolved))
         return on_side(failed, end.side);
     shape_end whole;
     whole.span = span;
@@ -278,7 +278,7 @@ error batch_validator::resolve(const ferry_place &place, const shape_end &end, r
     is_for_batches = false;
     if (instance_.full_checks) {
         const memory_kind kind = resolved.kind; // memory may be pageable to this context alone
-        error failed = ask_driver(instance_.cu, place, end.span, full_options(), resolved);
+        error failed = query_driver(instance_.cu, place, end.span, full_options(), resolved);
         resolved.kind = kind;
         return failed;
     }

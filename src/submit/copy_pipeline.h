@@ -35,10 +35,10 @@ struct prepared_copy {
 // Looks up the memory at both ends. The kind of host memory decides how the driver's call must be ordered and waited
 // for, and whether the copy is staged. It may stay unknown only for the destination of an asynchronous copy from device
 // memory where nothing is staged. For a plain line, nothing beyond the kind is asked. Where kernels may serve
-// (`ask_everything`), the one query of an end returns everything that they need.
+// (`query_everything`), the one query of an end returns everything that they need.
 [[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, std::uint32_t flags,
-                                                 CUstream stream, bool ask_everything, resolved_ends &ends) noexcept {
+                                                 CUstream stream, bool query_everything, resolved_ends &ends) noexcept {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, flags) || !is_source_on_device;
     const auto look_up = [&](const ferry_place &place, const shape_end &end, bool need_kind,
@@ -48,7 +48,7 @@ struct prepared_copy {
                               .full_checks = instance.full_checks,
                               .need_host_kind = need_kind,
                               .need_reach = need_kind,
-                              .ask_everything = ask_everything,
+                              .query_everything = query_everything,
                               .stream = stream},
                              resolved);
     };

@@ -15,7 +15,7 @@ error find_device_of(const ferry_instance &instance, const ferry_place &place, i
     }
     if (place.kind != FERRY_KIND_ANY && place.kind != FERRY_KIND_DEVICE) return {};
     address_facts facts;
-    if (error failed = look_up_address(instance.cu, place.address, ask::kind_only, facts)) return failed;
+    if (error failed = look_up_address(instance.cu, place.address, address_query::kind_only, facts)) return failed;
     device = facts.device;
     return {};
 }
@@ -69,7 +69,7 @@ error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_f
         if (error failed = find_contexts(instance, shape, -1, others)) return failed;
     const auto is_served = [&](const shape_end &end, const shape_end &other, int device) noexcept {
         if (end.kind == memory_kind::device)
-            return is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
+            return can_driver_copy(instance.cu, end.span.first, end.device < 0 || end.device == device);
         if (end.kind != memory_kind::pageable || !is_elsewhere(other, device)) return true;
         resolved_place here = {};
         memory_kind kind = end.kind; // see look_up_pool_ends
@@ -140,7 +140,7 @@ void begin_choice(const ferry_instance &instance, const shape &shape, CUcontext 
 
 error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, plan_facts &facts) noexcept {
     if (facts.form == copy_form::synchronous) return {};
-    if (error failed = ask_capture(instance.cu, stream, facts.is_captured)) return failed;
+    if (error failed = query_capture(instance.cu, stream, facts.is_captured)) return failed;
     if (!facts.is_captured && is_faster_on_an_idle_stream(shape))
         facts.is_stream_idle = is_idle(instance.cu, stream, copies_in_flight::are_any());
     return {};

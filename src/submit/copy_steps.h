@@ -49,9 +49,9 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
 
 // Queries everything about a linear end that is not known yet.
 inline error know_everything(const driver_table &cu, const shape_end &end, resolved_place &place) noexcept {
-    if (place.asked == ask::everything_and_access) return {};
-    place.asked = ask::everything_and_access;
-    return look_up_address(cu, end.span.first, place.asked, place.facts.emplace());
+    if (place.query == address_query::everything_and_access) return {};
+    place.query = address_query::everything_and_access;
+    return look_up_address(cu, end.span.first, place.query, place.facts.emplace());
 }
 
 // Replaces a kind that the caller stated with the kind that the driver reports: pageable or pinned, device or managed.

@@ -8,7 +8,7 @@ namespace ferry {
 // If the status reports a dead context, asks each context with staged copies in flight whether it has died, and ends
 // the copies of those that have. The status alone proves nothing: it may be about another context.
 inline void note_error(ferry_instance &instance, const error &failed) noexcept {
-    if (tells_of_death(failed.status)) instance.staging.lose_dead();
+    if (means_dead_context(failed.status)) instance.staging.lose_dead();
 }
 
 // As note_error, and returns the status.

@@ -132,7 +132,7 @@ error launch(ferry_prepared &prepared, CUstream stream) noexcept {
     context_scope scope(instance.cu);
     launch_site site = {nullptr, stream, false, prepared.tables};
     if (error failed = enter_stream(prepared, stream, scope, site.context)) return failed;
-    if (error failed = ask_capture(instance.cu, stream, site.is_captured)) return failed;
+    if (error failed = query_capture(instance.cu, stream, site.is_captured)) return failed;
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
     if (site.is_captured && prepared.is_updatable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
     return submit_batch(instance, *prepared.request, copy_form::asynchronous, site);

@@ -25,4 +25,4 @@ with tempfile.TemporaryDirectory() as folder:
         check_linkage(build / "consumer", library)
     for beside in "tests", "tools", "examples":
         if Path(build, "subprojects", "ferry", beside).exists():
-            sys.exit(f"as a subproject ferry is the library alone, but {beside} was built")
+            sys.exit(f"as a subproject ferry builds only the library, but {beside} was built")

@@ -10,7 +10,7 @@ from staged import check_linkage, run, staged
 
 *installation, cc, cxx, program, consumer, version, oldest = sys.argv[1:]
 if not shutil.which("cmake"):
-    print("skipped: no cmake")
+    print("skipped: cmake is not installed")
     sys.exit(77)
 
 with staged(*installation) as stage:

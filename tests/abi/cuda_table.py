@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/cuda-to-ferry.md against the toolkit's headers and the tests: every copy and fill has a row, every row a test.
+"""Compares docs/cuda-to-ferry.md with the toolkit's headers and the tests: every copy and fill has a row, and every row
+has a test.
 
 cuda_table.py DOCUMENT FERRY_H TOOLKIT_INCLUDE TEST_SOURCE...
 
@@ -27,7 +28,7 @@ def declared_in(header):
 
 
 def rows_of(document):
-    """(function, test) of each row."""
+    """Yields (function, test) for each row."""
     for line in document.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         function = re.match(r"`(cu\w+)", cells[0]) if line.startswith("|") else None
@@ -44,7 +45,7 @@ def main(document, ferry_header, include, *sources):
     with_row = {VARIANT.sub("", function) for function, _ in rows}
     for function, test in rows:
         if test not in tests:
-            problems.append(f"the row of {function} names {test}, which is no test")
+            problems.append(f"the row of {function} names {test}, which is not a test")
         if not test.startswith(function + "_"):
             problems.append(f"the row of {function} names a test of another function: {test}")
     named = [test for _, test in rows]
@@ -70,7 +71,7 @@ def main(document, ferry_header, include, *sources):
     if problems or not rows or not declared:
         return 1
     if absent:
-        print("skipped: no", *absent, "in", include)
+        print("skipped:", include, "lacks", *absent)
     if version > KNOWN_CUDA:
         print("skipped, the table was made for CUDA", KNOWN_CUDA, *without_row, sep="\n")
     return SKIPPED if absent or version > KNOWN_CUDA else 0

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""ferry on machines with no driver, an old one, and one without a device: driver_search.py PROGRAM FAKE_SOURCE CC...
+"""Opens ferry on machines without a driver, with an old driver, and with a driver without a device.
 
-The machines are folders with a libcuda.so.1 of our own in them, put in front of whatever this machine has.
+driver_search.py PROGRAM FAKE_SOURCE CC...
+
+Each machine is a folder with a fake libcuda.so.1, which the loader finds before the real one.
 """
 import os
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether the numbers that Python examples give to constants are the header's: example_constants.py HEADER FOLDER"""
+"""Checks that the constants in Python examples have the values of the header: example_constants.py HEADER FOLDER"""
 import ast
 import re
 import sys
@@ -25,7 +25,7 @@ for example in sorted(Path(sys.argv[2]).glob("*.py")):
     for name, value in constants(example.read_text()):
         count += 1
         if header.get(name) != value:
-            sys.exit(f"{example.name}: {name} is {header.get(name)}, not {value}")
+            sys.exit(f"{example.name}: {name} is {value}, but {header.get(name)} in the header")
 if not count:
     sys.exit("no constants found")
-print(count, "constants are the header's")
+print(count, "constants match the header")

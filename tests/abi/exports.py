@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Header, version script, shared and static library must name the same functions, no more and no fewer; the static
-library hides them from other parts of a process, and the shared one calls its own.
+"""Checks that header, version script, shared and static library have exactly the same functions. The static library
+must hide them from other parts of a process, and the shared library must call its own.
 
 exports.py HEADER VERSION_SCRIPT SHARED_LIBRARY STATIC_LIBRARY
 """
@@ -17,7 +17,7 @@ def without_comments(text):
 
 
 def code_of(text):
-    """Without the preprocessor's lines."""
+    """Returns the header without preprocessor lines."""
     return re.sub(r"^\s*#(?:.*\\\n)*.*$", "", without_comments(text), flags=re.M)
 
 
@@ -28,12 +28,12 @@ def declared_in_header(header):
     code = code_of(header)
     functions = re.findall(r"\bFERRY_API\b[^;]*?\b(\w+)\s*\([^;]*\)\s*;", code)
     if len(functions) != len(re.findall(r"\bFERRY_API\b", code)):
-        problems.append("the header has an FERRY_API that this script cannot read as a function")
+        problems.append("the header has a FERRY_API that this script cannot read as a function")
     return set(functions)
 
 
 def read_version_script(script):
-    """Function to node, such as {"ferry_open": "FERRY_0.1"}."""
+    """Maps each function to its node, such as {"ferry_open": "FERRY_0.1"}."""
     nodes = {}
     for node, body in re.findall(r"([\w.]+)\s*\{(.*?)\}", without_comments(script), flags=re.S):
         listed = re.search(r"global:(.*?)(?:local:|$)", body, flags=re.S)
@@ -53,7 +53,7 @@ def nm(*arguments):
 
 
 def exported_by(shared):
-    """Function to node; the nodes themselves are absolute symbols and no exports."""
+    """Maps each function to its node. The nodes themselves are absolute symbols, not exports."""
     exports = {}
     for kind, name in nm("-D", "--with-symbol-versions", shared):
         if kind == "A":
@@ -64,7 +64,7 @@ def exported_by(shared):
 
 
 def check_visibility(shared, static):
-    """Another ferry in the process neither sees the static library's functions nor lends the shared one its own."""
+    """Checks that another ferry in the process cannot see the static library or replace functions of the shared one."""
     for line in readelf("-s", static):
         fields = line.split()
         if len(fields) == 8 and fields[4] in {"GLOBAL", "WEAK"} and fields[6] != "UND" and fields[5] != "HIDDEN":
@@ -72,7 +72,7 @@ def check_visibility(shared, static):
     for line in readelf("-r", shared):
         called = re.search(r"\bferry_\w+", line)
         if called:
-            problems.append(f"the shared library reaches its own {called.group()} as anyone's")
+            problems.append(f"the shared library calls {called.group()} through the PLT: others can replace it")
 
 
 def readelf(*arguments):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ferry from another language, with nothing but the shared library: foreign.py SHARED_LIBRARY"""
+"""Calls ferry from another language, with only the shared library: foreign.py SHARED_LIBRARY"""
 import ctypes
 import random
 import sys
@@ -77,7 +77,7 @@ def copies_1d(instance, sent):
 
 
 def copies_2d(instance, sent):
-    """A box of `width` by `height` bytes out of a host image with a pitch; the bytes beside the box stay."""
+    """Copies a box of `width` by `height` bytes out of a pitched host image. Bytes beside the box must not change."""
     width, height, pitch, x, y = 100, 20, 128, 13, 3
     memory, device_pitch = c_uint64(), c_uint64()
     check(ferry.ferry_device_alloc_pitched(instance, 0, width, height, 4, byref(memory), byref(device_pitch), None))
@@ -111,7 +111,7 @@ def options(**given):
 
 
 def names_options_that_are_wrong(instance):
-    """Each by its own field: so they lie where the library reads them."""
+    """Provokes one error for each field, to check that the fields lie where the library reads them."""
     for given, status, field in [({"register_chunk": 4095}, ERROR_INVALID_ARGUMENT, FIELD_REGISTER_CHUNK),
                                  ({"copy_flags": COPY_BY_DRIVER | COPY_BY_KERNEL}, ERROR_FLAGS, FIELD_FLAGS),
                                  ({"kernels": 99}, ERROR_INVALID_ARGUMENT, FIELD_KERNELS)]:

@@ -2,7 +2,7 @@
 """Installs ferry into a temporary folder and builds a program against it through pkg-config.
 
 installed.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX PROGRAM shared|static
-The C compiler links the static library: its user needs no C++ compiler.
+The C compiler links the static library, because users need no C++ compiler.
 """
 import sys
 

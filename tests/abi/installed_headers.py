@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every header of ferry's is installed, and compiles alone from there: .h as C99 and C++17, .hpp as C++17.
+"""Checks that every header is installed and compiles alone: .h as C99 and C++17, .hpp as C++17.
 
 installed_headers.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX SOURCE_FOLDER_OF_THE_HEADERS
 """
@@ -16,7 +16,7 @@ LANGUAGES = {".h": [C, CXX], ".hpp": [CXX]}
 with staged(*installation) as stage:
     names = sorted(file.name for file in (stage.headers / "ferry").iterdir())
     if names != sorted(file.name for file in Path(source).iterdir()):
-        sys.exit(f"not what lies in {source} was installed, but {', '.join(names)}")
+        sys.exit(f"the installed headers are {', '.join(names)}, which differ from {source}")
     for name in names:
         # Twice: the second time it says nothing.
         user = stage.folder / "user"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The layers of src: which folder may include which, and what they may not do. layers.py [SRC]"""
+"""Checks the layers of src: which folder may include which, and what code there may not do. layers.py [SRC]"""
 import re
 import sys
 from pathlib import Path
@@ -47,7 +47,7 @@ def problems_of(file, folder):
         if target not in ALLOWED[folder] | {"ferry"}:
             yield number, f"{folder} may not include {target}"
         if include.group(1) == SIZED and folder != "api":
-            yield number, f"{folder} may not know of struct sizes"
+            yield number, f"only api may include {SIZED}"
     for number, line in enumerate(without_comments_and_strings(text).splitlines(), 1):
         if folder in PURE and DRIVER_CALL.search(line):
             yield number, f"{folder} may not call the driver"
@@ -55,7 +55,7 @@ def problems_of(file, folder):
             yield number, f"{folder} may not export"
         forbidden = FORBIDDEN.search(line) if folder != "softdriver" else None
         if forbidden:
-            yield number, f"{forbidden.group().rstrip('( ')} has no place in the library"
+            yield number, f"{forbidden.group().rstrip('( ')} is not allowed in the library"
 
 
 def main(source):
@@ -64,7 +64,7 @@ def main(source):
     for file in files:
         folder = file.relative_to(source).parts[0]
         if folder not in ALLOWED:
-            print(f"{file}: {folder} is not a folder of the design")
+            print(f"{file}: {folder} is not in the list of folders")
             count += 1
             continue
         for number, problem in problems_of(file, folder):

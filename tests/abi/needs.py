@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the shared library costs its user: it needs libc and nothing else, and is small: needs.py SHARED_LIBRARY"""
+"""Checks that the shared library needs only libc, and that it is small: needs.py SHARED_LIBRARY"""
 import re
 import subprocess
 import sys
@@ -34,7 +34,7 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run(["strip", "-o", stripped, library], check=True)
     size = stripped.stat().st_size
 if size > LARGEST_STRIPPED:
-    problems.append(f"{size} bytes stripped, at most {LARGEST_STRIPPED} are promised")
+    problems.append(f"{size} bytes stripped, but the limit is {LARGEST_STRIPPED}")
 
 print(f"needs {', '.join(sorted(needed))}; {size} bytes stripped")
 print(*problems, sep="\n")

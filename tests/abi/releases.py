@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the releases under this soname promised still holds: every function at its version, every field at its place,
-every constant at its value; and a program built with a release's header runs with this library.
+"""Checks that the library keeps the promises of the releases with this soname: every function has its version, every
+field its place, every constant its value. A program built with a release's header runs with this library.
 
 releases.py RELEASES HEADER VERSION_SCRIPT SHARED_LIBRARY PROGRAM CC...
 
-abidiff compares libraries without code, made out of the headers and version scripts: those of the releases are not kept.
-That this library is its header and version script is held by exports.py and by the compiler.
+abidiff compares libraries without code, made from the headers and version scripts, because the libraries of releases
+are not kept. exports.py and the compiler check that this library matches its header and version script.
 """
 import re
 import shutil
@@ -26,7 +26,7 @@ def fields_of_sized_structs(text):
 
 
 def without_growth(text, old):
-    """The header less the fields that sized structs, which may, have grown at their ends since the old one."""
+    """Returns the header without the fields that sized structs have gained at their ends since the old header."""
     kept = {name: len(fields) for name, fields in fields_of_sized_structs(old).items()}
 
     def cut(match):
@@ -37,7 +37,7 @@ def without_growth(text, old):
 
 
 def make_library(folder, name, header_text, script):
-    """A library with the header's types and functions, at the script's versions."""
+    """Builds a library with the header's types and functions, at the versions of the script."""
     declarations = re.findall(r"\bFERRY_API\b\s*([^;]*);", exports.code_of(header_text))
     bodies = "".join(f"{declaration} {{ for (;;) {{}} }}\n" for declaration in declarations)
     source, binary = folder / f"{name}.c", folder / name
@@ -48,7 +48,7 @@ def make_library(folder, name, header_text, script):
 
 
 def constants_of(header):
-    """Name to value; but the version, which moves, and what is no constant."""
+    """Maps each constant to its value, except the version, which changes."""
     lines = output_of(*compiler, "-E", "-dM", str(header)).splitlines()
     named = (re.fullmatch(r"#define (FERRY_(?!VERSION_|API\b)\w+) (.+)", line) for line in lines)
     return {match[1]: match[2] for match in named if match}
@@ -75,7 +75,7 @@ def problems_of(release, folder):
 
 
 if not shutil.which("abidiff"):
-    print("skipped: no abidiff (Debian: abigail-tools)")
+    print("skipped: abidiff is not installed (Debian: abigail-tools)")
     sys.exit(77)
 soname = re.search(r"\(SONAME\).*\[(.*)\]", output_of("readelf", "-d", library))[1]
 promised = sorted(Path(releases, soname).iterdir())

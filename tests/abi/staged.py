@@ -1,4 +1,4 @@
-"""For the tests beside it: ferry as its users get it, installed from the build folder into a temporary one."""
+"""Installs ferry from the build folder into a temporary one, as users get it. Shared by the tests in this folder."""
 import contextlib
 import os
 import shlex
@@ -21,7 +21,7 @@ def output_of(*command, **environment):
 def check_linkage(binary, library):
     dynamic = output_of("readelf", "-d", str(binary))
     if ("libferry" in dynamic) != (library == "shared"):
-        sys.exit(f"{library} was asked for, and the program says:\n{dynamic}")
+        sys.exit(f"the {library} library was requested, but the program has:\n{dynamic}")
 
 
 class Stage:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A program with one copy of ferry loads a plug-in with another; each is linked as pkg-config says, with no more flags.
+"""Runs a program with one copy of ferry that loads a plug-in with another. Both are linked only with the flags of
+pkg-config.
 
 two_ferries.py MESON BUILD_FOLDER PREFIX LIBDIR CC CXX SOURCE_FOLDER
 """

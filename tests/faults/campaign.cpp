@@ -88,12 +88,13 @@ struct exemption {
 };
 
 // Unavoidable consequences of a fault.
-constexpr char no_context[] = "pinned memory is not freed without any context",
+constexpr char no_context[] = "the driver frees no pinned memory without a context",
                no_owner[] =
-                   "without its context nobody can say whose memory has the address of a prepared batch's table";
+                   "without its context ferry cannot know whose memory has the address of a prepared batch's table";
 constexpr exemption consequences[] = {
-    {finding::driver_leak, nullptr, nullptr, "cuCtxGetId", "refused", "the driver says that the context has ended"},
-    {finding::driver_leak, "surface", nullptr, "cuCtxGetCurrent", "sticky", "its context cannot be entered any more"},
+    {finding::driver_leak, nullptr, nullptr, "cuCtxGetId", "refused", "the driver reports that the context has ended"},
+    {finding::driver_leak, "surface", nullptr, "cuCtxGetCurrent", "sticky",
+     "its context can no longer be made current"},
     {finding::driver_leak, "registration", "without a current context", "cuCtxGetCurrent", nullptr, no_context},
     {finding::driver_leak, "registration", "without a current context", "cuCtxPushCurrent", nullptr, no_context},
     {finding::driver_leak, "device memory", "prepared batches", "cuCtxGetCurrent", nullptr, no_owner},
@@ -239,7 +240,7 @@ public:
     int run() {
         count_calls();
         if (!has_driver_) {
-            std::printf("SKIPPED, no GPU here\n");
+            std::printf("SKIPPED: no GPU\n");
             return 77;
         }
         if (seconds_) shuffle();

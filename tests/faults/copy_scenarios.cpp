@@ -1,11 +1,8 @@
 // Scenarios for everything that moves bytes: each route and each form of call.
-#include <condition_variable>
-#include <deque>
-#include <thread>
-
 #include "faults/trial.h"
 #include "submit/instance.h"
 #include "support/gate.h"
+#include "support/program_threads.h"
 
 namespace ferry::test {
 namespace {
@@ -27,7 +24,7 @@ void copy_and_compare(trial &t, test_place &source, const box &from, test_place 
                                            : CALL(t, ferry_copy, t.ferry, &copy, t.error());
     t.expect_copy(succeeded, source, from, destination, to, width, height, depth);
     if (is_asynchronous)
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     else
         t.compare();
 }
@@ -65,7 +62,7 @@ void lines_and_bytes(trial &t) {
     const bool back =
         CALL(t, ferry_copy_bytes_async, t.ferry, pinned.address(), pool.address(), 70'000, t.stream, t.error());
     t.expect_copy(back, pool, {}, pinned, {}, 70'000);
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
     copy_and_compare(t, pinned, {}, device, {}, 70'000, 1, 1, 0, true, statement::stated);
     copy_and_compare(t, device, {}, pool, {}, 70'000, 1, 1, FERRY_COPY_URGENT, true, statement::stated);
 }
@@ -89,7 +86,7 @@ void without_a_current_context(trial &t) {
                                        : CALL(t, ferry_copy, t.ferry, &copy, t.error());
             t.expect_copy(succeeded, is_staged ? pageable : other, {}, device, {}, 60, 40);
             t.make_current(t.primary);
-            t.validate_bounds(t.stream);
+            t.wait_and_compare(t.stream);
             t.make_current(nullptr);
         }
     t.close();
@@ -184,7 +181,7 @@ void staged_many(trial &t) {
     enqueue(other, back, t.stream);
     enqueue(of_second, unchanged, second);
     if (const CUresult result = raw().cuStreamSynchronize(second)) t.note_dead("waiting for a stream", result);
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
     EXPECT_OK(raw().cuStreamDestroy(second));
 }
 
@@ -221,69 +218,22 @@ void tickets(trial &t) {
     for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER}) {
         ferry_ticket *const up = ticket_for(host, device, flags);
         finish(up, device);
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
         ferry_ticket *const down = ticket_for(device, host, flags);
         finish(down, host);
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
         ferry_ticket *const early = ticket_for(host, other, flags); // released while the copy is in flight
         if (early) RELEASE(t, ferry_ticket_release, early);
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     }
     finish(ticket_for(device, other, FERRY_COPY_BY_KERNEL), other);
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
 }
 
-// Threads of the program, which run the work that ferry submits.
-class job_system {
-public:
-    job_system() : threads_{std::thread([this] { work(); }), std::thread([this] { work(); })} {}
-    ~job_system() {
-        {
-            const std::lock_guard lock(mutex_);
-            is_over_ = true;
-        }
-        wake_.notify_all();
-        for (std::thread &one : threads_)
-            one.join();
-    }
-    static std::int32_t submit(void *system, void (*work)(void *), void *argument) {
-        auto &self = *static_cast<job_system *>(system);
-        {
-            const std::lock_guard lock(self.mutex_);
-            self.jobs_.push_back({work, argument});
-        }
-        self.wake_.notify_one();
-        return 1;
-    }
-
-private:
-    struct job {
-        void (*work)(void *);
-        void *argument;
-    };
-    void work() {
-        std::unique_lock lock(mutex_);
-        while (true) {
-            wake_.wait(lock, [&] { return is_over_ || !jobs_.empty(); });
-            if (jobs_.empty()) return;
-            const job next = jobs_.front();
-            jobs_.pop_front();
-            lock.unlock();
-            next.work(next.argument);
-            lock.lock();
-        }
-    }
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::deque<job> jobs_;
-    bool is_over_ = false;
-    std::thread threads_[2];
-};
-
 void staged_by_threads_of_the_program(trial &t) {
-    job_system system;
+    program_threads system;
     ferry_options options = t.options();
-    options.submit = job_system::submit;
+    options.submit = program_threads::submit;
     options.submit_user = &system;
     options.staging_threads = 2;
     options.staging_bytes = 128 << 10;
@@ -359,7 +309,7 @@ void other_calls_beside_staged_copies(trial &t) {
             RELEASE(t, ferry_ticket_release, ticket);
         }
         held.let_go();
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     }
     if (event) RELEASE(t, ferry_event_destroy, t.ferry, event);
     if (second) RELEASE(t, ferry_stream_destroy, t.ferry, second);
@@ -415,7 +365,7 @@ void parts(trial &t) {
     t.compare();
     t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, t.stream, t.error()), host, {begin + 8 * page},
                      12 * page, 1, 1, &pattern, sizeof pattern);
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
     RELEASE(t, ferry_host_unregister, t.ferry, registered);
 }
 
@@ -450,15 +400,15 @@ void batches(trial &t) {
             t.expect_copy(succeeded, *one.from, one.at, *one.to, one.onto, one.width, one.height);
     };
     expect(CALL(t, ferry_copy_batch, t.ferry, copies.data(), copies.size(), 0, t.error()));
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
     expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), FERRY_BATCH_CHECK_OVERLAP, t.stream,
                 t.error()));
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
     for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
         for (ferry_copy_desc &copy : copies)
             copy.flags = flags;
         expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), 0, t.stream, t.error()));
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     }
 }
 
@@ -494,11 +444,11 @@ void pieces_with(trial &t, std::uint32_t instance_flags) {
     };
     expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
                 all.sizes.size(), 0, t.error()));
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
     for (int i = 0; i < 2; ++i) {
         expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
                     all.sizes.size(), 0, t.stream, t.error()));
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     }
 }
 void pieces_by_kernels(trial &t) { pieces_with(t, 0); }
@@ -527,7 +477,7 @@ void prepared_batches(trial &t) {
              to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_UPDATABLE, t.stream, &prepared,
              t.error())) {
         expect(CALL(t, ferry_prepared_launch, prepared, t.stream, t.error()), device, 0, 0);
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
         const bool is_changed = CALL(t, ferry_prepared_set_addresses, prepared, to_other.destinations.data(),
                                      to_other.sources.data(), t.stream, t.error());
         const bool is_launched = CALL(t, ferry_prepared_launch, prepared, t.stream, t.error());
@@ -535,7 +485,7 @@ void prepared_batches(trial &t) {
             expect(is_launched, other, 16, 32);
         else
             expect(is_launched, device, 0, 0); // the old addresses still hold
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
         t.begin("ferry_prepared_destroy");
         t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
     }
@@ -552,7 +502,7 @@ void prepared_batches(trial &t) {
             t.expect_copy(succeeded, pinned, {}, device, {}, 50'000);
             t.expect_copy(succeeded, pageable, {}, other, {}, 50'000);
             t.expect_copy(succeeded, device, {60'000}, other, {60'000}, 30'000);
-            t.validate_bounds(t.stream);
+            t.wait_and_compare(t.stream);
         }
         t.begin("ferry_prepared_destroy");
         t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared));
@@ -581,7 +531,7 @@ void fills(trial &t) {
                                                : CALL(t, ferry_fill, t.ferry, &fill, t.error());
                     t.expect_pattern(succeeded, *place, at, width, height, depth, pattern, size);
                     if (form.is_asynchronous)
-                        t.validate_bounds(t.stream);
+                        t.wait_and_compare(t.stream);
                     else
                         t.compare();
                 }
@@ -625,7 +575,7 @@ void arrays(trial &t) {
                 succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, nullptr, t.error())
                                              : CALL(t, ferry_copy, t.ferry, copy, t.error());
             t.expect_copy(succeeded, from, {}, to, {}, 256, 50);
-            t.validate_bounds(t.stream);
+            t.wait_and_compare(t.stream);
         };
         for (const copy_form &form : both_forms) {
             there_and_back(device, back, 0, form.is_asynchronous);
@@ -646,7 +596,7 @@ void arrays(trial &t) {
         const bool is_read =
             CALL(t, ferry_copy_batch_async, t.ferry, boxes.data(), boxes.size(), 0, t.stream, t.error());
         t.expect_copy(is_written && is_read, device, {}, back, {}, 12 * 16, 40);
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     }
     if (array) RELEASE(t, ferry_array_destroy, t.ferry, array);
     if (mipmapped) RELEASE(t, ferry_mipmapped_array_destroy, t.ferry, mipmapped);
@@ -675,7 +625,7 @@ void surfaces(trial &t) {
     const bool is_up = CALL(t, ferry_copy, t.ferry, &up, t.error());
     const bool is_down = CALL(t, ferry_copy, t.ferry, &down, t.error());
     t.expect_copy(is_up && is_down, pinned, {}, back, {}, 256, 50);
-    t.validate_bounds(t.stream);
+    t.wait_and_compare(t.stream);
     RELEASE(t, ferry_array_destroy, t.ferry, array);
 }
 
@@ -723,7 +673,7 @@ void peers(trial &t) {
         const bool succeeded = CALL(t, ferry_copy_batch_async, t.ferry, copies, 2, 0, t.stream, t.error());
         t.expect_copy(succeeded, there, {}, back, {}, 50);
         t.expect_copy(succeeded, there, {60, 1}, back, {60, 1}, 50, 30);
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     }
     RELEASE(t, ferry_peer_disable, t.ferry, 0, 1);
     expect_no_access("ferry_peer_disable");
@@ -781,7 +731,7 @@ void graphs(trial &t) {
             t.expect_pattern(captured[4], row_target, {0, 45}, 64, 2, 1, &pattern, sizeof pattern);
             t.expect_copy(captured[5], pinned, {90'000}, device, {90'000}, 1000);
             t.expect_copy(captured[5], pinned, {95'000}, device, {95'000}, 1000);
-            t.validate_bounds(t.stream);
+            t.wait_and_compare(t.stream);
             if (t.is_dead()) break;
         }
         EXPECT_OK(raw().cuGraphExecDestroy(executable));

@@ -19,7 +19,7 @@ void use_device_memory(trial &t, std::uint64_t address, std::uint64_t size) {
     const bytes written = random_bytes(size, address);
     bytes found(size);
     if (raw().cuMemcpyHtoD(address, written.data(), size) || raw().cuMemcpyDtoH(found.data(), address, size))
-        t.add(finding::bad_output, "memory that a call gave cannot be used");
+        t.add(finding::bad_output, "memory that a call returned cannot be used");
     else if (found != written)
         t.add(finding::wrong_bytes, "device memory");
 }
@@ -81,7 +81,7 @@ void contexts(trial &t) {
                     const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, stream, nullptr, t.error());
                     const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, stream, nullptr, t.error());
                     t.expect_copy(is_up && is_down, host, {}, host, {}, 90'000);
-                    t.validate_bounds(stream);
+                    t.wait_and_compare(stream);
                     RELEASE(t, ferry_stream_destroy, t.ferry, stream);
                 }
                 RELEASE(t, ferry_device_free, t.ferry, address);
@@ -108,7 +108,7 @@ void streams_and_events(trial &t) {
             is_recorded = CALL(t, ferry_event_record, t.ferry, end, other) && is_recorded;
             const bool has_passed = CALL(t, ferry_event_synchronize, t.ferry, end);
             if (CALL(t, ferry_event_query, t.ferry, end, &done) && has_passed && !done)
-                t.add(finding::bad_output, "an event that was waited for has not passed");
+                t.add(finding::bad_output, "a synchronized event is not complete");
             float milliseconds = 0;
             if (is_recorded && has_passed) CALL(t, ferry_event_elapsed_time, t.ferry, start, end, &milliseconds);
             CALL(t, ferry_stream_query, t.ferry, other, &done);
@@ -241,8 +241,8 @@ void stream_ordered_memory(trial &t) {
     std::uint64_t plain = 0;
     if (MAKE(t, plain, ferry_device_alloc, t.ferry, 0, 1000, &plain, t.error()))
         RELEASE(t, ferry_device_free_async, t.ferry, plain, nullptr);
-    t.validate_bounds(t.stream);
-    t.validate_bounds(nullptr);
+    t.wait_and_compare(t.stream);
+    t.wait_and_compare(nullptr);
 }
 
 void pools(trial &t) {
@@ -286,7 +286,7 @@ void pools(trial &t) {
         CALL(t, ferry_pool_set_access, t.ferry, pool, 0, FERRY_ACCESS_READ_WRITE);
         std::uint64_t address = 0;
         if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 30'000, t.stream, &address)) {
-            t.validate_bounds(t.stream);
+            t.wait_and_compare(t.stream);
             if (desc.location == FERRY_LOCATION_HOST)
                 use_host_memory(t, reinterpret_cast<void *>(address), 30'000);
             else
@@ -445,7 +445,7 @@ void sharing_with_another_process(trial &t) {
             CALL(t, ferry_copy_bytes_async, t.ferry, host.address(), address, shared_size, t.stream, t.error());
         const auto pattern = static_cast<unsigned char>(value);
         t.expect_pattern(succeeded, host, {}, shared_size, 1, 1, &pattern, 1);
-        t.validate_bounds(t.stream);
+        t.wait_and_compare(t.stream);
     };
     CUevent_st *event = nullptr;
     if (MAKE(t, event, ferry_ipc_import_event, t.ferry, &all.event, &event, t.error())) {
@@ -469,7 +469,7 @@ void sharing_with_another_process(trial &t) {
         if (MAKE(t, pooled, ferry_ipc_import_memory, t.ferry, &all.pooled, &pooled, t.error())) {
             expect_bytes(pooled, pooled_byte);
             RELEASE(t, ferry_ipc_close_memory, t.ferry, pooled, t.stream);
-            t.validate_bounds(t.stream);
+            t.wait_and_compare(t.stream);
         }
         RELEASE(t, ferry_ipc_close_pool, t.ferry, pool);
     }
@@ -490,7 +490,7 @@ void calibration(trial &t) {
     };
     const std::string before = save();
     if (!CALL(t, ferry_device_calibrate, t.ferry, 0, t.error()) && save() != before)
-        t.add(finding::bad_output, "a calibration that failed has changed the profile");
+        t.add(finding::bad_output, "a failed calibration changed the profile");
     save();
 }
 

@@ -25,7 +25,7 @@ void deallocate_counted(void *, void *memory, std::uint64_t size) {
     const std::lock_guard lock(blocks_mutex);
     const auto found = blocks.find(memory);
     if (found == blocks.end() || found->second != size) {
-        blocks_verdict->add(finding::bad_output, "%p of %llu bytes was deallocated but is not allocated", memory,
+        blocks_verdict->add(finding::bad_output, "%p of %llu bytes was deallocated, but is not allocated", memory,
                             static_cast<unsigned long long>(size));
         return;
     }
@@ -62,7 +62,7 @@ trial::trial(const fault &planned, verdict &result) : driver(raw_entry_points())
 trial::~trial() {
     if (ferry) close();
     if (testing::UnitTest::GetInstance()->ad_hoc_test_result().Failed() && !is_dead_)
-        add(finding::harness, "a call of the test's own failed, see above");
+        add(finding::harness, "a call of the test itself failed, see above");
     look_for_leaks();
     raw().cuStreamDestroy(stream);
     raw().cuCtxSetCurrent(nullptr);
@@ -110,7 +110,7 @@ bool trial::ended(const char *name, std::int32_t status) {
         raw().cuCtxSetCurrent(context_);
     }
     if (is_error_asked_ && error_.status != status)
-        add(finding::bad_output, "%s returned %d, its error says %d", name, status, error_.status);
+        add(finding::bad_output, "%s returned %d, but its error info has %d", name, status, error_.status);
     is_error_asked_ = false;
     if (status > 0 || std::string(ferry_status_name(status)) == "FERRY_ERROR_UNKNOWN_STATUS")
         add(finding::bad_output, "%s returned %d", name, status);
@@ -163,8 +163,8 @@ void trial::expect_pattern(bool succeeded, test_place &destination, const box &t
                 std::memcpy(&destination.picture_at(to.x + x, to.y + y, to.z + z), pattern, pattern_size);
 }
 
-void trial::validate_bounds(CUstream on) {
-    begin("cuStreamSynchronize, the test's own");
+void trial::wait_and_compare(CUstream on) {
+    begin("cuStreamSynchronize of the test itself");
     if (const CUresult result = raw().cuStreamSynchronize(on)) note_dead("waiting for a stream", result);
     compare();
 }

@@ -78,7 +78,7 @@ public:
     // The same for a call that hands out a handle, which must be empty after a failure.
     template <class Handle> bool ended(const char *name, std::int32_t status, const Handle &handle) {
         const bool succeeded = ended(name, status);
-        if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and handed something out", name);
+        if (!succeeded && handle != Handle{}) add(finding::bad_output, "%s failed and returned an object", name);
         return succeeded;
     }
     // For the last argument of the next call. The status in the struct must agree with what the call returns.
@@ -96,7 +96,7 @@ public:
     void expect_pattern(bool succeeded, test_place &destination, const box &to, std::uint64_t width,
                         std::uint64_t height, std::uint64_t depth, const void *pattern, std::size_t pattern_size);
     // Waits for the stream through the raw driver and compares.
-    void validate_bounds(CUstream stream);
+    void wait_and_compare(CUstream stream);
     // Compares what was expected. Enough on its own after synchronous calls.
     void compare();
     // Returns whether the plan makes calls of this entry point fail.

@@ -68,10 +68,10 @@ bool is_any(const buffer &) { return true; }
 std::uint32_t batch_flags(world &w) { return w.random.one_in(3) ? FERRY_BATCH_CHECK_OVERLAP : 0; }
 
 bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const copies &all) {
-    w.expect(error.status == status, "the error has another status than the call");
+    w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
     if (status == FERRY_ERROR_ROUTE && error.index < all.size() && all[error.index].flags) return false;
-    w.fail("a legal batch is refused: " + describe_status(status, error));
+    w.fail("a valid batch was refused: " + describe_status(status, error));
     return false;
 }
 
@@ -139,7 +139,7 @@ void prepare_a_batch(world &w) {
                            });
     const std::size_t lane = w.any_lane();
     const struct lane &on = w.lanes[lane];
-    w.say(words_of(is_updatable ? "ferry_prepared_create_pieces, changeable" : "ferry_prepared_create", all) +
+    w.say(words_of(is_updatable ? "ferry_prepared_create_pieces, updatable" : "ferry_prepared_create", all) +
           "\n  for '" + on.name + "' of device " + std::to_string(on.device));
     const std::vector<ferry_copy_desc> described = describe(all);
     const described_pieces pieces(all);

@@ -22,17 +22,18 @@ constexpr std::uint32_t forcing = FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING |
 bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
                const drawn_copy &drawn) {
     if (status != explained) {
-        w.fail("explained as " + std::string(ferry_status_name(explained)) + ", but the call says " +
+        w.fail("ferry_copy_explain returned " + std::string(ferry_status_name(explained)) + ", but the call returned " +
                describe_status(status, error));
         return false;
     }
-    w.expect(error.status == status, "the error has another status than the call");
+    w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
     if (status == FERRY_ERROR_ROUTE && (drawn.flags & forcing)) {
-        w.expect(std::string("?") != ferry_obstacle_text(static_cast<std::int32_t>(error.value)), "unknown obstacle");
+        w.expect(std::string("?") != ferry_obstacle_text(static_cast<std::int32_t>(error.value)),
+                 "the error info has an unknown obstacle");
         return false;
     }
-    w.fail("a legal copy is refused: " + describe_status(status, error));
+    w.fail("a valid copy was refused: " + describe_status(status, error));
     return false;
 }
 
@@ -93,7 +94,7 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
                             goes_either_way(explained.route) &&
                             (explained.route == FERRY_ROUTE_STAGED || !w.is_alone());
     if (info.route != explained.route && !may_change)
-        w.fail("explained as route " + std::to_string(explained.route) + ", but the ticket says route " +
+        w.fail("the explanation has route " + std::to_string(explained.route) + ", but the ticket has route " +
                std::to_string(info.route));
     w.tickets.push_back({ticket, drawn, w.operation(), lane});
     if (w.random.one_in(4)) w.release_ticket(w.tickets.size() - 1);
@@ -227,7 +228,7 @@ void copy_on_a_held_stream(world &w) {
           drawn.words());
     // Staging is prepared first, since a first copy may wait.
     const std::int32_t prepared = w.call(on.context, [&] { return ferry_staging_prepare(ferry, on.device); });
-    w.expect(prepared == 0 || prepared == FERRY_ERROR_UNSUPPORTED, "staging was not prepared");
+    w.expect(prepared == 0 || prepared == FERRY_ERROR_UNSUPPORTED, "ferry_staging_prepare failed");
     w.order(lane, {drawn});
     ferry_explanation explained = new_explanation();
     ferry_error_info error = new_error();
@@ -238,19 +239,19 @@ void copy_on_a_held_stream(world &w) {
     if (explained.blocks != FERRY_BLOCKS_NO) gate.open();
     const std::int32_t status =
         w.call(current, [&] { return ferry_copy_async(ferry, &copy, on.stream, nullptr, &error); });
-    w.expect(!gate.has_timed_out(), "the call waits for its stream, but was explained not to");
+    w.expect(!gate.has_timed_out(), "the call waited for its stream, but the explanation denied it");
     gate.open();
     if (!went_well(w, status, said, error, drawn)) return;
     w.enqueued(lane, {drawn});
     check_waits(w, lane, drawn, explained);
 }
 
-void look_at_a_ticket(world &w) {
+void query_a_ticket(world &w) {
     if (w.tickets.empty()) return;
     const std::size_t chosen = w.random.up_to(w.tickets.size() - 1);
     const held_ticket held = w.tickets[chosen];
     const bool waits = w.random.one_in(2);
-    w.say(std::string(waits ? "waiting for" : "asking after") + " the ticket of operation " +
+    w.say(std::string(waits ? "waiting for" : "querying") + " the ticket of operation " +
           std::to_string(held.operation) + ": " + held.copy.words());
     if (waits) w.require(w.call(w.any_context(), [&] { return ferry_ticket_wait(held.ticket); }));
     ferry_ticket_info info = {};
@@ -258,11 +259,11 @@ void look_at_a_ticket(world &w) {
     w.require(w.call(w.any_context(), [&] { return ferry_ticket_get_info(held.ticket, &info); }));
     w.expect(info.bytes_total == held.copy.size.total() && info.bytes_done <= info.bytes_total && info.status == 0 &&
                  (info.done || !waits) && (!info.done || info.bytes_done == info.bytes_total),
-             "the ticket is wrong");
+             "the ticket reports a wrong state");
     const buffer &to = *held.copy.destination.in;
     const bool copies_something = held.copy.size.total() != 0; // else it is done at once, whatever is before it
     if (info.done && copies_something && to.traits().is_on_host && w.last_write_of(to) == held.operation)
-        w.compare(to, "once the ticket says that the copy is done");
+        w.compare(to, "after the ticket reported completion");
     if (w.random.one_in(2)) w.release_ticket(chosen);
 }
 

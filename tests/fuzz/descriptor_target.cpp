@@ -33,7 +33,7 @@ struct table {
     table() {
         ferry_host_block pinned = {};
         pinned.struct_size = sizeof pinned;
-        expect(ferry_host_alloc(ferry, buffer_bytes, nullptr, &pinned, nullptr) == 0, "pinned memory");
+        expect(ferry_host_alloc(ferry, buffer_bytes, nullptr, &pinned, nullptr) == 0, "cannot allocate pinned memory");
         buffers[0] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
                       nullptr,         true, {}};
         buffers[1] = {FERRY_KIND_HOST, 0,    reinterpret_cast<std::uint64_t>(std::malloc(buffer_bytes)),
@@ -41,21 +41,23 @@ struct table {
         buffers[2] = {FERRY_KIND_HOST, 0, reinterpret_cast<std::uint64_t>(pinned.address), nullptr, true, {}};
         for (int i = 3; i < 5; ++i) {
             buffers[i] = {FERRY_KIND_DEVICE, i - 3, 0, nullptr, false, {}};
-            expect(ferry_device_alloc(ferry, i - 3, buffer_bytes, &buffers[i].address, nullptr) == 0, "device memory");
+            expect(ferry_device_alloc(ferry, i - 3, buffer_bytes, &buffers[i].address, nullptr) == 0,
+                   "cannot allocate device memory");
             expect(ferry_stream_create(ferry, i - 3, FERRY_STREAM_NON_BLOCKING, 0, &streams[i - 3], nullptr) == 0,
-                   "a stream");
+                   "cannot create a stream");
         }
         buffers[5] = {FERRY_KIND_DEVICE, 0, 0, nullptr, true, {}};
-        expect(ferry_managed_alloc(ferry, 0, buffer_bytes, &buffers[5].address, nullptr) == 0, "managed memory");
+        expect(ferry_managed_alloc(ferry, 0, buffer_bytes, &buffers[5].address, nullptr) == 0,
+               "cannot allocate managed memory");
         ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_UINT16, 1,          FERRY_ARRAY_SURFACE,
                                  array_width, array_height,        array_depth};
         for (int i = 6; i < 8; ++i) {
             buffers[i] = {FERRY_KIND_ARRAY, 0, 0, nullptr, false, {}};
-            expect(ferry_array_create(ferry, 0, &desc, &buffers[i].array, nullptr) == 0, "an array");
+            expect(ferry_array_create(ferry, 0, &desc, &buffers[i].array, nullptr) == 0, "cannot create an array");
             desc.flags = FERRY_ARRAY_LAYERED;
         }
-        expect(ferry_context_retain_primary(ferry, 0, &context) == 0, "a context");
-        expect(ferry_context_push(ferry, 0, context) == 0, "a current context");
+        expect(ferry_context_retain_primary(ferry, 0, &context) == 0, "cannot retain a context");
+        expect(ferry_context_push(ferry, 0, context) == 0, "cannot make a context current");
         for (buffer &one : buffers)
             transfer(one, one.model, true);
     }
@@ -72,12 +74,12 @@ struct table {
         (to_buffer ? call.dstDevice : call.srcDevice) = one.address;
         (to_buffer ? call.dstArray : call.srcArray) = one.array;
         expect(copy_3d(&call) == CUDA_SUCCESS && ferry_context_synchronize(ferry, 0, nullptr) == 0,
-               "the driver copies");
+               "a copy by the driver failed");
     }
     void compare(const buffer &one) const {
         std::uint8_t found[buffer_bytes];
         transfer(one, found, false);
-        expect(std::memcmp(found, one.model, sizeof found) == 0, "the bytes are those of the model");
+        expect(std::memcmp(found, one.model, sizeof found) == 0, "a buffer differs from the model");
     }
 };
 
@@ -226,10 +228,10 @@ bool may_be_made(const drawn_copy &drawn, const table &all) {
 }
 
 void check(const table &all, const drawn_copy &drawn, std::int32_t status, const ferry_error_info &error) {
-    expect(error.status == known(status), "the error has the status of the call");
+    expect(error.status == known(status), "the status in the error info differs from the returned status");
     const located_copy located(drawn);
     if (status == 0 && drawn.desc.width) {
-        expect(located.is_inside, "a copy that leaves its buffers is refused");
+        expect(located.is_inside, "a copy out of bounds was accepted");
         located.apply(drawn);
     }
     for (const buffer *const one : {drawn.from, drawn.to})
@@ -250,11 +252,11 @@ void run_copy(input &from, table &all) {
     if (!may_be_made(drawn, all)) return;
     if (from.one_in(2)) {
         const std::int32_t status = ferry_copy(all.ferry, &drawn.desc, &error);
-        expect(status == explained, "a copy does what was explained");
+        expect(status == explained, "a copy returned another status than its explanation");
         check(all, drawn, status, error);
     } else {
         const std::int32_t status = ferry_copy_async(all.ferry, &drawn.desc, stream, nullptr, &error);
-        expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream is well");
+        expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream has failed");
         check(all, drawn, status, error);
     }
 }
@@ -281,13 +283,14 @@ void run_batch(input &from, table &all) {
     } else {
         ferry_prepared *prepared = nullptr;
         status = ferry_prepared_create(all.ferry, copies, 4, flags, stream, &prepared, &error);
-        expect((status == 0) == (prepared != nullptr), "a prepared batch is handed out or refused");
+        expect((status == 0) == (prepared != nullptr),
+               "preparing a batch must return either success and a batch, or an error");
         if (prepared) {
             status = ferry_prepared_launch(prepared, stream, &error);
-            expect(ferry_prepared_destroy(prepared) == 0, "a prepared batch ends");
+            expect(ferry_prepared_destroy(prepared) == 0, "cannot destroy a prepared batch");
         }
     }
-    expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream is well");
+    expect(ferry_stream_synchronize(all.ferry, stream) == 0, "the stream has failed");
     check(all, drawn, status, error);
 }
 
@@ -307,9 +310,9 @@ void run_fill(input &from, table &all) {
     if (!is_inside && fill.width && (!(to && !to->is_readable) || leads_into_another(all, where))) return;
     ferry_error_info error = new_error();
     const std::int32_t status = known(ferry_fill(all.ferry, &fill, &error));
-    expect(error.status == status, "the error has the status of the call");
+    expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0 && fill.width) {
-        expect(is_inside, "a fill that leaves its buffer is refused");
+        expect(is_inside, "a fill out of bounds was accepted");
         for (std::uint64_t z = 0; z < depth; ++z)
             for (std::uint64_t y = 0; y < height; ++y)
                 for (std::uint64_t x = 0; x < fill.width; ++x)
@@ -342,14 +345,15 @@ void run_options(input &from, table &all) {
         options.staging_bytes %= 1 << 20;
         options.staging_threads %= 4;
         ferry_instance *made = nullptr;
-        expect((known(ferry_open(&options, &made, &error)) == 0) == (made != nullptr), "an instance or an error");
+        expect((known(ferry_open(&options, &made, &error)) == 0) == (made != nullptr),
+               "ferry_open must return either success and an instance, or an error");
         ferry_close(made);
     } else if (from.one_in(3)) {
         ferry_host_options options = draw_struct<ferry_host_options>(from);
         ferry_host_block block = {};
         block.struct_size = sizeof block;
         if (known(ferry_host_alloc(all.ferry, from.up_to(1 << 16), &options, &block, &error)) == 0)
-            expect(ferry_host_free(all.ferry, block.address) == 0, "host memory is freed");
+            expect(ferry_host_free(all.ferry, block.address) == 0, "cannot free host memory");
     } else if (from.one_in(2)) {
         ferry_array_desc desc = draw_struct<ferry_array_desc>(from);
         desc.width %= 4096;
@@ -357,12 +361,12 @@ void run_options(input &from, table &all) {
         desc.depth %= 32;
         CUarray_st *array = nullptr;
         if (known(ferry_array_create(all.ferry, from.take<std::int8_t>(), &desc, &array, nullptr)) == 0)
-            expect(ferry_array_destroy(all.ferry, array) == 0, "an array ends");
+            expect(ferry_array_destroy(all.ferry, array) == 0, "cannot destroy an array");
     } else {
         ferry_pinned_pool_options options = draw_struct<ferry_pinned_pool_options>(from);
         ferry_pinned_pool *pool = nullptr;
         if (known(ferry_pinned_pool_create(all.ferry, &options, &pool, &error)) == 0)
-            expect(ferry_pinned_pool_destroy(pool) == 0, "a pinned pool ends");
+            expect(ferry_pinned_pool_destroy(pool) == 0, "cannot destroy a pinned pool");
     }
 }
 

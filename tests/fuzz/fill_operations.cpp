@@ -16,12 +16,12 @@ buffer &any_fillable(world &w) {
 
 // Returns true for a success. Fills that need a kernel are refused where no kernel can run.
 bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const drawn_fill &drawn) {
-    w.expect(error.status == status, "the error has another status than the call");
+    w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
     const bool may_take_a_kernel = drawn.pattern_size > 4 || drawn.size.depth > 1;
     if (status == FERRY_ERROR_ROUTE && (drawn.flags & FERRY_COPY_BY_KERNEL)) return false;
     if (status == FERRY_ERROR_UNSUPPORTED && may_take_a_kernel) return false;
-    w.fail("a legal fill is refused: " + describe_status(status, error));
+    w.fail("a valid fill was refused: " + describe_status(status, error));
     return false;
 }
 

@@ -56,7 +56,7 @@ private:
                 seen = now;
                 since = steady_clock::now();
             } else if (steady_clock::now() - since > patience) {
-                std::fprintf(stderr, "Nothing has gone on for 90 s: %s\n", of_.words().c_str());
+                std::fprintf(stderr, "No progress for 90 s: %s\n", of_.words().c_str());
                 std::abort();
             }
         }
@@ -119,7 +119,7 @@ struct fuzz : driver_test {
     void run_for(std::chrono::milliseconds time, unsigned threads) {
         const auto until = steady_clock::now() + time;
         const std::uint64_t first = number_in("FERRY_FUZZ_SEED", std::random_device()());
-        std::printf("the first seed is %llu, of runs of 300 operations by %u threads\n",
+        std::printf("first seed: %llu; each run has 300 operations on %u threads\n",
                     static_cast<unsigned long long>(first), threads);
         std::fflush(stdout);
         std::uint64_t runs = 0;

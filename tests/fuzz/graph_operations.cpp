@@ -34,7 +34,7 @@ private:
             (may_lack_a_kernel && status == FERRY_ERROR_UNSUPPORTED))
             return false;
         is_broken_ = status < FERRY_STATUS_DRIVER_BASE;
-        w_.fail("a legal call is refused under capture: " + describe_status(status, error));
+        w_.fail("a valid call was refused under capture: " + describe_status(status, error));
         return false;
     }
     void copy() {

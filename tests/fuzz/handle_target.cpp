@@ -23,17 +23,17 @@ struct exported {
         desc.struct_size = sizeof desc;
         desc.handle_types = FERRY_HANDLE_POSIX_FD;
         expect(ferry_device_alloc(ferry, 0, 4096, &address, nullptr) == 0, "memory");
-        expect(ferry_ipc_export_memory(ferry, address, 0, &good[0], nullptr) == 0, "a handle of memory");
-        expect(ferry_pool_create(ferry, &desc, &pool, nullptr) == 0, "a pool");
+        expect(ferry_ipc_export_memory(ferry, address, 0, &good[0], nullptr) == 0, "cannot export memory");
+        expect(ferry_pool_create(ferry, &desc, &pool, nullptr) == 0, "cannot create a pool");
         expect(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &good[1], &descriptors[2], nullptr) == 0,
-               "a handle of a pool");
-        expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address) == 0, "memory of a pool");
-        expect(ferry_context_synchronize(ferry, 0, nullptr) == 0, "the device");
-        expect(ferry_ipc_export_memory(ferry, address, 0, &good[2], nullptr) == 0, "a handle of a pool's memory");
+               "cannot export a pool");
+        expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address) == 0, "cannot allocate pool memory");
+        expect(ferry_context_synchronize(ferry, 0, nullptr) == 0, "cannot synchronize the device");
+        expect(ferry_ipc_export_memory(ferry, address, 0, &good[2], nullptr) == 0, "cannot export pool memory");
         expect(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr) ==
                    0,
-               "an event");
-        expect(ferry_ipc_export_event(ferry, event, &good[3], nullptr) == 0, "a handle of an event");
+               "cannot create an event");
+        expect(ferry_ipc_export_event(ferry, event, &good[3], nullptr) == 0, "cannot export an event");
     }
 };
 
@@ -72,20 +72,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     ferry_ipc_info info = {};
     info.struct_size = sizeof info;
     const std::int32_t told = known(ferry_ipc_get_info(given.ferry, &handle, &info));
-    expect(is_one_of(told, {0, FERRY_ERROR_HANDLE}), "a handle is one or is none");
+    expect(is_one_of(told, {0, FERRY_ERROR_HANDLE}),
+           "ferry_ipc_get_info returned neither success nor FERRY_ERROR_HANDLE");
     ferry_error_info error = new_error();
     std::uint64_t address = 1;
     CUmemPoolHandle_st *pool = nullptr;
     CUevent_st *event = nullptr;
     std::int32_t status = known(ferry_ipc_import_memory(given.ferry, &handle, &address, &error));
-    expect(error.status == status && (status == 0) == (address != 0), "memory is handed out or refused");
-    expect(status != 0 || told == 0, "bytes that are no handle are not imported");
-    if (status == 0) expect(ferry_ipc_close_memory(given.ferry, address, nullptr) == 0, "imported memory is closed");
+    expect(error.status == status && (status == 0) == (address != 0),
+           "importing memory must return either success and an address, or an error");
+    expect(status != 0 || told == 0, "bytes that are not a handle were imported");
+    if (status == 0) expect(ferry_ipc_close_memory(given.ferry, address, nullptr) == 0, "cannot close imported memory");
     status = known(ferry_ipc_import_pool(given.ferry, &handle, from.of(given.descriptors), &pool, &error));
-    expect(error.status == status && (status == 0) == (pool != nullptr), "a pool is handed out or refused");
-    if (pool) expect(ferry_ipc_close_pool(given.ferry, pool) == 0, "an imported pool is closed");
+    expect(error.status == status && (status == 0) == (pool != nullptr),
+           "importing a pool must return either success and a pool, or an error");
+    if (pool) expect(ferry_ipc_close_pool(given.ferry, pool) == 0, "cannot close an imported pool");
     status = known(ferry_ipc_import_event(given.ferry, &handle, &event, &error));
-    expect(error.status == status && (status == 0) == (event != nullptr), "an event is handed out or refused");
-    if (event) expect(ferry_ipc_close_event(given.ferry, event) == 0, "an imported event is closed");
+    expect(error.status == status && (status == 0) == (event != nullptr),
+           "importing an event must return either success and an event, or an error");
+    if (event) expect(ferry_ipc_close_event(given.ferry, event) == 0, "cannot close an imported event");
     return 0;
 }

@@ -68,7 +68,7 @@ void trim_pools(world &w) {
         w.require(w.call(w.any_context(), [&] { return ferry_pool_trim(ferry, pool, keep); }));
         w.require(w.call(w.any_context(), [&] { return ferry_pool_get_stats(ferry, pool, &stats); }));
         w.expect(stats.reserved_current <= stats.reserved_high && stats.used_current <= stats.used_high,
-                 "a pool's statistics contradict each other");
+                 "the statistics of a pool contradict each other");
     }
 }
 
@@ -80,7 +80,7 @@ void prepare_staging(world &w) {
     const std::int32_t expected = device == device_count()                  ? FERRY_ERROR_DEVICE
                                   : w.run.how.staging == FERRY_STAGING_NONE ? FERRY_ERROR_UNSUPPORTED
                                                                             : 0;
-    w.expect(status == expected, "ferry_staging_prepare has another status than expected");
+    w.expect(status == expected, "ferry_staging_prepare returned an unexpected status");
 }
 
 void change_peer_access(world &w) {
@@ -97,7 +97,7 @@ void change_peer_access(world &w) {
     const std::int32_t status = w.call(w.any_context(), [&] {
         return enables ? ferry_peer_enable(ferry, device, 1 - device) : ferry_peer_disable(ferry, device, 1 - device);
     });
-    w.expect(status == 0 || status == FERRY_ERROR_PEER_ACCESS, "peer access has another status than expected");
+    w.expect(status == 0 || status == FERRY_ERROR_PEER_ACCESS, "a change of peer access returned an unexpected status");
 }
 
 void wait_for_a_stream(world &w) {
@@ -108,7 +108,7 @@ void wait_for_a_stream(world &w) {
     if (!w.is_alone() && w.lanes[lane].is_blocking) return; // other threads may have enqueued work there
     w.require(w.call(w.lanes[lane].context,
                      [&] { return ferry_stream_query(w.run.ferry.get(), w.lanes[lane].stream, &is_done); }));
-    w.expect(is_done, "a stream that was waited for still has work");
+    w.expect(is_done, "a synchronized stream still has work");
 }
 
 void compare_everything(world &w) {

@@ -12,7 +12,7 @@ void copy_at_once(world &);
 void copy_bytes_on_a_stream(world &);
 void copy_bytes_at_once(world &);
 void copy_on_a_held_stream(world &);
-void look_at_a_ticket(world &);
+void query_a_ticket(world &);
 
 // fill_operations.cpp
 void fill_on_a_stream(world &);
@@ -48,8 +48,8 @@ void wait_for_a_stream(world &);
 void compare_everything(world &);
 
 // query_operations.cpp
-void ask_about_an_address(world &);
-void ask_about_things(world &);
+void query_an_address(world &);
+void query_the_rest(world &);
 void push_and_pop_contexts(world &);
 void share_with_itself(world &);
 void save_and_load_a_profile(world &);

@@ -14,9 +14,9 @@ ferry_instance *instance() {
 
 std::string save() {
     std::uint64_t needed = 0;
-    expect(ferry_profile_save(instance(), 0, nullptr, 0, &needed) == 0, "the size of a profile is told");
+    expect(ferry_profile_save(instance(), 0, nullptr, 0, &needed) == 0, "ferry_profile_save does not return the size");
     std::string text(needed, '\0');
-    expect(ferry_profile_save(instance(), 0, text.data(), needed, &needed) == 0, "a profile is saved");
+    expect(ferry_profile_save(instance(), 0, text.data(), needed, &needed) == 0, "ferry_profile_save failed");
     text.pop_back();
     return text;
 }
@@ -43,7 +43,8 @@ void explain() {
     copy.width = 32;
     ferry_explanation explanation = {};
     explanation.struct_size = sizeof explanation;
-    expect(ferry_copy_explain(instance(), &copy, &explanation, nullptr) == 0, "plans are made from a profile");
+    expect(ferry_copy_explain(instance(), &copy, &explanation, nullptr) == 0,
+           "ferry_copy_explain failed with the loaded profile");
 }
 
 } // namespace
@@ -57,18 +58,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const std::vector<char> exact(text.begin(), text.end());
     ferry_error_info error = new_error();
     const std::int32_t status = known(ferry_profile_load(instance(), exact.data(), exact.size(), &error));
-    expect(error.status == status, "the error has the status of the call");
+    expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) {
         const std::string loaded = save();
-        expect(ferry_profile_load(instance(), loaded.data(), loaded.size(), nullptr) == 0, "what was saved is loaded");
-        expect(save() == loaded, "what was loaded is saved alike");
+        expect(ferry_profile_load(instance(), loaded.data(), loaded.size(), nullptr) == 0,
+               "a saved profile was refused");
+        expect(save() == loaded, "a profile changed between loading and saving");
         explain();
     } else {
-        expect(is_one_of(status, {FERRY_ERROR_PROFILE, FERRY_ERROR_INVALID_ARGUMENT}), "a profile's own status");
+        expect(is_one_of(status, {FERRY_ERROR_PROFILE, FERRY_ERROR_INVALID_ARGUMENT}),
+               "unexpected status for a bad profile");
         expect(status != FERRY_ERROR_PROFILE || is_one_of(error.field, {FERRY_FIELD_VERSION, FERRY_FIELD_DEVICE,
                                                                         FERRY_FIELD_DRIVER, FERRY_FIELD_LINE}),
-               "the error names what is wrong with a profile");
-        expect(save() == before, "a profile that is refused changes nothing");
+               "the error info does not name the fault of a profile");
+        expect(save() == before, "a refused profile changed the profile in use");
     }
     return 0;
 }

@@ -15,16 +15,16 @@ template <class Info> Info sized() {
 
 } // namespace
 
-void ask_about_an_address(world &w) {
+void query_an_address(world &w) {
     const buffer &one = any_buffer(w);
-    w.say("asking about " + one.name());
+    w.say("querying " + one.name());
     ferry_instance *const ferry = w.run.ferry.get();
     if (one.is_array()) {
         auto desc = sized<ferry_array_desc>();
         std::uint32_t element_size = 0;
         CUarray_st *const array = const_cast<buffer &>(one).array()->array();
         w.require(w.call(w.any_context(), [&] { return ferry_array_get_info(ferry, array, &desc, &element_size); }));
-        w.expect(element_size == one.element_size, "the array has another element size");
+        w.expect(element_size == one.element_size, "wrong element size of an array");
         return;
     }
     auto info = sized<ferry_address_info>();
@@ -35,35 +35,36 @@ void ask_about_an_address(world &w) {
                                 : !one.traits().is_on_host       ? FERRY_MEMORY_DEVICE
                                 : one.traits().is_pageable       ? FERRY_MEMORY_PAGEABLE
                                                                  : FERRY_MEMORY_PINNED;
-    w.expect(info.memory == memory, "the address is of another kind of memory");
-    if (memory == FERRY_MEMORY_DEVICE) w.expect(info.device == one.device, "the address is on another device");
+    w.expect(info.memory == memory, "wrong memory kind of an address");
+    if (memory == FERRY_MEMORY_DEVICE) w.expect(info.device == one.device, "wrong device of an address");
     if (info.range_start)
         w.expect(info.range_start <= one.address && info.range_start + info.range_size >= one.address + one.size(),
-                 "the range does not hold the buffer");
+                 "the range does not contain the buffer");
 }
 
-void ask_about_things(world &w) {
-    w.say("asking about the instance, its devices and staging");
+void query_the_rest(world &w) {
+    w.say("querying the instance, its devices and staging");
     ferry_instance *const ferry = w.run.ferry.get();
     auto report = sized<ferry_report>();
     w.require(w.call(w.any_context(), [&] { return ferry_instance_get_report(ferry, &report); }));
-    w.expect(report.device_count == device_count(), "the report has another number of devices");
+    w.expect(report.device_count == device_count(), "wrong number of devices in the report");
     auto device = sized<ferry_device_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_device_get_info(ferry, 0, &device); }));
     auto staging = sized<ferry_staging_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging); }));
-    w.expect(staging.threads <= w.run.how.staging_threads, "more staging threads than asked for");
+    w.expect(staging.threads <= w.run.how.staging_threads, "more staging threads than requested");
     if (device_count() > 1) {
         auto peer = sized<ferry_peer_info>();
         w.require(w.call(w.any_context(), [&] { return ferry_peer_get_info(ferry, 1, 0, &peer); }));
     }
     auto pinned = sized<ferry_pool_stats>();
     w.require(w.call(w.any_context(), [&] { return ferry_pinned_pool_get_stats(w.sources.pinned, &pinned); }));
-    w.expect(pinned.used_current <= pinned.reserved_current, "the pinned pool uses more than it has");
+    w.expect(pinned.used_current <= pinned.reserved_current, "the pinned pool uses more than it has reserved");
     if (!w.sources.device_pools[0]) return;
     auto pool = sized<ferry_pool_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_pool_get_info(ferry, w.sources.device_pools[0], &pool); }));
-    w.expect(pool.location == FERRY_LOCATION_DEVICE && pool.index == 0 && !pool.is_default, "the pool is another one");
+    w.expect(pool.location == FERRY_LOCATION_DEVICE && pool.index == 0 && !pool.is_default,
+             "wrong attributes of a pool");
 }
 
 void push_and_pop_contexts(world &w) {
@@ -77,7 +78,7 @@ void push_and_pop_contexts(world &w) {
     w.require(ferry_context_get_current(ferry, &pushed));
     w.require(ferry_context_pop(ferry, &popped));
     w.require(ferry_context_get_current(ferry, &after));
-    w.expect(pushed && pushed == popped && before == after, "the contexts are not as they were");
+    w.expect(pushed && pushed == popped && before == after, "push and pop changed the current context");
 }
 
 // Imports memory and events that this process exported, which must come back as themselves.
@@ -93,27 +94,27 @@ void share_with_itself(world &w) {
     if (!can_share) {
         w.expect(status == FERRY_ERROR_NOT_SHAREABLE ||
                      (status == FERRY_ERROR_ADDRESS && (one.is_array() || one.traits().is_pageable)),
-                 "memory that cannot be shared has another status");
+                 "unexpected status for memory that cannot be shared");
     } else if (w.require(status)) {
         std::uint64_t address = 0;
         auto info = sized<ferry_ipc_info>();
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_get_info(ferry, &handle, &info); }));
         w.expect(info.kind == FERRY_IPC_MEMORY && info.is_own && info.device == one.device,
-                 "the handle says other things");
+                 "a handle describes another object");
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }));
-        w.expect(address == one.address, "its own memory is imported at another address");
+        w.expect(address == one.address, "memory of this process was imported at another address");
         w.require(w.call(w.any_context(), [&] { return ferry_ipc_close_memory(ferry, address, nullptr); }));
         // A damaged handle must be refused.
         handle.bytes[w.random.up_to(sizeof handle.bytes - 1)] ^= static_cast<std::uint8_t>(1 + w.random.up_to(254));
         w.expect(w.call(w.any_context(), [&] { return ferry_ipc_import_memory(ferry, &handle, &address, nullptr); }) ==
                      FERRY_ERROR_HANDLE,
-                 "a damaged handle is taken");
+                 "a damaged handle was accepted");
     }
     CUevent_st *event = nullptr, *imported = nullptr;
     w.require(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr));
     w.require(w.call(w.any_context(), [&] { return ferry_ipc_export_event(ferry, event, &handle, nullptr); }));
     w.require(w.call(w.any_context(), [&] { return ferry_ipc_import_event(ferry, &handle, &imported, nullptr); }));
-    w.expect(imported == event, "its own event is imported as another one");
+    w.expect(imported == event, "an event of this process was imported as another event");
     w.require(ferry_ipc_close_event(ferry, imported));
     w.require(ferry_event_destroy(ferry, event));
 }
@@ -132,7 +133,7 @@ void save_and_load_a_profile(world &w) {
         // A truncated profile must be refused.
         const std::uint64_t cut = w.random.up_to(text.size() - 3);
         w.expect(ferry_profile_load(ferry, text.data(), cut, nullptr) == FERRY_ERROR_PROFILE,
-                 "a profile that is cut off is taken");
+                 "a truncated profile was accepted");
     }
 }
 

@@ -69,7 +69,7 @@ drawn_copy copy_to_spoil(world &w, const spoilt &how) {
 
 void expect_refused(world &w, std::int32_t status, const ferry_error_info &error, const spoilt &how) {
     if (status == how.status && error.status == status && error.side == how.side && error.field == how.field) return;
-    w.fail(std::string("not refused as it should be: ") + describe_status(status, error));
+    w.fail(std::string("not refused as expected: ") + describe_status(status, error));
 }
 
 } // namespace
@@ -98,7 +98,7 @@ void refused_copy(world &w) {
                            : ferry_copy_explain_async(ferry, &copy, on.stream, &explained, &error);
     });
     expect_refused(w, status, error, how);
-    w.expect(!ticket && explained.route == 0, "a refused call has left something behind");
+    w.expect(!ticket && explained.route == 0, "a refused call left a ticket or an explanation");
     w.compare(*drawn.source.in, "after a refused copy");
     w.compare(*drawn.destination.in, "after a refused copy");
 }
@@ -126,7 +126,7 @@ void refused_batch(world &w) {
                    : ferry_prepared_create(ferry, copies.data(), copies.size(), 0, on.stream, &prepared, &error);
     });
     expect_refused(w, status, error, how);
-    w.expect(error.index == index && !prepared, "the error names another copy");
+    w.expect(error.index == index && !prepared, "the error info names another copy of the batch");
     w.compare(*drawn.destination.in, "after a refused batch");
 }
 
@@ -161,7 +161,7 @@ void refused_fill(world &w) {
     ferry_error_info error = new_error();
     const std::int32_t status = w.call(w.any_context(), [&] { return ferry_fill(w.run.ferry.get(), &fill, &error); });
     if (status != expected || error.field != field)
-        w.fail("not refused as it should be: " + describe_status(status, error));
+        w.fail("not refused as expected: " + describe_status(status, error));
     w.compare(to, "after a refused fill");
 }
 
@@ -179,28 +179,31 @@ void refused_calls(world &w) {
         const char *call;
         std::int32_t status, expected;
     } const cases[] = {
-        {"ferry_device_alloc of nothing", ferry_device_alloc(ferry, 0, 0, &address, nullptr),
+        {"ferry_device_alloc of 0 bytes", ferry_device_alloc(ferry, 0, 0, &address, nullptr),
          FERRY_ERROR_INVALID_ARGUMENT},
-        {"ferry_device_alloc on no device", ferry_device_alloc(ferry, 99, 64, &address, nullptr), FERRY_ERROR_DEVICE},
+        {"ferry_device_alloc on an invalid device", ferry_device_alloc(ferry, 99, 64, &address, nullptr),
+         FERRY_ERROR_DEVICE},
         {"ferry_host_alloc with unknown flags", allocate_pinned(ferry, 64, 1u << 20, &host), FERRY_ERROR_FLAGS},
-        {"ferry_host_free of a registration's neighbour", ferry_host_register(ferry, nullptr, 64, 0),
-         FERRY_ERROR_INVALID_ARGUMENT},
+        {"ferry_host_register of NULL", ferry_host_register(ferry, nullptr, 64, 0), FERRY_ERROR_INVALID_ARGUMENT},
         {"ferry_device_free of host memory", ferry_device_free(ferry, reinterpret_cast<std::uint64_t>(&w)),
          FERRY_ERROR_ADDRESS},
-        {"ferry_pinned_pool_free of a stranger", ferry_pinned_pool_free(w.sources.pinned, &w), FERRY_ERROR_ADDRESS},
-        {"ferry_ipc_close_memory of a stranger", ferry_ipc_close_memory(ferry, 64, nullptr), FERRY_ERROR_ADDRESS},
+        {"ferry_pinned_pool_free of memory outside the pool", ferry_pinned_pool_free(w.sources.pinned, &w),
+         FERRY_ERROR_ADDRESS},
+        {"ferry_ipc_close_memory of memory that was not imported", ferry_ipc_close_memory(ferry, 64, nullptr),
+         FERRY_ERROR_ADDRESS},
         {"ferry_stream_create with unknown flags", ferry_stream_create(ferry, 0, 8, 0, &stream, nullptr),
          FERRY_ERROR_FLAGS},
-        {"ferry_array_create on no device", ferry_array_create(ferry, -1, &desc, &array, nullptr), FERRY_ERROR_DEVICE},
+        {"ferry_array_create on an invalid device", ferry_array_create(ferry, -1, &desc, &array, nullptr),
+         FERRY_ERROR_DEVICE},
         {"ferry_copy_batch without copies", ferry_copy_batch(ferry, nullptr, 1, 0, nullptr),
          FERRY_ERROR_INVALID_ARGUMENT},
-        {"ferry_prepared_launch of nothing", ferry_prepared_launch(nullptr, nullptr, nullptr),
+        {"ferry_prepared_launch of NULL", ferry_prepared_launch(nullptr, nullptr, nullptr),
          FERRY_ERROR_INVALID_ARGUMENT},
     };
     for (const auto &one : cases)
         if (one.status != one.expected)
-            w.fail(std::string(one.call) + " has another status: " + ferry_status_name(one.status));
-    w.expect(address == 0 && !host && !stream && !array, "a refused call has handed something out");
+            w.fail(std::string(one.call) + " returned another status: " + ferry_status_name(one.status));
+    w.expect(address == 0 && !host && !stream && !array, "a refused call returned an object");
 }
 
 } // namespace ferry::test

@@ -46,15 +46,15 @@ private:
 
 inline void expect(bool is_so, const char *what) {
     if (is_so) return;
-    std::fprintf(stderr, "NOT AS EXPECTED: %s\n", what);
+    std::fprintf(stderr, "FAILED: %s\n", what);
     std::abort();
 }
 
 // Returns `status`, which must be a success, one of ferry's own statuses or a status of the driver with a known name.
 inline std::int32_t known(std::int32_t status) {
     const char *const name = ferry_status_name(status);
-    expect(std::strcmp(name, "FERRY_ERROR_UNKNOWN_STATUS") != 0, "an unknown status");
-    expect(!(ferry_status_traits(status) & FERRY_STATUS_CONTEXT_DEAD), "a dead context");
+    expect(std::strcmp(name, "FERRY_ERROR_UNKNOWN_STATUS") != 0, "a call returned an unknown status");
+    expect(!(ferry_status_traits(status) & FERRY_STATUS_CONTEXT_DEAD), "a call reported a dead context");
     return status;
 }
 
@@ -78,7 +78,7 @@ inline ferry_instance *open_with(std::int32_t checks) {
     options.checks = checks;
     options.staging_threads = 1;
     ferry_instance *made = nullptr;
-    expect(ferry_open(&options, &made, nullptr) == 0, "the software driver opens");
+    expect(ferry_open(&options, &made, nullptr) == 0, "cannot open the software driver");
     return made;
 }
 

@@ -132,10 +132,10 @@ std::int32_t world::call(CUcontext current, const std::function<std::int32_t()> 
     const std::int32_t status = ferry_call();
     CUcontext after = nullptr;
     require(raw().cuCtxGetCurrent(&after));
-    expect(after == current, "the call has changed the current context");
+    expect(after == current, "the call changed the current context");
     const char *const name = ferry_status_name(status);
     expect(std::strcmp(name, "FERRY_ERROR_UNKNOWN_STATUS") != 0 && std::strcmp(name, "CUDA_ERROR_UNKNOWN_RESULT") != 0,
-           "the call has returned an unknown status");
+           "the call returned an unknown status");
     return status;
 }
 
@@ -282,7 +282,7 @@ void world::synchronize(std::size_t number) {
         info.struct_size = sizeof info;
         require(ferry_ticket_get_info(held.ticket, &info));
         expect(info.done && info.bytes_done == info.bytes_total && info.status == 0,
-               "the stream has passed a copy, but its ticket is not done");
+               "the stream completed a copy, but its ticket is not done");
     }
 }
 
@@ -318,8 +318,8 @@ std::string world::earliest_wrong_write() {
             std::find_if(all.rbegin(), all.rend(), [&](auto &each) { return writes_byte(each.what, found->at); });
         if (last != all.rend() && (!earliest || last->operation < earliest->operation)) earliest = &*last;
     }
-    if (!earliest) return "; once all has ended, every byte that was written is right";
-    return "; the first wrong write is of operation " + std::to_string(earliest->operation) + ", " + earliest->on +
+    if (!earliest) return "; after all work has ended, every written byte is right";
+    return "; the first wrong write belongs to operation " + std::to_string(earliest->operation) + ", " + earliest->on +
            ": " + words_of(earliest->what);
 }
 
@@ -327,7 +327,7 @@ void world::check_all() {
     for (std::size_t i = 0; i < lanes.size(); ++i)
         synchronize(i);
     for (const auto &one : buffers)
-        compare(*one, "after all streams were waited for");
+        compare(*one, "after all streams were synchronized");
 }
 
 // ---- Creation and release

@@ -134,16 +134,16 @@ TEST(memory_model, an_exchange_passes_a_lock_on_within_its_scope) {
 }
 
 TEST(memory_model, bytes_that_another_may_still_read_are_not_overwritten) {
-    for (const bool is_told : {false, true}) {
+    for (const bool is_released : {false, true}) {
         const std::set<int> outcomes = outcomes_of([&](memory &all, choices &way) {
             all.begin(reader, side::device, writer);
             static_cast<void>(all.read(reader, data));
-            all.store(reader, flag, 1, is_told ? order::release : order::relaxed, scope::system);
+            all.store(reader, flag, 1, is_released ? order::release : order::relaxed, scope::system);
             if (all.load(writer, flag, order::acquire, scope::system, way) == 0) return 0;
             all.write(writer, data, 1);
             return 1;
         });
-        EXPECT_EQ(outcomes, is_told ? (std::set{0, 1}) : (std::set{-1, 0}));
+        EXPECT_EQ(outcomes, is_released ? (std::set{0, 1}) : (std::set{-1, 0}));
     }
 }
 

@@ -41,7 +41,7 @@ assert untested["staging"]["threads_running"] == untested["staging"]["bytes_pinn
 assert all(peer["probe"] == "not run" for peer in untested["peers"])
 
 table = run()
-for words in ["driver               software", "device 1", "kernels              loaded, into contexts: 2", "a ring of 16.0 MiB a device",
+for words in ["driver               software", "device 1", "kernels              loaded, into contexts: 2", "16.0 MiB for each device",
               "memory           4.0 GiB", "copy engines     3", "yes",
               "pools shared by  posix_fd", "default pool     keeps 0 B", "reuse_opportunistic on"]:
     assert words in table, (words, table)

@@ -1,6 +1,4 @@
 // address: looks up an address with ferry, and with the driver for the same attributes.
-#include <algorithm>
-
 #include "case.h"
 #include "report.h"
 
@@ -20,7 +18,7 @@ struct subject {
 
 // The attributes behind ferry_address_info. The pool is included only where the device has pools, because otherwise the
 // driver may not know that attribute.
-contender ask_driver(const environment &environment, std::uint64_t address) {
+contender query_driver(const environment &environment, std::uint64_t address) {
     struct answers {
         unsigned type = 0, is_managed = 0;
         int device = -1;
@@ -51,13 +49,13 @@ void verify(const environment &environment, const subject &subject) {
     auto info = sized<ferry_address_info>();
     check(ferry_address_get_info(environment.basic.get(), subject.address, &info), "ferry_address_get_info", {});
     if (info.memory != subject.memory)
-        fail(std::string("ferry_address_get_info takes ") + subject.name + " memory for another kind");
+        fail(std::string("ferry_address_get_info reports a wrong kind for ") + subject.name + " memory");
 }
 
 row measure_subject(session &session, const subject &subject) {
     session.progress.show("address", subject.name, block);
     verify(session.environment, subject);
-    const contender pair[] = {ask_driver(session.environment, subject.address),
+    const contender pair[] = {query_driver(session.environment, subject.address),
                               ask_ferry(session.environment, subject.address)};
     const effort effort = session.is_quick ? bench::effort{10, 400, 0.05e9} : bench::effort{20, 4000, 1e9};
     const std::vector<samples> taken = interleave(pair, effort);
@@ -80,7 +78,7 @@ owned<std::uint64_t> allocate_maybe(const environment &environment, const char *
 case_result run_address(session &session) {
     const environment &environment = session.environment;
     const workspace &workspace = session.workspace;
-    case_result result = {.note = "a sample is 200 calls, of an address within the memory; raw: cuPointerGetAttributes "
+    case_result result = {.note = "a sample is 200 calls for an address within the memory; raw: cuPointerGetAttributes "
                                   "with the same attributes;\nferry: ferry_address_get_info",
                           .label_columns = {"memory"}};
     const owned<std::uint64_t> managed = allocate_maybe(
@@ -101,12 +99,12 @@ case_result run_address(session &session) {
             result.rows.push_back(
                 measure_subject(session, {subject.name, subject.address + block / 2, subject.memory}));
         else
-            result.note += std::string("\nskipped: this driver has no memory of the kind ") + subject.name;
+            result.note += std::string("\nskipped: this driver does not support memory of the kind ") + subject.name;
     return result;
 }
 
 } // namespace
 
-const bench_case address_case = {"address", "what is this address? Of every kind of memory", run_address};
+const bench_case address_case = {"address", "queries of an address, for every kind of memory", run_address};
 
 } // namespace bench

@@ -127,7 +127,7 @@ public:
         contender.run();
         for (const move &one : moves_)
             std::memcpy(expected.data() + one.to, data_.data() + one.from, one.size);
-        if (destination_.get() != expected) fail(std::string(contender.name) + ": a batch went wrong");
+        if (destination_.get() != expected) fail(std::string(contender.name) + ": a batch copied wrong bytes");
     }
 
     piece_list pieces;
@@ -437,9 +437,10 @@ void measure_thread(session &session, std::vector<row> &rows) {
 case_result run_batch(session &session) {
     session.environment.need({"cuMemcpyAsync", "cuMemcpy"});
     case_result result = {
-        .note = std::string("scattered pieces in 16 allocations at either end, host memory pinned; raw: the faster "
+        .note = std::string("scattered pieces in 16 allocations at each end, host memory is pinned; raw: the faster "
                             "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
-                            "until all have arrived. Check and plan: per piece, without the launch; raw: with it\n") +
+                            "all until the bytes have arrived. Check and plan: per piece, without the launch; raw "
+                            "includes the launch\n") +
                 routes_note,
         .label_columns = {"copy", "pieces", "form", "raw call"}};
     measure_thread(session, result.rows);
@@ -454,6 +455,6 @@ case_result run_batch(session &session) {
 
 } // namespace
 
-const bench_case batch_case = {"batch", "thousands of small pieces in one call, and prepared", run_batch};
+const bench_case batch_case = {"batch", "thousands of small pieces in one call, and in a prepared batch", run_batch};
 
 } // namespace bench

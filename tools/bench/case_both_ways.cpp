@@ -51,8 +51,8 @@ row measure_size(session &session, const exchange &exchange, std::size_t size) {
 
 case_result run_both_ways(session &session) {
     case_result result = {
-        .note = std::string("sizes and GB/s are of both copies together, the ceiling is the sum of each direction's "
-                            "alone; host memory is pinned;\ncuMemcpy*Async is one cuMemcpyHtoDAsync and one "
+        .note = std::string("sizes and GB/s cover both copies; the ceiling is the sum of the ceilings of both "
+                            "directions; host memory is pinned;\ncuMemcpy*Async is one cuMemcpyHtoDAsync and one "
                             "cuMemcpyDtoHAsync\n") +
                 contest_note,
         .label_columns = {"copies", raw_call_column}};
@@ -72,6 +72,6 @@ case_result run_both_ways(session &session) {
 
 } // namespace
 
-const bench_case both_ways_case = {"both-ways", "16 MiB to 1 GiB to the device and from it at once", run_both_ways};
+const bench_case both_ways_case = {"both-ways", "16 MiB to 1 GiB in both directions at once", run_both_ways};
 
 } // namespace bench

@@ -167,14 +167,14 @@ case_result run_interference(session &session) {
     const environment &environment = session.environment;
     if (const std::string why = why_no_computing(environment); !why.empty()) return skipped(why);
     environment.need({"cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority", "cuStreamDestroy"});
-    case_result result = {
-        .note =
-            "the kernel computes in blocks of 256 threads, eight at a time on each multiprocessor, until it is done; "
-            "copies are enqueued\nover and over on another stream, of the same priority or of the greatest. A copy's "
-            "time beside the kernel is that of those which\nended before it, or of the first one if none did. "
-            "Host memory is pinned",
-        .label_columns = {}};
-    result.numbers.label_columns = {"copy", "most multiprocessors", "priority"};
+    case_result result = {.note = "the kernel keeps eight blocks of 256 threads on each SM. Copies are enqueued\nback "
+                                  "to back on another stream, with "
+                                  "the same priority or the greatest. The time of a copy beside the kernel counts\nthe "
+                                  "copies that ended before "
+                                  "the kernel did, or the first copy if none did. "
+                                  "Host memory is pinned",
+                          .label_columns = {}};
+    result.numbers.label_columns = {"copy", "max SMs", "priority"};
     result.numbers.number_columns = {"compute us",          "beside copies us", "compute slower by %", "copy us",
                                      "beside computing us", "copy slower by %", "copies in time"};
     int least = 0, greatest = 0;
@@ -196,7 +196,7 @@ case_result run_interference(session &session) {
 
 } // namespace
 
-const bench_case interference_case = {
-    "interference", "each way of copying beside a kernel that computes on all multiprocessors", run_interference};
+const bench_case interference_case = {"interference", "each kind of copy beside a kernel that computes on all SMs",
+                                      run_interference};
 
 } // namespace bench

@@ -30,7 +30,7 @@ constexpr subject_row subjects[] = {
     {subject::memory, "memory", "cuIpcOpenMemHandle", false, min_ratio},
     {subject::memory_again, "memory, again", "cuIpcOpenMemHandle", false, std::nullopt},
     {subject::pool, "pool", "cuMemPoolImportFromShareableHandle", true, std::nullopt},
-    {subject::pool_memory, "memory of a pool", "cuMemPoolImportPointer", true, std::nullopt},
+    {subject::pool_memory, "pool memory", "cuMemPoolImportPointer", true, std::nullopt},
 };
 
 // Sent from this process to the second.
@@ -149,7 +149,7 @@ void verify(const importer &importer, const way &way) {
     way.close(address);
     drain(importer.environment);
     if (std::any_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte != pattern; }))
-        fail(std::string(way.name) + ": other bytes than were shared");
+        fail(std::string(way.name) + ": the shared memory has wrong bytes");
 }
 
 comparison compare_ways(const importer &importer, const way (&ways)[2]) {
@@ -269,19 +269,20 @@ private:
 
 case_result run_ipc_open(session &session) {
     const environment &environment = session.environment;
-    if (!second_process::is_possible()) return skipped("it is not written for this system");
+    if (!second_process::is_possible()) return skipped("not supported on this operating system");
     if (const char *absent = environment.missing({"cuIpcGetMemHandle", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle"}))
-        return skipped(std::string("this driver has no ") + absent);
+        return skipped(std::string("this driver lacks ") + absent);
     offer offer = {};
     const exported_memory memory(environment, offer);
-    if (!memory.is_shared()) return skipped("this driver or this build of ferry shares no memory");
+    if (!memory.is_shared()) return skipped("this driver or this build of ferry cannot share memory");
     const exported_pool pool(environment, offer);
 
-    case_result result = {.note = "a pair of calls in a second process that opens what this one shares, and closes it; "
-                                  "again: while it is open;\nferry: ferry_ipc_import_memory or ferry_ipc_import_pool; "
-                                  "the context, the stream and for memory its pool are there",
-                          .label_columns = {"what", "raw call"},
-                          .is_in_us = true};
+    case_result result = {
+        .note = "a sample is a pair of calls in a second process, which opens the shared object and "
+                "closes it; again: while it is already open;\nferry: ferry_ipc_import_memory or ferry_ipc_import_pool; "
+                "context, stream and the pool of the memory exist before",
+        .label_columns = {"what", "raw call"},
+        .is_in_us = true};
     second_process other(environment, session.is_quick, offer.pool_descriptor);
     other.talk().send(offer);
     for (const subject_row &subject : subjects) {
@@ -293,7 +294,7 @@ case_result run_ipc_open(session &session) {
         result.rows.push_back(
             {.labels = {subject.name, subject.raw}, .bytes = block, .times = answer.times, .target = subject.target});
     }
-    if (!offer.has_pool) result.note += "\nskipped: pools and memory of pools, which cannot be shared here";
+    if (!offer.has_pool) result.note += "\nskipped: pools and pool memory, which this driver cannot share";
     return result;
 }
 
@@ -316,6 +317,6 @@ void run_importer(const environment &environment, int socket, bool is_quick) {
     }
 }
 
-const bench_case ipc_open_case = {"ipc-open", "opening memory and pools that another process shares", run_ipc_open};
+const bench_case ipc_open_case = {"ipc-open", "opening memory and pools of another process", run_ipc_open};
 
 } // namespace bench

@@ -55,7 +55,7 @@ row measure_copy(session &session, const linear_copy &copy, std::size_t size) {
 
 case_result run_linear(session &session) {
     case_result result = {.note = "async: cuMemcpy*Async and ferry_copy_async, each with cuStreamSynchronize; sync: "
-                                  "cuMemcpy* and ferry_copy, until the bytes are there",
+                                  "cuMemcpy* and ferry_copy, until the bytes have arrived",
                           .label_columns = {"copy", "memory", "form"}};
     const std::vector<linear_copy> copies = all_copies(session.workspace);
     for (const linear_copy &copy : copies)

@@ -223,14 +223,17 @@ void add_threads(session &session, std::vector<row> &rows) {
 case_result run_pageable(session &session) {
     case_result result = {
         .note =
-            "host memory is pageable, and touched before but for 'untouched', which is mapped anew before each "
-            "sample. Until the\nbytes are there, cuMemcpy*Async and ferry_copy_async with a wait for the stream; raw "
-            "of boxes is the fastest of the driver's\ncalls. pinned: the driver's copy of as many bytes of pinned "
-            "memory, in the same rounds; of link: its time / ferry's. Both\ntargets have to be kept to. 'returns': "
-            "only until the call returns (pinned: that call too), on an idle stream, behind a pinned copy that has "
-            "just\nbegun, and as the first call of an instance, one without options and one that had made all at open; "
-            "p99: of ferry's calls. "
-            "Of\nthe threads the sizes are of all together\n" +
+            "host memory is pageable and was touched before; 'untouched' memory is mapped anew before each sample. "
+            "Times "
+            "end when the\nbytes have arrived: cuMemcpy*Async and ferry_copy_async with a wait for the stream. For "
+            "boxes "
+            "raw is the fastest of the\ndriver's calls. pinned: the driver's copy of as many bytes of pinned memory, "
+            "in "
+            "the same rounds; of link: its time / ferry's.\nBoth targets must be met. 'returns': only until the call "
+            "returns (pinned too), on an idle stream, behind a pinned copy that\nhas just begun, and as the first call "
+            "of "
+            "an instance, without options and with staging set up at open; p99: of ferry's\ncalls. The sizes of the "
+            "threads are the sum over all threads\n" +
             note_on_costs(session),
         .label_columns = {"what", "copy", "ferry's call", "route", raw_call_column},
         .reference_column = "pinned"};
@@ -266,7 +269,7 @@ const char *route_of(const environment &environment, const ferry_copy_desc &copy
     return name_of_route(told.route);
 }
 
-const bench_case pageable_case = {"pageable", "ordinary host memory: lines, boxes, arrays, many threads, and its costs",
-                                  run_pageable};
+const bench_case pageable_case = {
+    "pageable", "pageable host memory: lines, boxes, arrays, many threads, and what the copies cost", run_pageable};
 
 } // namespace bench

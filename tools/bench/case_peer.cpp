@@ -1,6 +1,4 @@
 // peer: from one device to another, without peer access and with it.
-#include <algorithm>
-
 #include "contest.h"
 #include "report.h"
 
@@ -144,12 +142,13 @@ case_result run_peer(session &session) {
     const environment &environment = session.environment;
     case_result result = {
         .note = "on a stream of device " + std::to_string(environment.device) +
-                "; access: whether peer access is enabled, both ways; pitched: 13 B between rows and in\n3D 3 rows "
-                "between slices; ceiling: the best cuMemcpyDtoDAsync of 64 MiB and more with that access\n" +
+                "; access: whether peer access is enabled in both directions; pitched: 13 B between rows, and in\n3D 3 "
+                "rows "
+                "between slices; ceiling: the best cuMemcpyDtoDAsync of at least 64 MiB with that access\n" +
                 contest_note,
         .label_columns = {"copy", "access", "box", "rows", "source", "destination", raw_call_column}};
     if (environment.report.device_count < 2) {
-        result.note = "skipped: there is one device";
+        result.note = "skipped: needs two devices";
         return result;
     }
     environment.need({"cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess"});
@@ -159,7 +158,7 @@ case_result run_peer(session &session) {
         if (access.refusal() == CUDA_SUCCESS)
             measure_with_access(session, peer, is_on, result.rows);
         else
-            result.note += std::string("\naccess on is skipped, the driver refuses it: ") +
+            result.note += std::string("\nskipped: access on, which the driver refuses: ") +
                            ferry_status_name(FERRY_STATUS_DRIVER_BASE - static_cast<std::int32_t>(access.refusal()));
     }
     return result;

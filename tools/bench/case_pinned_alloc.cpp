@@ -123,8 +123,9 @@ void measure_copies(table &table, std::size_t size) {
 case_result run_pinned_alloc(session &session) {
     case_result result = {
         .note = "raw: cuMemHostAlloc (PORTABLE, DEVICEMAP) and cuMemFreeHost; ferry: ferry_host_alloc and "
-                "ferry_host_free;\none call each. Copies: cuMemcpy*Async until the bytes are there, with memory of one "
-                "and of the other.\nThe target of 1 GiB is 5 where one device is visible, 3 where there are more",
+                "ferry_host_free;\none call each. Copies: cuMemcpy*Async until the bytes have arrived, with memory "
+                "from each "
+                "allocator.\nThe target for 1 GiB is 5 with one visible device, and 3 with more",
         .label_columns = {"what", "devices"},
         .is_in_us = true};
     table table = {session, {by_driver(session.environment), by_ferry(session.environment)}, result.rows};
@@ -141,7 +142,7 @@ case_result run_pinned_alloc(session &session) {
 
 } // namespace
 
-const bench_case pinned_alloc_case = {"pinned-alloc", "pinned host memory, 64 KiB to 1 GiB: to get, to free, to copy",
-                                      run_pinned_alloc};
+const bench_case pinned_alloc_case = {
+    "pinned-alloc", "pinned host memory, 64 KiB to 1 GiB: allocation, release and copies", run_pinned_alloc};
 
 } // namespace bench

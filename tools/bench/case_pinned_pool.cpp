@@ -78,8 +78,8 @@ case_result run_pinned_pool(session &session) {
 
     case_result result = {.note = "a sample is 100 pairs of calls without waiting, from a pool that has grown; ferry: "
                                   "ferry_pinned_pool_alloc\nand ferry_pinned_pool_free_async or "
-                                  "ferry_pinned_pool_free; raw: cuEventRecord and cuEventQuery, for the driver has\n"
-                                  "no such pool",
+                                  "ferry_pinned_pool_free; raw: cuEventRecord and cuEventQuery, because the driver\n"
+                                  "has no such pool",
                           .label_columns = {"freed by"}};
     for (const std::size_t size : {4 << 10, 64 << 10, 1 << 20})
         measure_size(session, pool.get(), event.get(), size, result.rows);
@@ -88,7 +88,7 @@ case_result run_pinned_pool(session &session) {
 
 } // namespace
 
-const bench_case pinned_pool_case = {"pinned-pool", "blocks of ferry's pinned pool that come and go, 4 KiB to 1 MiB",
-                                     run_pinned_pool};
+const bench_case pinned_pool_case = {
+    "pinned-pool", "allocation and release of blocks from ferry's pinned pool, 4 KiB to 1 MiB", run_pinned_pool};
 
 } // namespace bench

@@ -109,8 +109,8 @@ case_result run_pool_alloc(session &session) {
     const keeping_pool keeping[] = {{environment.cu, current_pool(environment)}, {environment.cu, own_pool.get()}};
 
     case_result result = {
-        .note = "a sample is 100 pairs of calls on a stream, without waiting; the pools keep what is freed\n"
-                "(release threshold); raw: cuMemAllocAsync or, from a pool that was made, cuMemAllocFromPoolAsync, and "
+        .note = "a sample is 100 pairs of calls on a stream, without waiting; the pools keep freed memory\n"
+                "(release threshold); raw: cuMemAllocAsync or, from a created pool, cuMemAllocFromPoolAsync, and "
                 "cuMemFreeAsync;\nferry: ferry_device_alloc_async or ferry_pool_alloc_async, and "
                 "ferry_device_free_async; no stream: cuMemAlloc and cuMemFree",
         .label_columns = {"pool"},
@@ -123,6 +123,6 @@ case_result run_pool_alloc(session &session) {
 } // namespace
 
 const bench_case pool_alloc_case = {
-    "pool-alloc", "device memory in the order of a stream, 64 B to 64 MiB, to get and free", run_pool_alloc};
+    "pool-alloc", "stream-ordered device memory, 64 B to 64 MiB: allocation and release", run_pool_alloc};
 
 } // namespace bench

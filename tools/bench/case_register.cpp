@@ -33,11 +33,12 @@ instance open_with_chunk(const environment &environment, std::size_t chunk) {
 
 case_result run_register(session &session) {
     const environment &environment = session.environment;
-    case_result result = {.note = "a pair of calls on touched memory, in huge pages where the system has them; raw: "
-                                  "cuMemHostRegister (PORTABLE,\nDEVICEMAP) and cuMemHostUnregister; ferry: "
-                                  "ferry_host_register and ferry_host_unregister; pieces: register_chunk",
-                          .label_columns = {"pieces"},
-                          .is_in_us = true};
+    case_result result = {
+        .note = "a sample is a pair of calls on touched memory, in huge pages where the system has them; raw: "
+                "cuMemHostRegister (PORTABLE,\nDEVICEMAP) and cuMemHostUnregister; ferry: "
+                "ferry_host_register and ferry_host_unregister; pieces: register_chunk",
+        .label_columns = {"pieces"},
+        .is_in_us = true};
     const std::size_t largest = session.workspace.largest, chunk = std::min<std::size_t>(64 << 20, largest / 4);
     const instance in_pieces = open_with_chunk(environment, chunk);
     const owned<void *> memory = allocate_touched(largest);
@@ -61,7 +62,7 @@ case_result run_register(session &session) {
 
 } // namespace
 
-const bench_case register_case = {"register", "pinning memory that the program has, 1 MiB to 1 GiB, and undoing it",
+const bench_case register_case = {"register", "registering the program's memory and unregistering it, 1 MiB to 1 GiB",
                                   run_register};
 
 } // namespace bench

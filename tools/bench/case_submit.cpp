@@ -6,7 +6,7 @@ namespace bench {
 
 namespace {
 
-// Calls in a row without waiting: enough to time, and too few to fill the driver's queue (500 did not fill it, hw.cu).
+// Calls in a row without waiting: enough to time, and too few to fill the driver's queue (500 calls did not fill it on an H200).
 constexpr int burst_length = 200;
 
 struct variant {
@@ -94,6 +94,7 @@ case_result run_submit(session &session) {
 
 } // namespace
 
-const bench_case submit_case = {"submit", "the cost of issuing a small copy, not of completing it", run_submit};
+const bench_case submit_case = {"submit", "submission latency: the cost of issuing a small copy, not of completing it",
+                                run_submit};
 
 } // namespace bench

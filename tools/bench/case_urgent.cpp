@@ -199,16 +199,16 @@ case_result run_urgent(session &session) {
             add_rows(taken, {way.name, name_of_route(explain(environment, copy)->route)}, plan, result.rows);
     }
     result.note = "from the call until the stream is synchronised, while " + size_text(big_bytes) +
-                  " are under way in the same direction on another stream; host memory\nis pinned; raw: cuMemcpy*Async "
+                  " are in flight in the same direction on another stream; host memory\nis pinned; raw: cuMemcpy*Async "
                   "on a stream of the greatest priority; ferry: ferry_copy_async with FERRY_COPY_URGENT on an\n"
-                  "ordinary stream. Of ferry's samples the big copy was still running at the end, of raw ones at the "
-                  "call; discarded because it\nwas not: " +
+                  "ordinary stream. The big copy was still running at the end of ferry's samples, and at the call of "
+                  "raw samples; samples\ndiscarded because it was not: " +
                   std::to_string(discarded);
     return result;
 }
 
 } // namespace
 
-const bench_case urgent_case = {"urgent", "64 KiB, marked urgent, while a big copy goes the same way", run_urgent};
+const bench_case urgent_case = {"urgent", "64 KiB marked urgent, beside a big copy in the same direction", run_urgent};
 
 } // namespace bench

@@ -81,10 +81,11 @@ void measure_many_boxes(session &session, std::vector<row> &rows) {
 
 case_result run_volume(session &session) {
     case_result result = {
-        .note = std::string("arrays of up to 64 MiB; inside: all of them but a margin; linear memory is pinned or the "
-                            "device's,\nits rows tight or (odd) 13 B apart and then in 3D its slices 3 rows; ferry's: "
-                            "made with FERRY_ARRAY_SURFACE; many boxes: in one call, raw: in a loop\n") +
-                contest_note,
+        .note =
+            std::string("arrays of up to 64 MiB; inside: the array less a margin; linear memory is pinned or on the "
+                        "device,\nwith tight rows or (odd) 13 B between rows and in 3D 3 rows between slices; ferry's: "
+                        "made with\nFERRY_ARRAY_SURFACE; many boxes: in one call, raw in a loop\n") +
+            contest_note,
         .label_columns = volume_grid.columns};
     result.label_columns.push_back(raw_call_column);
     volume_grid.visit(session, [&](const grid_box &of) {
@@ -98,6 +99,7 @@ case_result run_volume(session &session) {
 
 } // namespace
 
-const bench_case volume_case = {"volume", "to, from and between CUDA arrays, whole and boxes inside", run_volume};
+const bench_case volume_case = {"volume", "copies to, from and between CUDA arrays: whole arrays and boxes inside",
+                                run_volume};
 
 } // namespace bench

@@ -54,11 +54,11 @@ constexpr std::uint32_t compute_rounds = 700;
 } // namespace
 
 std::string why_no_computing(const environment &environment) {
-    if (environment.device_info.is_software) return "the software driver runs ferry's kernels alone";
+    if (environment.device_info.is_software) return "the software driver runs only ferry's kernels";
     const char *const missing = environment.missing({"cuLibraryLoadData", "cuLibraryGetKernel", "cuLibraryUnload",
                                                      "cuLaunchKernel", "cuStreamWaitEvent", "cuEventCreate",
                                                      "cuEventRecord", "cuEventElapsedTime", "cuEventDestroy"});
-    return missing ? std::string("this driver has no ") + missing : "";
+    return missing ? std::string("this driver lacks ") + missing : "";
 }
 
 compute_kernel::compute_kernel(const environment &environment)

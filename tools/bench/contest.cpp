@@ -42,7 +42,7 @@ struct outcome {
 
 outcome contend(session &session, const task &task, std::span<const contender> raw, std::span<const contender> others,
                 const contest_effort &effort) {
-    if (raw.empty()) fail("the driver refuses every call that would make a copy: " + joined(task.labels));
+    if (raw.empty()) fail("the driver refuses every call that can make the copy: " + joined(task.labels));
     // Fresh samples: the raw call won the search with lucky ones, and ferry's call was not chosen by its samples.
     std::vector<contender> all = {raw[find_fastest(raw, effort.search)]};
     all.insert(all.end(), others.begin(), others.end());

@@ -12,8 +12,8 @@ namespace bench {
 // The last label column of such a case, and the last line of its note.
 inline constexpr const char *raw_call_column = "raw call";
 inline constexpr const char *contest_note =
-    "raw: the fastest of the driver's calls that make the copy, found for each row; ferry: ferry_copy_async; both "
-    "until\nthe bytes are there; copies of less than 40 us have no target";
+    "raw: the fastest of the driver's calls that can make the copy, found for each row; ferry: ferry_copy_async; both "
+    "until\nthe bytes have arrived; copies of less than 40 us have no target";
 
 // The copies that all contenders of a row make, and the row's labels.
 struct task {
@@ -29,11 +29,11 @@ row measure_box(session &session, std::vector<std::string> labels, const box &bo
 
 // The same, with every route that can serve forced in the same rounds, for about `budget_ns`. The verdict is about how
 // much longer ferry's choice takes than the fastest route; the raw call has no target.
-inline constexpr const char *routes_note = "by driver, by kernel: the same call of ferry's with that route forced, and "
-                                           "what the plan predicted; best/ferry: the "
-                                           "faster of\nthem beside the route that ferry chose. Verdict: both ratios "
-                                           "keep to their targets; of a target that is "
-                                           "a time and that\nof best/ferry one is enough";
+inline constexpr const char *routes_note = "by driver, by kernel: ferry_copy_async with that route forced, and the "
+                                           "predicted time; best/ferry: the "
+                                           "faster of\nboth against the route that ferry chose. Verdict: both ratios "
+                                           "meet their targets; if one target is "
+                                           "a time, it\nor best/ferry is enough";
 // Regret: how much longer than the fastest route, and than the raw call, ferry's choice may take.
 inline constexpr allowance more_than_best_route = {0.10, 100}, more_than_raw_call = {0.02, 100};
 row measure_routes(session &session, task task, double budget_ns);

@@ -1,6 +1,5 @@
 #include "environment.h"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -115,7 +114,7 @@ const char *environment::missing(std::initializer_list<const char *> entry_point
 }
 
 void environment::need(std::initializer_list<const char *> entry_points) const {
-    if (const char *absent = missing(entry_points)) fail(std::string("this driver has no ") + absent);
+    if (const char *absent = missing(entry_points)) fail(std::string("this driver lacks ") + absent);
 }
 
 opening_cost measure_opening(const environment &environment) {

@@ -53,7 +53,7 @@ owned<void *> allocate_touched(std::size_t size) {
 owned<void *> map_untouched(std::size_t size) {
 #if defined(__linux__)
     void *const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) fail("no " + std::to_string(size) + " bytes of host memory");
+    if (memory == MAP_FAILED) fail("cannot allocate " + std::to_string(size) + " bytes of host memory");
     return {memory, [size](void *memory) { munmap(memory, size); }};
 #else
     static_cast<void>(size);
@@ -64,7 +64,7 @@ owned<void *> map_untouched(std::size_t size) {
 void renew_untouched(void *memory, std::size_t size) {
 #if defined(__linux__)
     if (mmap(memory, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-        fail("no " + std::to_string(size) + " bytes of host memory");
+        fail("cannot allocate " + std::to_string(size) + " bytes of host memory");
 #else
     static_cast<void>(memory);
     static_cast<void>(size);

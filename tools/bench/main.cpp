@@ -51,15 +51,16 @@ void declare(CLI::App &app, options &options) {
     for (const bench_case *each : cases)
         names.push_back(each->name);
     app.add_option("--case", options.cases, "Run only this case; may be repeated")->check(CLI::IsMember(names));
-    app.add_flag("--quick", options.is_quick, "Fewer sizes and samples: seconds instead of minutes");
+    app.add_flag("--quick", options.is_quick, "Run fewer sizes and samples: seconds instead of minutes");
     app.add_option("--json", options.json,
-                   "Write the results to this file, after each case; - is stdout, at the end (tables go to stderr)")
+                   "Write the results to this file after each case; - means stdout, at the end (tables go to stderr)")
         ->type_name("FILE");
     app.add_option("--device", options.device, "Device number")->check(CLI::NonNegativeNumber);
-    app.add_option("--driver", options.driver, "Which driver; auto takes the software driver where there is no GPU")
+    app.add_option("--driver", options.driver,
+                   "The driver to run on; auto takes the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
-    app.add_flag("--strict", options.is_strict, "Exit with 1 if a row with a target is lost");
+    app.add_flag("--strict", options.is_strict, "Exit with 1 if a row misses its target");
     app.add_flag("--list", options.only_list, "List the cases and exit");
     app.add_option(importer_option, options.importer_socket)->group(""); // hidden: ipc-open passes it
     app.footer("Cases:\n" + case_list());

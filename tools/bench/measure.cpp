@@ -13,7 +13,7 @@ double time_one_run(const contender &contender) {
     const double start = now_ns();
     contender.run();
     const double spent = now_ns() - start;
-    if (contender.validate_bounds) contender.validate_bounds();
+    if (contender.finish) contender.finish();
     return spent / contender.calls;
 }
 

@@ -17,20 +17,19 @@ double now_ns();
 struct contender {
     const char *name;
     std::function<void()> run;
-    int calls = 1;                           // calls per run: a sample is the time of one call
-    std::function<void()> validate_bounds{}; // untimed, after each run: waits for what the run left in flight
-    std::function<void()> prepare{};         // untimed, before each run
+    int calls = 1;                   // calls per run: a sample is the time of one call
+    std::function<void()> finish{};  // untimed, after each run: waits for what the run left in flight
+    std::function<void()> prepare{}; // untimed, before each run
 };
 
 // A sample is the mean of `calls` calls in a row, without waiting in between. A call may keep state that it changes,
 // such as an error info, as real callers do.
-template <typename Call>
-contender burst(const char *name, int calls, Call call, std::function<void()> validate_bounds = {}) {
+template <typename Call> contender burst(const char *name, int calls, Call call, std::function<void()> finish = {}) {
     const auto run = [calls, call]() mutable {
         for (int i = 0; i < calls; ++i)
             call();
     };
-    return {name, run, calls, std::move(validate_bounds)};
+    return {name, run, calls, std::move(finish)};
 }
 
 // A round runs every contender twice. Rounds end when the budget is spent, within these bounds.

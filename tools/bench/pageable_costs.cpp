@@ -176,7 +176,7 @@ class cost_table {
 public:
     explicit cost_table(session &session) : session_(session) {
         numbers.label_columns = {"copy", "size", "call", "options"};
-        numbers.number_columns = {"GB/s", "CPU ms per GB", "threads", "ring MiB", "multiprocessors"};
+        numbers.number_columns = {"GB/s", "CPU ms per GB", "threads", "ring MiB", "SMs"};
         if (!why_no_computing(session.environment).empty()) return;
         contest_.emplace(session.environment);
         numbers.number_columns.insert(numbers.number_columns.end(), {"compute slower by %", "copy slower by %"});
@@ -232,10 +232,10 @@ number_table measure_costs(session &session) {
 
 std::string note_on_costs(const session &session) {
     const std::string why = why_no_computing(session.environment);
-    return "Costs: waits sleep; CPU: of all threads of the process; threads and ring: ferry's, the driver copies with "
+    return "Costs: waits sleep; CPU: of all threads of the process; threads and ring: ferry's; the driver copies on "
            "the "
-           "one that calls;\nmultiprocessors: the most that ferry keeps busy" +
-           (why.empty() ? std::string("; compute: a kernel on all of them, beside the copy") : "; " + why) +
+           "calling thread;\nSMs: the maximum number that ferry keeps busy" +
+           (why.empty() ? std::string("; compute: a kernel on all SMs, beside the copy") : "; " + why) +
            ". PyTorch's and CuPy's own copies: tools/bench/python_copies.py";
 }
 

@@ -17,7 +17,7 @@ namespace bench {
 
 namespace {
 
-constexpr const char *no_hardware = "SOFTWARE DRIVER: copies made by the CPU. These are no hardware figures.";
+constexpr const char *no_hardware = "SOFTWARE DRIVER: the CPU makes the copies. These are not hardware figures.";
 
 template <typename... Values> std::string text(const char *format, Values... values) {
     std::array<char, 512> line;
@@ -214,18 +214,18 @@ void print_heading(std::ostream &out, const run_info &run) {
         << run.date << (run.is_quick ? ", quick" : "") << '\n';
     if (environment.device_info.is_software) out << no_hardware << '\n';
     if (environment.report.fallback_reason)
-        out << "Why no GPU: " << ferry_status_text(environment.report.fallback_reason) << '\n';
-    out << text("Opening: the first ferry_open, cuInit included, %.2f ms; after it ferry_open %.1f us, ferry_close "
+        out << "No GPU: " << ferry_status_text(environment.report.fallback_reason) << '\n';
+    out << text("Opening: the first ferry_open with cuInit %.2f ms; later ferry_open %.1f us, ferry_close "
                 "%.1f us\n",
                 environment.first_open_ns / 1e6, run.opening.open_ns / 1e3, run.opening.close_ns / 1e3);
     out << "Ceilings, the best raw pinned copy in this run:";
     for (const ceiling &ceiling : run.ceilings)
         out << text("  %s %.2f GB/s", ceiling.direction, ceiling.bandwidth);
-    out << "\nMedians [p25..p75]. raw/ferry: median of paired ratios, above 1 ferry is faster. Verdict by that\n"
-           "ratio's p25..p75 against the target, or 1 where there is none: ok, all of it keeps to it; lost, all of it\n"
-           "is below; noise, the difference is smaller than the spread. A target that is a time is the most that "
-           "ferry\n"
-           "may take, and its time is what is judged. n: samples. All bytes that a row moves were verified.\n";
+    out << "\nMedians [p25..p75]. raw/ferry: median of paired ratios, above 1 ferry is faster. The verdict\n"
+           "compares p25..p75 of that ratio with the target, or with 1 if there is none: ok, the whole range meets "
+           "it;\n"
+           "lost, the whole range is below; noise, the target lies within the range. A target that is a time is the\n"
+           "maximum for ferry, and ferry's time is judged. n: samples. All bytes that a row moves were verified.\n";
 }
 
 void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software) {

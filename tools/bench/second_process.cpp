@@ -34,7 +34,7 @@ constexpr timeval longest_silence = {.tv_sec = 60, .tv_usec = 0};
 
 struct socket_pair {
     socket_pair() {
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) fail("no pair of sockets");
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) fail("cannot create a pair of sockets");
     }
     int ends[2];
 };
@@ -50,12 +50,12 @@ channel::channel(int socket) : socket_(socket) {
 channel::~channel() { close(socket_); }
 
 void channel::send_bytes(const void *data, std::size_t size) {
-    if (::send(socket_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) fail("the other process has gone");
+    if (::send(socket_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) fail("the second process has ended");
 }
 
 void channel::receive_bytes(void *data, std::size_t size) {
     if (::recv(socket_, data, size, MSG_WAITALL) != static_cast<ssize_t>(size))
-        fail("the other process has gone or hangs");
+        fail("the second process has ended or hangs");
 }
 
 bool second_process::is_possible() { return true; }
@@ -86,7 +86,7 @@ second_process::second_process(const environment &environment, bool is_quick, in
     close(sockets[1]);
     if (failed) {
         process_ = -1;
-        fail("a second process cannot be started");
+        fail("cannot start a second process");
     }
 }
 

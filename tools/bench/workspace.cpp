@@ -33,7 +33,7 @@ bool is_clear(const std::byte *bytes, std::size_t size) {
 [[noreturn]] void report_fault(const box &box, const char *who, const std::string &where) {
     const auto &[width, height, depth] = box.size;
     fail(std::string(who) + ": a copy of " + std::to_string(width) + " bytes x " + std::to_string(height) + " rows x " +
-         std::to_string(depth) + " slices went wrong " + where);
+         std::to_string(depth) + " slices has wrong bytes " + where);
 }
 
 void check_row(const box &box, const std::byte *found, const std::byte *expected, std::size_t y, std::size_t z,
@@ -201,7 +201,7 @@ void verify_each(workspace &workspace, std::span<const box> boxes, std::span<con
             workspace.clear(box.destination);
         if (contender.prepare) contender.prepare();
         contender.run();
-        if (contender.validate_bounds) contender.validate_bounds();
+        if (contender.finish) contender.finish();
         for (const box &box : boxes)
             workspace.verify(box, contender.name);
     }

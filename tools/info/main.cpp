@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -68,8 +67,8 @@ struct pool {
 
 struct device {
     ferry_device_info info;
-    std::optional<link> link_now, link_most; // if the system reports it
-    std::optional<pool> default_pool;        // if the device has pools
+    std::optional<link> link_now, link_max; // if the system reports it
+    std::optional<pool> default_pool;       // if the device has pools
 };
 
 struct machine {
@@ -98,7 +97,7 @@ device describe_device(ferry_instance *instance, std::int32_t ordinal) {
     for (const char *letter = found.info.pci_address; *letter; ++letter)
         folder += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
     found.link_now = read_link(folder, "current");
-    found.link_most = read_link(folder, "max");
+    found.link_max = read_link(folder, "max");
     if (found.info.memory_pools) found.default_pool = describe_default_pool(instance, ordinal);
     return found;
 }
@@ -117,7 +116,7 @@ ferry_staging_info whole_staging(ferry_instance *instance, const ferry_report &r
     }
 }
 
-machine look_around(ferry_instance *instance, bool probe) {
+machine inspect(ferry_instance *instance, bool probe) {
     machine found = {sized<ferry_report>(), {}, {}, {}, sized<ferry_staging_info>()};
     check(ferry_instance_get_report(instance, &found.report), "ferry_instance_get_report");
     found.staging = whole_staging(instance, found.report);
@@ -244,7 +243,7 @@ json to_json(const device &device) {
         {"pool_handle_types", handle_type_names(info.pool_handle_types)},
         {"default_pool", to_json(device.default_pool)},
         {"link", to_json(device.link_now)},
-        {"link_at_most", to_json(device.link_most)}};
+        {"link_max", to_json(device.link_max)}};
     for (const fact &fact : facts) {
         const std::int32_t value = info.*fact.value;
         result[fact.name] = fact.is_flag ? json(value != 0) : json(value);
@@ -300,8 +299,8 @@ void print_link(const device &device) {
     if (!device.link_now) return;
     std::printf("    link             PCIe, %.1f GT/s x %d: %.1f GB/s", device.link_now->transfers,
                 device.link_now->lanes, device.link_now->gigabytes_per_second());
-    if (device.link_most && !(*device.link_most == *device.link_now))
-        std::printf(" now, up to %.1f GB/s", device.link_most->gigabytes_per_second());
+    if (device.link_max && !(*device.link_max == *device.link_now))
+        std::printf(" now, up to %.1f GB/s", device.link_max->gigabytes_per_second());
     std::printf("\n");
 }
 
@@ -317,11 +316,11 @@ void print_pools(const device &device) {
         std::printf(" %s", name.c_str());
     std::printf("%s\n    default pool     keeps ", names.empty() ? " nothing" : "");
     if (attributes.release_threshold == UINT64_MAX)
-        std::printf("all that is freed\n");
+        std::printf("all freed memory\n");
     else
-        std::printf("%" PRIu64 " B of what is freed\n", attributes.release_threshold);
-    std::printf("                     holds %" PRIu64 " B, at most so far %" PRIu64 " B; of these used %" PRIu64
-                " B, at most so far %" PRIu64 " B\n                    ",
+        std::printf("%" PRIu64 " B of freed memory\n", attributes.release_threshold);
+    std::printf("                     holds %" PRIu64 " B, high-water mark %" PRIu64 " B; used %" PRIu64
+                " B, high-water mark %" PRIu64 " B\n                    ",
                 stats.reserved_current, stats.reserved_high, stats.used_current, stats.used_high);
     for (const reuse_policy &policy : reuse_policies)
         std::printf(" %s %s", policy.name, attributes.*policy.value ? "on" : "off");
@@ -360,7 +359,7 @@ const char *cell(const ferry_peer_info &info) {
 void print_peers(const machine &machine) {
     if (machine.peers.empty()) return;
     std::printf(
-        "\npeer access          (row reaches column; LOST: the driver says so, but bytes do not arrive)\n     ");
+        "\npeer access          (row reaches column; LOST: the driver reports access, but bytes do not arrive)\n     ");
     for (const device &device : machine.devices)
         std::printf("%10d", device.info.device);
     std::size_t next = 0;
@@ -382,7 +381,7 @@ void print_staging(const machine &machine) {
         std::printf("staging              none: copies of pageable memory block\n");
         return;
     }
-    std::printf("staging              threads: %u, running: %u; a ring of %.1f MiB a device, pinned now: %.1f MiB\n",
+    std::printf("staging              threads: %u, running: %u; %.1f MiB for each device, pinned now: %.1f MiB\n",
                 report.staging_threads, machine.staging.threads, static_cast<double>(report.staging_bytes) / (1 << 20),
                 static_cast<double>(machine.staging.staging_bytes) / (1 << 20));
 }
@@ -393,7 +392,7 @@ void print(const machine &machine) {
     std::printf("driver               %s, CUDA %s\n", report.driver == FERRY_DRIVER_SOFTWARE ? "software" : "NVIDIA",
                 version_text(report.driver_version).c_str());
     if (report.fallback_reason)
-        std::printf("no GPU because       %s (%s)\n", ferry_status_text(report.fallback_reason),
+        std::printf("no GPU               %s (%s)\n", ferry_status_text(report.fallback_reason),
                     ferry_status_name(report.fallback_reason));
     std::printf("missing in driver   ");
     for (const std::string &name : machine.missing)
@@ -433,14 +432,14 @@ int main(int argument_count, char **arguments) {
     std::int32_t driver = FERRY_DRIVER_AUTO;
     std::int32_t calibrated = -1;
     bool as_json = false, no_probe = false;
-    CLI::App app("Shows what ferry finds on this machine: driver, devices, and who reaches whose memory.");
+    CLI::App app("Shows what ferry finds on this machine: driver, devices, and access between devices.");
     app.add_flag("--json", as_json, "Write JSON");
     app.add_flag("--no-probe", no_probe,
-                 "Do not send data between devices nor load kernels, which needs a context on each");
-    app.add_option("--calibrate", calibrated, "Measure this device instead, and write its profile")
+                 "Do not send data between devices or load kernels; both need a context on each device");
+    app.add_option("--calibrate", calibrated, "Measure this device and write its profile, instead of the report")
         ->option_text("DEVICE")
         ->check(CLI::NonNegativeNumber);
-    app.add_option("--driver", driver, "Which driver; auto takes the software driver where there is no GPU")
+    app.add_option("--driver", driver, "The driver to use; auto takes the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
     CLI11_PARSE(app, argument_count, arguments);
@@ -452,7 +451,7 @@ int main(int argument_count, char **arguments) {
             std::cout << measured_profile(instance.get(), calibrated);
             return 0;
         }
-        const machine found = look_around(instance.get(), !no_probe);
+        const machine found = inspect(instance.get(), !no_probe);
         if (as_json)
             std::cout << to_json(found).dump(2) << '\n';
         else

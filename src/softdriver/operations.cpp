@@ -1,7 +1,7 @@
 // Lanes and the dependencies between operations. A compute lane is a hardware queue, strictly first in, first out: an
 // operation that has to wait blocks everything behind it, whatever its stream (docs/driver.md). Copy engines and the
 // host-function thread run operations in the order in which they become ready.
-#include "softdriver/engine.h"
+#include "softdriver/operations.h"
 
 #include <chrono>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "plan/profiles.h"
+#include "plan/device_profiles.h"
 
 #include <cstring>
 #include <new>

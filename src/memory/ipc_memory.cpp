@@ -1,0 +1,289 @@
+#include "memory/ipc_memory.h"
+
+#include <cstring>
+
+#include "memory/address.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr bool is_memory(std::int32_t kind) noexcept {
+    return kind == FERRY_IPC_MEMORY || kind == FERRY_IPC_POOL_MEMORY;
+}
+
+// Looks up the driver's number for an allocation, which no other allocation gets. look_up_address does not query it.
+error look_up_buffer(const driver_table &cu, std::uint64_t address, std::uint64_t &buffer_id) noexcept {
+    unsigned long long found = 0;
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    void *value = &found;
+    const CUresult result = cu.cuPointerGetAttributes(1, &attribute, &value, address);
+    buffer_id = found;
+    return to_error(result);
+}
+
+constexpr bool lies_within(std::uint64_t address, std::uint64_t start, std::uint64_t size) noexcept {
+    return address >= start && address - start < size;
+}
+
+} // namespace
+
+error ipc_memory::export_memory(std::uint64_t address, std::uint64_t size, ferry_ipc_handle &handle) noexcept {
+    if (!is_known(process_.own())) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (error failed = process_.check_driver()) return failed;
+    address_facts facts;
+    std::uint64_t buffer_id = 0;
+    if (error failed = look_up_address(cu_, address, address_query::everything, facts)) return failed;
+    if (facts.kind == memory_kind::pageable)
+        return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+    if (error failed = look_up_buffer(cu_, address, buffer_id)) return failed;
+    if ((facts.kind != memory_kind::device && !facts.pool) || facts.kind == memory_kind::managed ||
+        is_imported(address))
+        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+    if (!facts.range_size) // of a host pool that the current device cannot access: the start is unknown
+        return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+    const std::uint64_t offset = address - facts.range_start, rest = facts.range_size - offset;
+    if (size > rest)
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, address + rest,
+                      size > UINT64_MAX - address ? UINT64_MAX : address + size);
+
+    handle_contents contents = {};
+    process_.begin_handle(facts.pool ? FERRY_IPC_POOL_MEMORY : FERRY_IPC_MEMORY, facts.device, contents);
+    contents.offset = offset;
+    contents.size = size ? size : rest;
+    contents.allocation_size = facts.range_size;
+    contents.buffer_id = buffer_id;
+    contents.original = facts.range_start;
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (error failed = process_.enter(facts.device, scope, context)) return failed;
+    if (facts.pool) {
+        if (error failed = export_pool_memory(contents, facts.pool)) return failed;
+    } else {
+        CUipcMemHandle payload;
+        static_assert(sizeof payload == sizeof contents.payload);
+        if (const std::int32_t status = call_relaxed(cu_, cu_.cuIpcGetMemHandle, &payload, facts.range_start))
+            return export_failure(status, FERRY_FIELD_ADDRESS);
+        std::memcpy(contents.payload, &payload, sizeof payload);
+    }
+    encode(contents, handle);
+    return {};
+}
+
+error ipc_memory::export_pool_memory(handle_contents &contents, CUmemoryPool pool) noexcept {
+    const lock_guard lock(mutex_);
+    for (const exported_pool &exported : exported_pools_) {
+        if (exported.pool != pool) continue;
+        CUmemPoolPtrExportData payload;
+        static_assert(sizeof payload == sizeof contents.payload);
+        if (const std::int32_t status =
+                call_relaxed(cu_, cu_.cuMemPoolExportPointer, &payload, CUdeviceptr{contents.original}))
+            return export_failure(status, FERRY_FIELD_ADDRESS);
+        std::memcpy(contents.payload, &payload, sizeof payload);
+        std::memcpy(contents.key, exported.name.bytes, sizeof contents.key);
+        return {};
+    }
+    return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+}
+
+error ipc_memory::import_memory(const ferry_ipc_handle &handle, std::uint64_t &address) noexcept {
+    handle_contents contents;
+    int device = -1;
+    if (error failed = process_.check_handle(handle, is_memory, contents, device)) return failed;
+    const bool is_own = is_same(contents.exporter, process_.own());
+    if (!is_own) has_imported_ = true;
+    if (error failed = is_own                              ? import_own(contents, address)
+                       : contents.kind == FERRY_IPC_MEMORY ? open_memory(contents, device, address)
+                                                           : import_from_pool(contents, device, address))
+        return failed;
+    address += contents.offset;
+    return {};
+}
+
+// Finds memory that was opened in `context` or imported through `pool`. Both null: memory of this process.
+ipc_memory::imported_memory *ipc_memory::find_import(const handle_contents &contents, CUcontext context,
+                                                     CUmemoryPool pool) noexcept {
+    for (imported_memory &known : imported_memory_)
+        if (known.original == contents.original && known.buffer_id == contents.buffer_id &&
+            is_same(known.exporter, contents.exporter) && known.context == context && known.pool == pool &&
+            !known.is_closing)
+            return &known;
+    return nullptr;
+}
+
+error ipc_memory::import_own(const handle_contents &contents, std::uint64_t &address) noexcept {
+    address_facts facts;
+    std::uint64_t buffer_id = 0;
+    if (error failed = look_up_address(cu_, contents.original, address_query::everything, facts)) return failed;
+    if (facts.kind == memory_kind::pageable) return bad_handle(FERRY_ERROR_HANDLE);
+    if (error failed = look_up_buffer(cu_, contents.original, buffer_id)) return failed;
+    if (buffer_id != contents.buffer_id || facts.range_start != contents.original ||
+        facts.range_size != contents.allocation_size)
+        return bad_handle(FERRY_ERROR_HANDLE);
+    const lock_guard lock(mutex_);
+    if (imported_memory *known = find_import(contents, nullptr, nullptr))
+        ++known->count;
+    else if (!imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, contents.original,
+                                       contents.allocation_size, facts.device, nullptr, nullptr, 1, false}))
+        return no_memory;
+    address = contents.original;
+    return {};
+}
+
+// The handle is not trusted: the allocation that it states must fit into the memory that the driver has mapped.
+error ipc_memory::check_opened(CUdeviceptr opened, const handle_contents &contents) const noexcept {
+    address_facts facts;
+    if (error failed = look_up_address(cu_, opened, address_query::everything, facts)) return failed;
+    const bool is_less = facts.range_size && facts.range_size < contents.allocation_size;
+    return is_less ? bad_handle(FERRY_ERROR_HANDLE) : ok;
+}
+
+error ipc_memory::open_memory(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
+    if (device < 0) return bad_handle(FERRY_ERROR_HANDLE); // anyone can forge such a handle
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (error failed = process_.enter(device, scope, context)) return failed;
+    const lock_guard lock(mutex_);
+    if (imported_memory *known = find_import(contents, context, nullptr)) {
+        ++known->count;
+        address = known->address;
+        return {};
+    }
+    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return no_memory;
+    CUipcMemHandle payload;
+    std::memcpy(&payload, contents.payload, sizeof payload);
+    CUdeviceptr opened = 0;
+    if (const std::int32_t status =
+            call_relaxed(cu_, cu_.cuIpcOpenMemHandle, &opened, payload,
+                         unsigned{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS})) // the only flag, and required
+        return import_failure(status);
+    if (error failed = check_opened(opened, contents)) {
+        call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
+        return failed;
+    }
+    (void)imported_memory_.append({contents.exporter, contents.original, contents.buffer_id, opened,
+                                   contents.allocation_size, device, context, nullptr, 1, false});
+    address = opened;
+    return {};
+}
+
+// The driver returns the same address for every import of an allocation, and the first free ends the mapping.
+error ipc_memory::import_from_pool(const handle_contents &contents, int device, std::uint64_t &address) noexcept {
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (error failed = process_.enter(device, scope, context)) return failed;
+    ipc_key name;
+    std::memcpy(name.bytes, contents.key, sizeof name.bytes);
+    const lock_guard lock(mutex_);
+    CUmemoryPool pool = nullptr;
+    for (const imported_pool &known : imported_pools_)
+        if (!known.is_own && known.name == name && !known.is_closing) pool = known.pool;
+    if (!pool) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    if (imported_memory *known = find_import(contents, nullptr, pool)) {
+        ++known->count;
+        address = known->address;
+        return {};
+    }
+    if (!imported_memory_.reserve(imported_memory_.size() + 1)) return no_memory;
+    CUmemPoolPtrExportData payload;
+    std::memcpy(&payload, contents.payload, sizeof payload);
+    CUdeviceptr opened = 0;
+    if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportPointer, &opened, pool, &payload))
+        return import_failure(status);
+    imported_memory imported = {contents.exporter,
+                                contents.original,
+                                contents.buffer_id,
+                                opened,
+                                contents.allocation_size,
+                                device,
+                                nullptr,
+                                pool,
+                                1,
+                                false};
+    // A match means that the exporter has freed an allocation that is still open here, and reused its address.
+    for (imported_memory &known : imported_memory_)
+        if (known.pool == pool && known.address == opened) {
+            imported.count += known.count;
+            known = imported;
+            address = opened;
+            return {};
+        }
+    (void)imported_memory_.append(imported);
+    address = opened;
+    return {};
+}
+
+ipc_memory::imported_memory *ipc_memory::find_address(std::uint64_t address) noexcept {
+    // Records overlap where an exporter has reused freed memory in pieces. The closest piece that begins at or before
+    // the address is the right one.
+    imported_memory *nearest = nullptr;
+    for (imported_memory &known : imported_memory_)
+        if (lies_within(address, known.address, known.size) && !known.is_closing &&
+            (!nearest || known.address > nearest->address))
+            nearest = &known;
+    return nearest;
+}
+
+error ipc_memory::close_memory(std::uint64_t address, CUstream stream) noexcept {
+    if (error failed = process_.check_driver()) return failed;
+    CUcontext opened_in = nullptr;
+    CUdeviceptr opened = 0;
+    {
+        const lock_guard lock(mutex_);
+        imported_memory *const known = find_address(address);
+        if (!known) return refuse(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, 0, address);
+        if (known->count > 1) {
+            --known->count;
+            return {};
+        }
+        if (known->pool) {
+            context_choice choice;
+            context_scope scope(cu_);
+            if (error failed = choose_context_on(cu_, contexts_, stream, known->device, choice)) return failed;
+            if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
+            if (error failed = refuse_captured(cu_, stream)) return failed; // every launch would close it again
+            if (const std::int32_t status = call_relaxed(cu_, cu_.cuMemFreeAsync, CUdeviceptr{known->address}, stream))
+                return {.status = status};
+        }
+        if (!known->context) {
+            imported_memory_.remove(static_cast<std::size_t>(known - imported_memory_.begin()));
+            return {};
+        }
+        known->is_closing = true;
+        opened_in = known->context;
+        opened = known->address;
+    }
+    // Calls the driver without the lock: the driver waits for running work, which may wait for an import by another
+    // thread. An import in the meantime opens the memory again, and the driver counts these openings.
+    context_scope scope(cu_);
+    std::int32_t status = scope.enter(opened_in).status;
+    if (!status) status = call_relaxed(cu_, cu_.cuIpcCloseMemHandle, opened);
+    const lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < imported_memory_.size(); ++i) {
+        imported_memory &known = imported_memory_[i];
+        if (!known.is_closing || known.context != opened_in || known.address != opened) continue;
+        if (status)
+            known.is_closing = false;
+        else
+            imported_memory_.remove(i);
+        break;
+    }
+    return {.status = status};
+}
+
+bool ipc_memory::is_imported(std::uint64_t address) noexcept {
+    if (!has_imported_.load(std::memory_order_relaxed) || process_.check_driver()) return false;
+    const lock_guard lock(mutex_);
+    const imported_memory *const known = find_address(address);
+    return known && (known->context || known->pool);
+}
+
+// ---- Contexts
+
+void ipc_memory::forget_context(CUcontext context) noexcept {
+    const lock_guard lock(mutex_);
+    for (std::size_t i = imported_memory_.size(); i-- > 0;)
+        if (imported_memory_[i].context == context) imported_memory_.remove(i);
+}
+
+} // namespace ferry

@@ -1,0 +1,207 @@
+// The pools of ipc_memory: exports and imports of whole pools.
+#include "memory/ipc_memory.h"
+
+#include <cstring>
+
+namespace ferry {
+
+namespace {
+
+constexpr bool is_pool(std::int32_t kind) noexcept { return kind == FERRY_IPC_POOL; }
+
+} // namespace
+
+// Finds where a pool lies. Refuses a pool of another process.
+error ipc_memory::locate_shareable(CUmemoryPool pool, pool_location &where) noexcept {
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (error failed = process_.enter(-1, scope, context)) return failed;
+    if (is_imported(pool, where)) return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    const relaxed_capture_mode relaxed(cu_);
+    return relaxed.entered() ? pools_.locate(pool, where) : relaxed.why();
+}
+
+error ipc_memory::export_pool(CUmemoryPool pool, std::uint32_t handle_type, ferry_ipc_handle &handle,
+                              std::int64_t &os_handle) noexcept {
+    if (!is_known(process_.own())) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (handle_type != FERRY_HANDLE_POSIX_FD && handle_type != FERRY_HANDLE_WIN32 &&
+        handle_type != FERRY_HANDLE_WIN32_KMT && handle_type != FERRY_HANDLE_FABRIC)
+        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_HANDLE_TYPES, 0, handle_type);
+    pool_location where;
+    if (error failed = locate_shareable(pool, where)) return failed;
+    handle_contents contents = {};
+    const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
+    process_.begin_handle(FERRY_IPC_POOL, device, contents);
+    contents.handle_type = handle_type;
+    contents.location = where.location;
+    contents.index = device < 0 ? where.index : 0;
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (error failed = process_.enter(device, scope, context)) return failed;
+
+    const lock_guard lock(mutex_);
+    exported_pool exported = {pool, {}};
+    bool is_new = true;
+    for (const exported_pool &known : exported_pools_)
+        if (known.pool == pool) {
+            exported = known;
+            is_new = false;
+        }
+    if (is_new && !exported_pools_.reserve(exported_pools_.size() + 1)) return no_memory;
+    if (is_new && !fill_with_random_bytes(exported.name.bytes, sizeof exported.name.bytes))
+        return {.status = FERRY_ERROR_UNSUPPORTED};
+    alignas(void *) std::uint8_t driver_handle[sizeof contents.payload] = {}; // int, HANDLE or CUmemFabricHandle
+    static_assert(sizeof(CUmemFabricHandle) == sizeof driver_handle);
+    if (const std::int32_t status =
+            call_relaxed(cu_, cu_.cuMemPoolExportToShareableHandle, static_cast<void *>(driver_handle), pool,
+                         static_cast<CUmemAllocationHandleType>(handle_type), 0ull))
+        return export_failure(status, FERRY_FIELD_POOL);
+    os_handle = -1;
+    if (handle_type == FERRY_HANDLE_FABRIC) {
+        std::memcpy(contents.payload, driver_handle, sizeof contents.payload);
+    } else if (handle_type == FERRY_HANDLE_POSIX_FD) {
+        int descriptor = -1;
+        std::memcpy(&descriptor, driver_handle, sizeof descriptor);
+        os_handle = descriptor;
+    } else {
+        std::memcpy(&os_handle, driver_handle, sizeof(void *));
+    }
+    if (is_new) (void)exported_pools_.append(exported);
+    std::memcpy(contents.key, exported.name.bytes, sizeof contents.key);
+    encode(contents, handle);
+    return {};
+}
+
+error ipc_memory::import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
+    handle_contents contents;
+    int device = -1;
+    if (error failed = process_.check_handle(handle, is_pool, contents, device)) return failed;
+    // The location is used as an index later, so it must be an existing device or a node number.
+    const bool lies_somewhere = device >= 0 ? contents.location == FERRY_LOCATION_DEVICE
+                                            : contents.location == FERRY_LOCATION_HOST_NUMA && contents.index >= 0;
+    if (!lies_somewhere) return bad_handle(FERRY_ERROR_HANDLE);
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (error failed = process_.enter(device, scope, context)) return failed;
+    imported_pool imported = {nullptr, {},    device, {contents.location, device < 0 ? contents.index : device},
+                              1,       false, false};
+    std::memcpy(imported.name.bytes, contents.key, sizeof contents.key);
+
+    const lock_guard lock(mutex_);
+    for (const imported_pool &known : imported_pools_)
+        if (known.name == imported.name && !known.is_closing) {
+            ++find_pool(known.pool)->count;
+            pool = known.pool;
+            return {};
+        }
+    if (!imported_pools_.reserve(imported_pools_.size() + 1)) return no_memory;
+    for (const exported_pool &exported : exported_pools_)
+        if (exported.name == imported.name) {
+            imported.pool = exported.pool;
+            imported.is_own = true;
+        }
+    if (!imported.is_own) {
+        has_imported_ = true;
+        if (error failed = open_pool(contents, os_handle, imported.pool)) return failed;
+    }
+    if (imported_pool *const known = find_pool(imported.pool)) { // two instances of its process exported it
+        ++known->count;
+        imported.count = 0;
+    }
+    (void)imported_pools_.append(imported);
+    pool = imported.pool;
+    return {};
+}
+
+// Finds the record that counts the imports of a pool.
+ipc_memory::imported_pool *ipc_memory::find_pool(CUmemoryPool pool) noexcept {
+    for (imported_pool &known : imported_pools_)
+        if (known.pool == pool && known.count && !known.is_closing) return &known;
+    return nullptr;
+}
+
+error ipc_memory::open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept {
+    CUmemFabricHandle fabric;
+    static_assert(sizeof fabric == sizeof contents.payload);
+    std::memcpy(&fabric, contents.payload, sizeof fabric);
+    const bool is_inside = contents.handle_type == FERRY_HANDLE_FABRIC;
+    void *const driver_handle = is_inside ? &fabric : reinterpret_cast<void *>(static_cast<std::intptr_t>(os_handle));
+    const std::int32_t status = call_relaxed(cu_, cu_.cuMemPoolImportFromShareableHandle, &pool, driver_handle,
+                                             static_cast<CUmemAllocationHandleType>(contents.handle_type), 0ull);
+    if (!status) return {};
+    error failed = import_failure(status);
+    if (status == to_status(CUDA_ERROR_UNKNOWN)) failed = bad_handle(FERRY_ERROR_HANDLE); // no descriptor of a pool
+    if (failed.status == FERRY_ERROR_HANDLE && !is_inside) failed.field = FERRY_FIELD_OS_HANDLE;
+    return failed;
+}
+
+error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
+    if (error failed = process_.check_driver()) return failed;
+    const auto for_each_name = [&](auto &&then) noexcept {
+        for (std::size_t i = imported_pools_.size(); i-- > 0;)
+            if (imported_pools_[i].pool == pool) then(i);
+    };
+    std::int32_t status = FERRY_SUCCESS;
+    bool is_own = false;
+    int device = -1;
+    {
+        const lock_guard lock(mutex_);
+        imported_pool *const known = find_pool(pool);
+        if (!known) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        if (known->count > 1) {
+            --known->count;
+            return {};
+        }
+        for (const imported_memory &memory : imported_memory_)
+            if (memory.pool == pool) return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+        is_own = known->is_own;
+        device = known->device;
+        for_each_name([&](std::size_t i) noexcept { imported_pools_[i].is_closing = true; });
+    }
+    // Calls the driver without the lock, as in close_memory.
+    if (!is_own) {
+        context_scope scope(cu_);
+        CUcontext context = nullptr;
+        status = process_.enter(device, scope, context).status;
+        if (!status) status = call_relaxed(cu_, cu_.cuMemPoolDestroy, pool);
+    }
+    const lock_guard lock(mutex_);
+    for_each_name([&](std::size_t i) noexcept {
+        if (!imported_pools_[i].is_closing) return;
+        imported_pools_[i].is_closing = false;
+        if (!status) imported_pools_.remove(i);
+    });
+    if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while any instance has memory of the pool imported
+        return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    return {.status = status};
+}
+
+bool ipc_memory::is_imported(CUmemoryPool pool, pool_location &where) noexcept {
+    if (!has_imported_.load(std::memory_order_relaxed) || process_.check_driver()) return false;
+    const lock_guard lock(mutex_);
+    for (const imported_pool &known : imported_pools_)
+        if (known.pool == pool && !known.is_own) {
+            where = known.where;
+            return true;
+        }
+    return false;
+}
+
+// Removes the name first: once the driver has destroyed the pool, another pool may get its handle. Calls the driver
+// without the lock, because the driver may wait for work that waits for another thread's call. If the driver fails, the
+// next export creates another name.
+error ipc_memory::destroy_pool(CUmemoryPool pool) noexcept {
+    forget_pool(pool);
+    return pools_.destroy(pool);
+}
+
+void ipc_memory::forget_pool(CUmemoryPool pool) noexcept {
+    const lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < exported_pools_.size(); ++i)
+        if (exported_pools_[i].pool == pool) {
+            exported_pools_.remove(i);
+            break;
+        }
+}
+
+} // namespace ferry

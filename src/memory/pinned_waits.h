@@ -1,0 +1,110 @@
+// The blocks of a pinned pool that were freed on a stream. Each waits for an event recorded on that stream. Each class
+// of blocks has one queue for each stream, in the order of the frees. There is no notification when a stream passes an
+// event, so the pool queries events when it needs a block.
+//
+// The pool's mutex guards everything here. A function with a `held` lock releases it around calls of the driver.
+#pragma once
+
+#include "memory/pinned_slabs.h"
+
+namespace ferry {
+
+// Identifies a stream. After a stream is destroyed, another stream may get its handle but not its number. Older drivers
+// report no number, so an allocation waits even for a block that was freed on "the same stream". The wait costs next to
+// nothing if the stream is the same.
+struct stream_key {
+    context_name context;
+    const void *stream;
+    unsigned long long number; // 0: not reported by the driver
+    bool operator==(const stream_key &) const noexcept = default;
+};
+
+struct stream_use {
+    CUstream stream;
+    stream_key key;
+};
+
+struct block_wait {
+    CUevent event;
+    stream_key on; // of the last record; its context owns the event
+    pinned_block *held;
+    block_wait *previous, *next; // in a queue or among the spare waits
+    std::uint64_t began;         // sequence number from before the last record
+    std::uint64_t number;        // sequence number from after the last record; the order of the frees
+    bool is_queried;             // by a thread without the mutex: the wait must stay where it is
+};
+
+struct stream_queue {
+    stream_key on;
+    chain<block_wait> waits;
+    stream_queue *previous, *next;
+};
+
+class pinned_waits {
+public:
+    pinned_waits(const driver_table &cu, device_contexts &contexts, const allocator &memory,
+                 pinned_slabs &slabs) noexcept
+        : cu_(cu), contexts_(contexts), memory_(memory), slabs_(slabs), events_(memory) {}
+
+    // Makes the right context current for a default stream. Refuses a stream that is being captured.
+    error enter_stream(CUstream stream, context_scope &scope, stream_use &use) noexcept;
+
+    // Records an event on the stream and enqueues the block behind it.
+    error record(pinned_block &leaving, const stream_use &use, pool_lock &held) noexcept;
+    void enqueue(pinned_block &one, block_wait &behind) noexcept;
+
+    // The oldest wait for a stream, and for any stream. Null: none, or all of them are being queried.
+    block_wait *first_of(const stream_key &on, int block_class) const noexcept;
+    block_wait *oldest(int block_class) const noexcept;
+    // Makes `stream` wait for `chosen` and takes the block of `chosen`.
+    error take_behind(block_wait &chosen, CUstream stream, pool_lock &held, pinned_block *&found) noexcept;
+
+    unsigned count_streams(int block_class) const noexcept;
+    // Queries events of one stream, the streams taking turns, and returns a block whose work is complete. Begins with
+    // the latest of several events, because a completed event proves the earlier ones. After each miss it halves the
+    // distance to the oldest event. Other blocks found complete become ready. Returns null if no block is complete.
+    // Then one turn is used up, or all turns if there is no event to query.
+    pinned_block *find_completed(int block_class, unsigned &turns, pool_lock &held) noexcept;
+    // Makes all completed blocks ready.
+    void collect(pool_lock &held) noexcept;
+
+    // Waits for all events, makes all blocks ready and destroys the events.
+    [[gnu::cold]] error close() noexcept;
+
+private:
+    struct context_events {
+        context_name context;
+        chain<block_wait> spare;
+    };
+
+    static block_wait *first_unqueried(const stream_queue &queue) noexcept;
+    static std::size_t count_unqueried(const stream_queue &queue) noexcept; // at most max_covered
+    static block_wait *unqueried_at(const stream_queue &queue, std::size_t index) noexcept;
+    static stream_queue *find_queue(const chain<stream_queue> &queues, const stream_key &on) noexcept;
+    context_events *find_events(const context_name &context) noexcept;
+
+    void dequeue(block_wait &done) noexcept;
+    void keep_spare(block_wait &done) noexcept;
+    void forget_events(const context_name &dead) noexcept;
+    void drop(block_wait &dead) noexcept;
+    // Calls `call` with the event, without the mutex. An event that has ended with its context crashes drivers (CUDA
+    // 13.0): for such an event the call is skipped and the status is that of an invalid handle.
+    template <class Call> std::int32_t query_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept;
+    // Takes a spare wait with an event of `context`, else makes a new one.
+    [[gnu::cold]] error take_wait(const context_name &context, pool_lock &held, block_wait *&taken,
+                                  bool &is_new) noexcept;
+    [[gnu::cold]] error make_event(CUcontext context, CUevent &event) noexcept;
+    void release_before(const block_wait &done, stream_queue &queue) noexcept;
+
+    const driver_table &cu_;
+    device_contexts &contexts_;
+    const allocator &memory_;
+    pinned_slabs &slabs_;
+
+    chain<stream_queue> queues_[block_class_count]; // none of the queues is empty
+    chain<stream_queue> spare_queues_;              // there are as many queues, spare and in use, as waits
+    growing<context_events> events_;
+    std::uint64_t next_number_ = 0;
+};
+
+} // namespace ferry

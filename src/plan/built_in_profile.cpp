@@ -1,0 +1,246 @@
+// The profiles of devices that were not calibrated: the measurements of an H200, and a cautious guess made from them.
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+#include "plan/profile.h"
+
+namespace ferry {
+
+namespace {
+
+struct measured_rate {
+    std::uint32_t width, rate;
+};
+
+constexpr std::uint32_t between(std::uint32_t low, std::uint32_t high, std::int64_t step, std::int64_t steps) {
+    return static_cast<std::uint32_t>(low + (static_cast<std::int64_t>(high) - low) * step / steps);
+}
+
+// One rate for each width class: the measured rates, and straight lines between them. Below the first one the rows per
+// second are constant, above the last one the bytes per second.
+template <std::size_t count>
+constexpr void fill_rates(std::uint32_t (&rates)[width_classes], const measured_rate (&measured)[count]) {
+    std::size_t next = 0;
+    int from = 0;
+    for (int at = 0; at < width_classes; ++at) {
+        const std::uint32_t width = 1u << at;
+        if (next < count && measured[next].width == width) {
+            rates[at] = measured[next].rate;
+            for (int gap = from + 1; next && gap < at; ++gap)
+                rates[gap] = between(rates[from], rates[at], gap - from, at - from);
+            from = at;
+            ++next;
+        } else {
+            rates[at] = next ? rates[from] : std::max(measured[0].rate / measured[0].width * width, 1u);
+        }
+    }
+}
+
+// Rows with gaps on both sides have the rates of those with gaps on the slower side.
+template <std::size_t count, std::size_t other_count>
+constexpr void fill_sides(std::uint32_t (&rates)[gap_sides][width_classes], gaps slower,
+                          const measured_rate (&source)[count], const measured_rate (&destination)[other_count]) {
+    fill_rates(rates[static_cast<int>(gaps::source)], source);
+    fill_rates(rates[static_cast<int>(gaps::destination)], destination);
+    for (int at = 0; at < width_classes; ++at)
+        rates[static_cast<int>(gaps::both)][at] = rates[static_cast<int>(slower)][at];
+}
+
+constexpr void fill_accesses(direction_profile &direction, const std::uint32_t (&rates)[access_classes]) {
+    std::copy(std::begin(rates), std::end(rates), direction.kernel_access_rates);
+}
+
+// NVIDIA H200 SXM, PCIe 5 x16, driver 580, CUDA 13.0. Medians of wall time with a stream synchronise, measured by
+// tests/kernel-speed with copies of 64 MiB over the link and 256 MiB within the device, or 16 Mi rows where that is
+// less. ferry-info --calibrate measured what kernel-speed does not. Numbers marked as expected were not measured and
+// favour the driver.
+constexpr device_profile hopper() {
+    device_profile profile = {};
+
+    direction_profile &to_device = profile[copy_direction::host_to_device];
+    to_device.driver_fixed_ns = 5700;
+    to_device.driver_line_rate = 55200;
+    // At 1 MiB, where the choice is close. At 16 MiB it is 15 GB/s, at 1 GiB 8 to 9.5 GB/s.
+    to_device.driver_pageable_rate = 12500;
+    fill_sides(
+        to_device.driver_rates, gaps::source,
+        {{1, 114}, {2, 590}, {4, 1800}, {8, 4700}, {16, 11100}, {32, 24200}, {64, 42800}, {128, 50100}, {256, 54800}},
+        {{1, 85}, {2, 240}, {4, 1205}, {8, 3680}, {16, 9600}, {32, 22300}, {64, 43200}, {128, 50000}, {256, 54800}});
+    to_device.kernel_fixed_ns = 10500;
+    to_device.kernel_line_rate = 51000;
+    fill_sides(to_device.kernel_rates, gaps::source,
+               {{1, 20700}, {2, 25300}, {4, 25500}, {16, 25600}, {32, 29100}, {64, 42200}, {128, 49300}, {256, 51000}},
+               {{1, 23600}, {2, 42400}, {4, 48700}, {8, 50800}, {16, 51000}});
+    fill_accesses(to_device, {23600, 42400, 48700, 50800, 51000});
+    to_device.kernel_block_rate = 19500;
+    to_device.kernel_blocks = 4;
+    to_device.call_ns = 2400;
+    to_device.batch_piece_ns = 440; // for pieces of 64 KiB and of 256 B; 1300 for 4 KiB
+    to_device.batch_box_ns = 440;   // expected
+    to_device.kernel_piece_ns = 6;
+    to_device.staged_fixed_ns = 65000; // from the times of 256 KiB to 4 MiB
+    to_device.staged_rate = 43000;     // with 8 threads on 16 processors; 49 GB/s at best
+    to_device.staged_thread_rate = 9900;
+    to_device.staged_row_ns = 1; // expected
+
+    direction_profile &to_host = profile[copy_direction::device_to_host];
+    to_host.driver_fixed_ns = 6500;
+    to_host.driver_line_rate = 55300;
+    to_host.driver_pageable_rate = 9500; // at 1 MiB, as above; 15 GB/s at 1 GiB
+    fill_sides(
+        to_host.driver_rates, gaps::destination,
+        {{1, 770}, {2, 1500}, {4, 3000}, {8, 6000}, {16, 11900}, {32, 23800}, {64, 44300}, {128, 52900}, {256, 55200}},
+        {{1, 770}, {2, 1500}, {4, 3000}, {8, 6000}, {16, 11900}, {32, 23800}, {64, 44300}, {128, 52900}, {256, 55000}});
+    to_host.kernel_fixed_ns = 9200;
+    to_host.kernel_line_rate = 52000;
+    fill_sides(to_host.kernel_rates, gaps::destination, {{1, 25400}, {2, 44000}, {4, 51500}, {16, 52000}},
+               {{1, 2000},
+                {4, 2000},
+                {8, 4000},
+                {16, 8000},
+                {32, 24800},
+                {64, 44400},
+                {128, 50000 /* expected */},
+                {256, 51300}});
+    fill_accesses(to_host, {27000, 44000, 51500, 51900, 52000});
+    to_host.kernel_block_rate = 44900;
+    to_host.kernel_blocks = 2;
+    to_host.call_ns = 1850;
+    to_host.batch_piece_ns = 380;
+    to_host.batch_box_ns = 380; // expected
+    to_host.kernel_piece_ns = 7;
+    to_host.staged_fixed_ns = 58000;
+    to_host.staged_rate = 46000;
+    to_host.staged_thread_rate = 9700;
+    to_host.staged_row_ns = 1; // 8 threads write rows of 4 B at a pitch of 8 at 26 GB/s
+
+    direction_profile &within = profile[copy_direction::within_device];
+    within.driver_fixed_ns = 8900;
+    within.driver_line_rate = 2104000;
+    within.driver_pageable_rate = 2104000;             // unused: no end is on the host
+    fill_sides(within.driver_rates, gaps::destination, // rows beyond 64 KiB: 3 MiB in all
+               {{1, 1570},
+                {2, 3140},
+                {4, 36600},
+                {8, 73000},
+                {16, 145000},
+                {32, 283000},
+                {64, 550000},
+                {256, 1560000},
+                {1024, 1720000},
+                {4096, 1660000},
+                {65536, 848000},
+                {1048576, 844000}},
+               {{1, 1570},
+                {2, 3140},
+                {4, 37000},
+                {8, 73500},
+                {16, 145500},
+                {32, 287000},
+                {64, 529000},
+                {256, 1560000},
+                {1024, 1720000},
+                {4096, 1660000},
+                {65536, 848000},
+                {1048576, 844000}});
+    within.kernel_fixed_ns = 8800;
+    within.kernel_line_rate = 1900000;
+    fill_sides(within.kernel_rates, gaps::destination,
+               {{1, 325000},
+                {2, 614000},
+                {4, 1045000},
+                {8, 1232000},
+                {16, 1315000},
+                {32, 1332000},
+                {64, 1733000},
+                {256, 1898000}},
+               {{1, 338000},
+                {2, 580000},
+                {4, 711000},
+                {8, 777000},
+                {16, 809000},
+                {32, 1446000},
+                {64, 1446000},
+                {256, 1866000}});
+    fill_accesses(within, {385000, 731000, 1100000, 1600000 /* expected */, 1900000});
+    within.kernel_block_rate = 41000;
+    within.kernel_blocks = 132; // one on each SM
+    within.call_ns = 3950;
+    within.batch_piece_ns = 3560;
+    within.batch_box_ns = 3560; // expected
+    within.kernel_piece_ns = 4;
+    within.staged_fixed_ns = to_host.staged_fixed_ns; // unused: no end is on the host
+    within.staged_rate = within.staged_thread_rate = to_host.staged_rate;
+    within.staged_row_ns = to_host.staged_row_ns;
+
+    // NVLink 4: lines were measured. Rows are as expected of packets that carry 32 bytes.
+    direction_profile &peer = profile[copy_direction::between_devices];
+    peer = within;
+    peer.driver_fixed_ns = 8000;
+    peer.driver_line_rate = peer.driver_pageable_rate = 395000;
+    peer.kernel_fixed_ns = 13500;
+    peer.kernel_line_rate = 367000;
+    fill_sides(peer.driver_rates, gaps::destination, {{4, 35500}, {16, 123000}, {32, 322000}, {64, 395000}},
+               {{4, 35500}, {16, 123000}, {32, 322000}, {64, 395000}});
+    fill_sides(peer.kernel_rates, gaps::destination, {{1, 40000}, {4, 160000}, {16, 280000}, {64, 367000}},
+               {{1, 20000}, {4, 80000}, {16, 160000}, {64, 340000}, {256, 367000}});
+    fill_accesses(peer, {150000, 300000, 367000, 367000, 367000});
+    peer.kernel_block_rate = 12000;
+    peer.kernel_blocks = 32;
+    peer.kernel_piece_ns = 6;
+
+    profile.many_rows_fixed_ns = 20000;
+    profile.batch_fixed_ns = 6000;
+    profile.array_driver_rate = 1109000;
+    profile.array_kernel_rate = 2000000; // 2100 GB/s where rows begin at cache lines, 1920 where 16 bytes past one
+    profile.array_call_ns = 5460;
+    profile.array_kernel_box_ns = 50; // expected
+    return profile;
+}
+
+// Assumes a driver twice as fast as on the H200. Kernels are an eighth as fast, for links from PCIe 3 x8 on, and a
+// thirty-second within the device, whose memory may be that much slower than an H200's.
+constexpr device_profile cautious() {
+    device_profile profile = hopper();
+    for (direction_profile &direction : profile.directions) {
+        const std::uint32_t slower = &direction == &profile[copy_direction::within_device] ? 32 : 8;
+        for (int side = 0; side < gap_sides; ++side)
+            for (int at = 0; at < width_classes; ++at) {
+                std::uint32_t &driver = direction.driver_rates[side][at], &kernel = direction.kernel_rates[side][at];
+                driver = std::min(driver * 2, direction.driver_line_rate);
+                kernel = std::max(kernel / slower, 1u);
+            }
+        for (std::uint32_t &rate : direction.kernel_access_rates)
+            rate /= slower;
+        direction.kernel_line_rate /= slower;
+        direction.kernel_block_rate /= 2;
+        direction.kernel_fixed_ns *= 2;
+        direction.kernel_piece_ns *= 4;
+        direction.staged_fixed_ns *= 2;
+        direction.staged_rate /= 8;
+        direction.staged_thread_rate /= 2;
+        direction.staged_row_ns *= 4;
+        direction.driver_fixed_ns /= 2;
+        direction.call_ns /= 2;
+        direction.batch_piece_ns /= 2;
+        direction.batch_box_ns /= 2;
+    }
+    profile.array_kernel_rate /= 8;
+    profile.array_kernel_box_ns *= 4;
+    profile.array_call_ns /= 2;
+    return profile;
+}
+
+constexpr device_profile hopper_profile = hopper(), cautious_profile = cautious();
+
+} // namespace
+
+const device_profile &built_in_profile(const ferry_device_info &device) noexcept {
+    // Devices that share page tables with the host have another link to it (GH200).
+    const bool is_hopper = device.compute_major == 9 && device.compute_minor == 0 && !device.is_software &&
+                           !device.integrated && !device.pageable_uses_host_page_tables;
+    return is_hopper ? hopper_profile : cautious_profile;
+}
+
+} // namespace ferry

@@ -1,0 +1,83 @@
+// Worker threads of a program, to which ferry submits its work. They end with this object.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace ferry::test {
+
+class program_threads {
+public:
+    explicit program_threads(int count = 2) {
+        for (int i = 0; i < count; ++i)
+            threads_.emplace_back([this] { run(); });
+    }
+    ~program_threads() {
+        {
+            const std::lock_guard lock(mutex_);
+            is_over_ = true;
+        }
+        wake_.notify_all();
+        for (std::thread &thread : threads_)
+            thread.join();
+    }
+    program_threads(const program_threads &) = delete;
+    program_threads &operator=(const program_threads &) = delete;
+
+    // For ferry_options::submit; `user` is a program_threads.
+    static std::int32_t submit(void *user, void (*work)(void *), void *argument) {
+        auto &self = *static_cast<program_threads *>(user);
+        const int nth = ++self.asked;
+        if (self.refuses && self.refuses(nth)) return 0;
+        {
+            const std::lock_guard lock(self.mutex_);
+            self.jobs_.push_back({work, argument});
+        }
+        self.wake_.notify_one();
+        ++self.submitted;
+        return 1;
+    }
+
+    // While held, submitted work waits.
+    void hold(bool held) {
+        {
+            const std::lock_guard lock(mutex_);
+            is_held_ = held;
+        }
+        wake_.notify_all();
+    }
+    int jobs_waiting() {
+        const std::lock_guard lock(mutex_);
+        return static_cast<int>(jobs_.size());
+    }
+
+    bool (*refuses)(int nth) = nullptr; // which calls of submit return 0; null: none
+    std::atomic<int> asked = 0, submitted = 0;
+
+private:
+    void run() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            wake_.wait(lock, [&] { return is_over_ || !(jobs_.empty() || is_held_); });
+            if (jobs_.empty()) return;
+            const auto [work, argument] = jobs_.front();
+            jobs_.pop_front();
+            lock.unlock();
+            work(argument);
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::pair<void (*)(void *), void *>> jobs_;
+    bool is_over_ = false, is_held_ = false;
+    std::deque<std::thread> threads_; // last: they use the members above
+};
+
+} // namespace ferry::test
