@@ -99,7 +99,7 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
     context_scope scope(instance.cu);
     if (error failed = scope.enter(facts.owner)) return failed;
     prepared.plan = {};
-    prepared.end.asked = address_query::nothing; // the answer was for the other context
+    prepared.end.query = address_query::nothing; // the answer was for the other context
     return run(instance, prepared, flags, form, facts.owner, nullptr);
 }
 
@@ -115,7 +115,7 @@ error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form 
                                      {.ranges = &instance.pinned.ranges(),
                                       .full_checks = instance.full_checks,
                                       .need_host_kind = true,
-                                      .ask_everything = true,
+                                      .query_everything = true,
                                       .needs_registered = true,
                                       .stream = stream},
                                      prepared.end))
@@ -127,7 +127,7 @@ error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form 
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (choice.wanted != choice.current)
-        prepared.end.asked = address_query::nothing; // the answer was for the other context
+        prepared.end.query = address_query::nothing; // the answer was for the other context
     const error result = run(instance, prepared, flags, form, choice.wanted, stream);
     return result ? run_in_owner(instance, prepared, flags, form, choice.wanted, result) : result;
 }
