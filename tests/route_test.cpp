@@ -127,7 +127,7 @@ TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
     constexpr std::uint64_t size = 4096;
     device_memory memory(size);
     alignas(4096) static std::byte bytes[size];
-    ASSERT_OK(ferry_host_register(counted.get(), bytes, size, FERRY_REGISTER_READ_ONLY));
+    ASSERT_OK(ferry_host_register(counted.get(), bytes, size, FERRY_REGISTER_READ_ONLY, nullptr));
     ferry_copy_desc copy = {};
     copy.source.address = memory;
     copy.destination.address = reinterpret_cast<std::uintptr_t>(bytes);

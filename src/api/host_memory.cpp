@@ -73,12 +73,17 @@ int32_t ferry_host_free(ferry_instance *instance, void *address) {
     return noted(*instance, instance->pinned.free(number(address), host_owner::caller).status);
 }
 
-int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags) {
-    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (flags & ~FERRY_REGISTER_READ_ONLY) return FERRY_ERROR_FLAGS;
+int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
+                            ferry_error_info *details) {
+    if (!instance || !address) return report(details, null_argument);
+    if (!size) return report(details, refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE));
+    if (flags & ~FERRY_REGISTER_READ_ONLY)
+        return report(details, refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, flags));
     context_scope scope(instance->cu);
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->pinned.register_range(number(address), size, flags).status);
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
+    const error failed = instance->pinned.register_range(number(address), size, flags);
+    note_error(*instance, failed);
+    return report(details, failed);
 }
 
 int32_t ferry_host_unregister(ferry_instance *instance, void *address) {

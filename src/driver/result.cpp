@@ -38,9 +38,9 @@ const char *status_name(std::int32_t status) noexcept {
 
 const char *status_text(std::int32_t status) noexcept {
     if (const char *own = own_status_text(status)) return own;
-    if (!is_driver_status(status)) return "no status of this library";
+    if (!is_driver_status(status)) return "not a status of ferry";
     const driver_result *row = find_status(status);
-    return row ? row->text : "a result of the driver that this library does not know";
+    return row ? row->text : "a driver result that ferry does not know";
 }
 
 std::uint32_t status_traits(std::int32_t status) noexcept {

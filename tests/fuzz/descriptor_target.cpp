@@ -54,7 +54,7 @@ struct table {
             expect(ferry_array_create(ferry, 0, &desc, &buffers[i].array, nullptr) == 0, "an array");
             desc.flags = FERRY_ARRAY_LAYERED;
         }
-        expect(ferry_context_retain_primary(ferry, 0, &context) == 0, "a context");
+        expect(ferry_context_retain_primary(ferry, 0, &context, nullptr) == 0, "a context");
         expect(ferry_context_push(ferry, 0, context) == 0, "a current context");
         for (buffer &one : buffers)
             transfer(one, one.model, true);

@@ -27,7 +27,7 @@ struct exported {
         expect(ferry_pool_create(ferry, &desc, &pool, nullptr) == 0, "a pool");
         expect(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &good[1], &descriptors[2], nullptr) == 0,
                "a handle of a pool");
-        expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address) == 0, "memory of a pool");
+        expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address, nullptr) == 0, "memory of a pool");
         expect(ferry_context_synchronize(ferry, 0, nullptr) == 0, "the device");
         expect(ferry_ipc_export_memory(ferry, address, 0, &good[2], nullptr) == 0, "a handle of a pool's memory");
         expect(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr) ==

@@ -183,7 +183,7 @@ void refused_calls(world &w) {
          FERRY_ERROR_INVALID_ARGUMENT},
         {"ferry_device_alloc on no device", ferry_device_alloc(ferry, 99, 64, &address, nullptr), FERRY_ERROR_DEVICE},
         {"ferry_host_alloc with unknown flags", allocate_pinned(ferry, 64, 1u << 20, &host), FERRY_ERROR_FLAGS},
-        {"ferry_host_free of a registration's neighbour", ferry_host_register(ferry, nullptr, 64, 0),
+        {"ferry_host_free of a registration's neighbour", ferry_host_register(ferry, nullptr, 64, 0, nullptr),
          FERRY_ERROR_INVALID_ARGUMENT},
         {"ferry_device_free of host memory", ferry_device_free(ferry, reinterpret_cast<std::uint64_t>(&w)),
          FERRY_ERROR_ADDRESS},
