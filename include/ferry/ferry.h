@@ -17,12 +17,12 @@
  *             _DEVICE for a device that does not exist, _UNSUPPORTED where the driver lacks the feature, and the
  *             driver's own statuses.
  * Labels      The comment of a function has five labels. A label that is left out means:
- *             Thread-safety: safe from any number of threads at once.
- *             Blocking: never blocks.
+ *             Thread-safety: safe from any thread.
+ *             Blocking: never.
  *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
  *               the call ends is gone.
  *             Errors: the common errors if the function returns a status, else none.
- *             Driver: makes no driver call.
+ *             Driver: none.
  *             Errors that are listed come in addition to the common ones, except after "none".
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
@@ -373,7 +373,7 @@ typedef struct ferry_copy_desc {
 } ferry_copy_desc;
 
 /*
- * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
+ * Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
  * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks
  * the values. A NULL place is ignored.
  */
