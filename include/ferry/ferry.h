@@ -126,10 +126,10 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_HANDLE (-25)          /* not a handle of ferry, or damaged, or its object no longer exists */
 #define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
 #define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
-#define FERRY_ERROR_IMPORTED (-28)      /* imported from another process: not to be freed, destroyed, allocated from */
-#define FERRY_ERROR_NOT_SHAREABLE (-29) /* this kind of memory, pool or event cannot be shared */
-#define FERRY_ERROR_PROFILE (-30)       /* the profile is damaged, old, or of another device or driver */
-#define FERRY_ERROR_ROUTE (-31)         /* the route that the flags force cannot take this copy: see value */
+#define FERRY_ERROR_IMPORTED (-28)        /* imported: only its own process may free, change or allocate from it */
+#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* this kind of memory, pool or event cannot be shared */
+#define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
+#define FERRY_ERROR_ROUTE (-31)           /* the route that the flags force cannot take this copy: see value */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -262,11 +262,11 @@ typedef struct ferry_options ferry_options;
  *                its running work; otherwise makes no context.
  * Ownership:     *instance is the caller's until ferry_close. `options` is read before return. The callbacks and their
  *                data must live until ferry_close has returned.
- * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status from cuInit: four
- *                different machines. With FERRY_DRIVER_AUTO the software driver serves instead, and ferry_report gives
- *                the reason. _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option;
- *                _SOFTWARE_CONFIG; _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that
- *                refuses ferry's kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
+ * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status if cuInit fails. With
+ *                FERRY_DRIVER_AUTO the software driver serves instead, and ferry_report gives that status.
+ *                _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
+ *                _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's
+ *                kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
  * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
  *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the calls that get the kernels.
  */

@@ -345,8 +345,8 @@ private:
         room -= bytes;
         if (y && y > room / row_pitch_) return refused(FERRY_FIELD_Y, room / row_pitch_, y);
         room -= y * row_pitch_;
-        const std::uint64_t most_rows = detail::max_uint64 / row_pitch_;
-        if (slice_height_ > most_rows) return refused(FERRY_FIELD_SLICE_HEIGHT, most_rows, slice_height_);
+        const std::uint64_t max_rows = detail::max_uint64 / row_pitch_;
+        if (slice_height_ > max_rows) return refused(FERRY_FIELD_SLICE_HEIGHT, max_rows, slice_height_);
         return refused(FERRY_FIELD_Z, room / (row_pitch_ * slice_height_), z);
     }
 
