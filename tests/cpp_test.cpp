@@ -899,7 +899,7 @@ TEST_F(cpp_pools, owners_of_pools_and_of_stream_ordered_memory_destroy_once_too)
     ferry_instance *const gpu = opened.get();
     CUstream_st *const stream = own;
     expect_owner_destroys(
-        driver, "cuMemPoolCreate", "cuMemPoolDestroy", [=] { return pool::create(gpu, {}); }, detail::pool_place());
+        driver, "cuMemPoolCreate", "cuMemPoolDestroy", [=] { return pool::create(gpu, {}); }, detail::pool_location());
     expect_owner_destroys(
         driver, "cuMemAllocAsync", "cuMemFreeAsync", [=] { return stream_memory<int>::create(gpu, 0, 100, stream); },
         detail::view_and{device_view<int>(), stream});

@@ -712,7 +712,7 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
                                     uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
 
 /*
- * Fills, and returns when the bytes are there. Ordered as ferry_copy. The context is the current one if it belongs to
+ * Fills, and returns when the bytes are there. It is ordered as ferry_copy. The context is the current one if it belongs to
  * the memory's device, else ferry's for that device; for pinned and managed memory the current one, else device 0's.
  * Memory that the driver fills only in the memory's own context, such as another process's, uses that context.
  *
@@ -854,7 +854,7 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
 
 /* ferry_options.kernels: when ferry's kernels are loaded. */
 #define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */
-#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, in every primary context (made for this); LAZY in others */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, which makes all primary contexts; LAZY in other contexts */
 #define FERRY_KERNELS_NONE 2    /* never: the driver makes every copy */
 
 /* ferry_options.staging: threads and staging buffers for FERRY_ROUTE_STAGED, pageable memory to or from a device. */
