@@ -119,6 +119,54 @@ TEST_F(costs, kernel_copies_of_rows_and_explanations_query_each_end_once) {
         }
 }
 
+TEST_F(costs, copies_of_a_batch_with_flags_of_their_own_query_each_allocation_once) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
+        GTEST_SKIP() << "the driver takes no kernels";
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    const grid shape = {.width = 16, .height = 64, .row_pitch = 128};
+    test_place host(place_kind::pinned, shape), device(place_kind::device, shape);
+    ferry_copy_desc copies[2];
+    for (ferry_copy_desc &copy : copies) {
+        copy = describe_copy(host.describe(statement::any), device.describe(statement::any), 16, 64);
+        copy.flags = FERRY_COPY_BY_KERNEL;
+    }
+    copies[1].source.x = copies[1].destination.x = 64;
+    for (int round = 0; round < 2; ++round) { // the first round loads the kernels
+        driver.reset_counts();
+        ASSERT_OK(ferry_copy_batch_async(instance.get(), copies, 2, 0, stream, nullptr));
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), 2);
+    }
+    EXPECT_EQ(driver.calls("cuPointerGetAttributes"), 2);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, fills_query_their_memory_at_most_once) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const bool has_kernels = ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000);
+    const grid shape = {.width = 64, .height = 64, .row_pitch = 128};
+    for (const place_kind kind : {place_kind::device, place_kind::pinned, place_kind::managed})
+        for (const statement how : {statement::stated, statement::any})
+            for (const bool by_kernel : {true, false}) {
+                if (by_kernel && !has_kernels) continue;
+                test_place place(kind, shape);
+                ferry_fill_desc fill;
+                const ferry_place to = place.describe(how);
+                const std::uint32_t pattern = 7;
+                ferry_fill_desc_init(&fill, &to, 64, 64, 1, &pattern, sizeof pattern);
+                fill.flags = by_kernel ? FERRY_COPY_BY_KERNEL : FERRY_COPY_BY_DRIVER;
+                ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr));
+                driver.reset_counts();
+                ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr));
+                EXPECT_EQ(driver.calls("cuLaunchKernel"), by_kernel);
+                EXPECT_LE(driver.calls("cuPointerGetAttributes"), 1);
+            }
+}
+
 TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) {
     fault_driver driver(raw_entry_points());
     // Counts ferry's allocations alone: the driver's own do not go through ferry's callbacks.

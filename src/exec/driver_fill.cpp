@@ -26,14 +26,15 @@ struct fill_call {
 
 } // namespace
 
-error run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept {
-    fill_call call = {shape, shape.destination.span.first, stream};
-    if (shape.destination.kind == memory_kind::pinned) { // its device address may differ from the host address
-        address_facts facts;
-        if (error failed = look_up_address(cu, call.address, ask::everything, facts)) return failed;
-        if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
-        call.address = facts.device_address;
-    }
+error find_pinned_on_device(const address_facts &facts, std::uint64_t &address) noexcept {
+    if (!is_pinned(kind_to_context(facts))) return {FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND};
+    address = facts.device_address;
+    return {};
+}
+
+error run_driver_fill(const driver_table &cu, const fill_shape &shape, std::uint64_t address,
+                      CUstream stream) noexcept {
+    const fill_call call = {shape, address, stream};
     switch (shape.unit) {
     case 1:
         return call.by<std::uint8_t>(cu.cuMemsetD8Async, cu.cuMemsetD2D8Async);

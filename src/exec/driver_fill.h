@@ -6,8 +6,12 @@
 
 namespace ferry {
 
-// The fill's context must be current, and the driver must have a call for the shape. For host memory, the address is
-// that of the host.
-error run_driver_fill(const driver_table &cu, const fill_shape &shape, CUstream stream) noexcept;
+// The address of pinned memory on the device, which may differ from the host's. `facts` were asked in the fill's
+// context.
+error find_pinned_on_device(const address_facts &facts, std::uint64_t &address) noexcept;
+
+// Fills the memory at `address`, as the device sees it. The fill's context must be current, and the driver must have a
+// call for the shape.
+error run_driver_fill(const driver_table &cu, const fill_shape &shape, std::uint64_t address, CUstream stream) noexcept;
 
 } // namespace ferry

@@ -29,12 +29,16 @@ error run_fill_in_parts(const driver_table &cu, const host_ranges &ranges, const
         return is_registered && part.width % whole.unit == 0 ? ok : refused;
     };
     if (error failed = for_each_part(box, pieces, check)) return failed;
-    return for_each_part(box, pieces, [&](const shape &part) noexcept {
+    return for_each_part(box, pieces, [&](const shape &part) noexcept -> error {
         fill_shape fill = whole;
         fill.destination = part.destination;
         fill.width = part.width;
         fill.height = part.height;
-        return run_driver_fill(cu, fill, stream);
+        address_facts facts;
+        std::uint64_t address = part.destination.span.first;
+        if (error failed = look_up_address(cu, address, ask::everything, facts)) return failed;
+        if (error failed = find_pinned_on_device(facts, address)) return failed;
+        return run_driver_fill(cu, fill, address, stream);
     });
 }
 

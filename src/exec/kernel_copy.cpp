@@ -26,15 +26,7 @@ kernel_view view_of(const address_facts &facts, const address_span &span, access
     return view;
 }
 
-error look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
-                          int context_device, kernel_view &view) noexcept {
-    address_facts facts;
-    if (error failed = look_up_address(cu, span.first, ask::everything_and_access, facts)) return failed;
-    view = view_of(facts, span, wanted, context, context_device);
-    return {};
-}
-
-kernel_view look_up_for_kernels(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept {
+kernel_view view_of(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept {
     kernel_view view;
     array_surface found;
     view.why_not = surfaces.find(array, context, found) ? obstacle::none : obstacle::array;

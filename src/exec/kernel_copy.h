@@ -20,13 +20,8 @@ struct kernel_view {
 enum class access { read, write };
 kernel_view view_of(const address_facts &facts, const address_span &span, access wanted, CUcontext context,
                     int context_device) noexcept;
-// As view_of, but asks the driver for the facts.
-error look_up_for_kernels(const driver_table &cu, const address_span &span, access wanted, CUcontext context,
-                          int context_device, kernel_view &view) noexcept;
-
-// Returns the view of an array that is a source, and makes its surface if need be. `why_not` is none only where the
-// array has a surface.
-kernel_view look_up_for_kernels(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept;
+// Returns the view of an array, and makes its surface if need be. `why_not` is none only where the array has a surface.
+kernel_view view_of(array_surfaces &surfaces, CUarray array, CUcontext context) noexcept;
 
 struct kernel_views {
     kernel_view source, destination;

@@ -67,14 +67,6 @@ error look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std
     return {};
 }
 
-error look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept {
-    if (kind == memory_kind::array) return {};
-    address_facts facts;
-    if (error failed = look_up_address(cu, address, ask::everything, facts)) return failed;
-    if (is_host(kind) || facts.kind == memory_kind::managed) kind = kind_to_context(facts);
-    return {};
-}
-
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept {
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
     CUdeviceptr seen = 0;

@@ -70,10 +70,6 @@ constexpr memory_kind kind_to_context(const address_facts &facts) noexcept {
     return !facts.device_address ? memory_kind::pageable : facts.pool ? memory_kind::host_pool : memory_kind::pinned;
 }
 
-// Replaces a kind that the caller stated with the kind that the driver reports: pageable or pinned, device or managed.
-// Arrays keep their kind. The copy's context must be current.
-error look_up_kind(const driver_table &cu, std::uint64_t address, memory_kind &kind) noexcept;
-
 // Returns whether the current context can access `address`: its own device memory, managed or pinned memory, or memory
 // of a peer with access.
 bool is_within_reach(const driver_table &cu, std::uint64_t address) noexcept;

@@ -15,10 +15,11 @@ error known_ranges::begin(const driver_table &cu, CUcontext context, int context
     context_device_ = context_device;
     stream_ = stream;
     ranges_.clear();
+    facts_.clear();
     sorted_.clear();
     min_stretch_bits_ = std::max(min_stretch_bits, static_cast<int>(std::bit_width(bytes / max_stretches)));
     set_stretch(max_stretch_bits);
-    return ranges_.append({}) ? ok : error{.status = FERRY_ERROR_OUT_OF_MEMORY};
+    return ranges_.append({}) && facts_.append({}) ? ok : no_memory;
 }
 
 namespace {
@@ -66,8 +67,8 @@ std::uint32_t known_ranges::search_and_remember(std::uint64_t address, std::uint
     return index;
 }
 
-error known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept {
-    address_facts facts;
+error known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
+                        address_facts &facts) noexcept {
     if (error failed = look_up_address(*cu_, address, ask::everything_and_access, facts)) return failed;
     range.kind = kind_to_context(facts);
     range.device = facts.device;
@@ -92,14 +93,15 @@ error known_ranges::ask(std::uint64_t address, std::uint64_t bytes, int stated_d
 error known_ranges::find(std::uint64_t address, std::uint64_t bytes, int stated_device, std::uint32_t &index) noexcept {
     if (!search(address, index)) {
         known_range range;
-        if (error failed = ask(address, bytes, stated_device, range)) return failed;
+        address_facts facts;
+        if (error failed = ask(address, bytes, stated_device, range, facts)) return failed;
         index = unknown;
         if (range.size == 0) return {};
         index = static_cast<std::uint32_t>(ranges_.size());
         const auto at = std::upper_bound(sorted_.begin(), sorted_.end(), range.first,
                                          [](std::uint64_t first, const place &one) { return first < one.first; });
         if (!sorted_.insert(static_cast<std::size_t>(at - sorted_.begin()), {range.first, index}) ||
-            !ranges_.append(range))
+            !ranges_.append(range) || !facts_.append(facts))
             return no_memory;
         remember_all(range, index);
     }

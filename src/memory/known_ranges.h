@@ -30,7 +30,7 @@ struct known_range {
 
 class known_ranges {
 public:
-    explicit known_ranges(const allocator &memory) noexcept : ranges_(memory), sorted_(memory) {}
+    explicit known_ranges(const allocator &memory) noexcept : ranges_(memory), facts_(memory), sorted_(memory) {}
 
     static constexpr std::uint32_t unknown = 0; // index of the range for memory the driver does not know
 
@@ -41,6 +41,14 @@ public:
 
     const known_range &operator[](std::uint32_t index) const noexcept { return ranges_[index]; }
     std::size_t size() const noexcept { return ranges_.size(); }
+
+    // Returns what the driver would report for an address in the range. Returns false for memory that the driver does
+    // not know.
+    bool facts_at(std::uint64_t address, std::uint32_t index, address_facts &facts) const noexcept {
+        facts = facts_[index];
+        facts.device_address = address + ranges_[index].alias;
+        return facts.kind != memory_kind::pageable;
+    }
 
     // Returns the range that holds these bytes if it is known already, else `unknown`.
     [[gnu::always_inline]] std::uint32_t find_known(std::uint64_t address, std::uint64_t bytes) noexcept {
@@ -68,7 +76,8 @@ private:
         if (index <= UINT16_MAX) memo_[slot_of(address)] = static_cast<std::uint16_t>(index);
     }
     void remember_all(const known_range &range, std::uint32_t index) noexcept;
-    error ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range) noexcept;
+    error ask(std::uint64_t address, std::uint64_t bytes, int stated_device, known_range &range,
+              address_facts &facts) noexcept;
 
     struct place {
         std::uint64_t first;
@@ -86,6 +95,7 @@ private:
     int context_device_ = -1;
     CUstream stream_ = nullptr;
     growing<known_range> ranges_;
+    growing<address_facts> facts_;            // the driver's answers, parallel to ranges_, which loops over pieces read
     growing<place> sorted_;                   // all ranges but the unknown one, by address
     int min_stretch_bits_ = min_stretch_bits; // for the number of bytes that this call copies
     int stretch_bits_ = max_stretch_bits;

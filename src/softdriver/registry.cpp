@@ -4,15 +4,11 @@
 
 #include <cstring>
 
+#include "driver/table.h"
+
 namespace ferry::softdriver {
 
 namespace {
-
-struct implemented {
-    const char *name;
-    int version;
-    void *function;
-};
 
 // Takes the function by its pinned type, so an entry point with another signature does not compile.
 template <class Function> void *address_of(Function function) { return reinterpret_cast<void *>(function); }
@@ -22,20 +18,22 @@ const char software_driver_mark = 0;
 } // namespace
 
 void *get_proc(const char *name, int version) noexcept {
-    static const implemented all[] = {
-#define FERRY_DRIVER_SYMBOL(need, name, version)                                                                       \
-    {#name, version, address_of<PFN_##name##_v##version>(&softdriver::name)},
+    static void *const functions[driver_symbol_count] = {
+#define FERRY_DRIVER_SYMBOL(need, name, version) address_of<PFN_##name##_v##version>(&softdriver::name),
 #include "driver/symbols.inc"
 #undef FERRY_DRIVER_SYMBOL
     };
     if (!name) return nullptr;
     // The library recognises this driver by this symbol.
     if (!std::strcmp(name, "ferrySoftwareDriver")) return const_cast<char *>(&software_driver_mark);
-    const implemented *newest = nullptr;
-    for (const implemented &one : all)
-        if (!std::strcmp(one.name, name) && one.version <= version && (!newest || one.version > newest->version))
-            newest = &one;
-    return newest ? newest->function : nullptr;
+    int newest = -1;
+    for (int i = 0; i < driver_symbol_count; ++i) {
+        const driver_symbol &one = driver_symbols[i];
+        if (!std::strcmp(one.name, name) && one.version <= version &&
+            (newest < 0 || one.version > driver_symbols[newest].version))
+            newest = i;
+    }
+    return newest < 0 ? nullptr : functions[newest];
 }
 
 } // namespace ferry::softdriver

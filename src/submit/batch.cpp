@@ -13,12 +13,13 @@ namespace {
 error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
           batch_request &request) noexcept {
     context_scope scope(instance.cu);
-    if (error failed = enter_for_batch(instance, input, stream, request, scope)) return failed;
-    if (error failed = check_batch(instance, input, true, stream, request)) return failed;
+    if (error failed = enter_batch_context(instance, input, stream, request, scope)) return failed;
+    if (error failed = validate_batch(instance, input, true, stream, request)) return failed;
     if (request.is_empty()) return {};
     bool is_captured = false;
     if (error failed = ask_capture(instance.cu, stream, is_captured)) return failed;
-    if (error failed = plan_batch(instance, takes_batch_calls(stream, is_captured), nullptr, request)) return failed;
+    if (error failed = choose_batch_routes(instance, takes_batch_calls(stream, is_captured), nullptr, request))
+        return failed;
     launch_site site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
     if (form == copy_form::asynchronous || is_single_call(request)) return submit_batch(instance, request, form, site);

@@ -25,7 +25,7 @@ struct batch_request {
     context_choice context;
     int context_device = -1;
 
-    // Set by check_batch. Pieces that were neither merged nor cut are in the order of the input copies with a size.
+    // Set by validate_batch. Pieces that were neither merged nor cut are in the order of the input copies with a size.
     known_ranges ranges;
     known_arrays arrays;
     grouped_pieces pieces;
@@ -34,7 +34,7 @@ struct batch_request {
     growing<byte_span> spans;
     std::uint64_t bad_index = 0; // the input copy that failed
 
-    // Set by plan_batch.
+    // Set by choose_batch_routes.
     batch_plan plans[piece_groups];
     box_launch box_launches[box_sources][piece_groups];
     growing<kernel_view> array_views;
@@ -83,23 +83,31 @@ private:
 
 // Finds the context for `stream` and makes it current. For a default stream in a thread without a context, the first
 // copy with a device decides.
-error enter_for_batch(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
-                      context_scope &scope) noexcept;
+error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
+                          context_scope &scope) noexcept;
 
-// Checks the whole input and fills the pieces and boxes. `merges`: neighbouring pieces become one. The context must be
+// Validates the whole input and fills the pieces and boxes. `merges`: neighbouring pieces become one. The context must be
 // current.
-error check_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
-                  batch_request &request) noexcept;
+error validate_batch(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
+                     batch_request &request) noexcept;
+
+// The known ranges at the ends of a copy. For an array, or for memory the driver does not know: known_ranges::unknown.
+struct known_ends {
+    std::uint32_t to = known_ranges::unknown, from = known_ranges::unknown;
+};
+
+// Hands on what the driver reported for the ranges, so that nobody asks again.
+void know_ends(const batch_request &request, const shape &shape, const known_ends &known, resolved_ends &ends) noexcept;
 
 // Whether the driver takes batch calls on the stream.
 constexpr bool takes_batch_calls(CUstream stream, bool is_captured) noexcept {
     return stream && stream != CU_STREAM_LEGACY && !is_captured;
 }
 
-// Plans the checked batch. The context must be current. `ways` are the plans of the groups where those are chosen
-// already, else null.
-error plan_batch(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
-                 batch_request &request) noexcept;
+// Chooses the routes of the validated batch. The context must be current. `ways` are the plans of the groups where those
+// are chosen already, else null.
+error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
+                          batch_request &request) noexcept;
 
 // The table of a group's pieces in device memory, which the kernel reads. An address of 0: there is no table.
 struct piece_table {

@@ -23,7 +23,7 @@ void plan_with_kernels(ferry_instance &instance, CUcontext context, batch_site &
 }
 
 // Puts boxes of arrays that kernels do not read into the group `apart`.
-error look_up_views(const ferry_instance &instance, batch_request &request) noexcept {
+error look_up_array_views(const ferry_instance &instance, batch_request &request) noexcept {
     request.array_views.clear();
     if (!request.array_views.reserve(request.arrays.size())) return no_memory;
     for (std::uint32_t i = 0; i < request.arrays.size(); ++i) {
@@ -44,7 +44,7 @@ void find_surfaces(ferry_instance &instance, batch_request &request) noexcept {
         if (box.way != box_route::kernel || box.source() != from_array) continue;
         kernel_view &view = request.array_views[box.from];
         if (view.why_not == obstacle::none && !view.surface)
-            view = look_up_for_kernels(instance.surfaces, box.shape.source.array, request.context.wanted);
+            view = view_of(instance.surfaces, box.shape.source.array, request.context.wanted);
         if (view.why_not != obstacle::none) box.way = box_route::call;
     }
 }
@@ -78,8 +78,8 @@ obstacle why_apart(const batch_request &request, const batch_piece &piece) noexc
 
 } // namespace
 
-error plan_batch(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
-                 batch_request &request) noexcept {
+error choose_batch_routes(ferry_instance &instance, bool takes_batch_calls, const batch_plan *ways,
+                          batch_request &request) noexcept {
     if (!request.pieces.sort(request.ranges)) return no_memory;
     batch_site site = {.context_device = request.context_device,
                        .line_calls = batch_call_obstacle(has_line_batches(instance.cu), takes_batch_calls),
@@ -101,7 +101,7 @@ error plan_batch(ferry_instance &instance, bool takes_batch_calls, const batch_p
         if (request.plans[group].way == batch_route::batch_call)
             if (!request.lines.append(request.pieces.begin(group), request.pieces.facts(group).count)) return no_memory;
     if (request.arrays.size())
-        if (error failed = look_up_views(instance, request)) return failed;
+        if (error failed = look_up_array_views(instance, request)) return failed;
     plan_with_kernels(instance, request.context.wanted, site,
                       [&]() noexcept { return plan_boxes(site, request.boxes, request.box_launches); });
     find_surfaces(instance, request);

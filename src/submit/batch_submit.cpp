@@ -66,12 +66,8 @@ public:
           is_at_home_(site.context == request.context.wanted) {}
 
     error run() noexcept {
-        const auto try_one = [&](const shape &shape, const copy_preferences &preferences) noexcept {
-            return try_capture(shape, preferences);
-        };
-        const auto call_one = [&](const shape &shape, const copy_preferences &preferences) noexcept {
-            return call(shape, preferences);
-        };
+        const auto try_one = [&](const single_call &one) noexcept { return try_capture(one); };
+        const auto call_one = [&](const single_call &one) noexcept { return call(one); };
         if (site_.is_captured)
             if (error failed = for_each_call(try_one)) return failed;
         if (error failed = for_each_call(call_one)) return failed;
@@ -113,11 +109,24 @@ private:
         return run_planned(instance_, {box.shape, facts, box.plan, request_.own_views[box.to]}, site());
     }
 
-    // Calls `action` for each copy that takes a driver call of its own.
+    // A copy of the batch that takes a call of its own.
+    struct single_call {
+        ferry::shape shape;
+        copy_preferences preferences;
+        known_ends known;
+    };
+
+    // The ranges are known for the request's own context only. A box with a plan of its own keeps its views there.
+    static single_call call_of(const batch_box &box) noexcept {
+        if (box.way == box_route::own) return {box.shape, box.preferences, {}};
+        return {box.shape, box.preferences, {box.to, box.from}};
+    }
+
+    // Calls `action` for each copy that takes a call of its own.
     template <class Action> error for_each_call(const Action &action) noexcept {
         for (const batch_box &box : request_.boxes)
             if (is_called(box))
-                if (error failed = action(box.shape, box.preferences)) return failed;
+                if (error failed = action(call_of(box))) return failed;
         for (int group = 0; group < piece_groups; ++group)
             if (way_of(group) == batch_route::calls)
                 if (error failed = for_each_piece(group, action)) return failed;
@@ -127,7 +136,8 @@ private:
     template <class Action> error for_each_piece(int group, const Action &action) noexcept {
         const copy_preferences preferences = preferences_of(instance_.copy_flags);
         for (const batch_piece *piece = request_.pieces.begin(group); piece != request_.pieces.end(group); ++piece)
-            if (error failed = action(shape_of(*piece, request_.ranges), preferences)) return failed;
+            if (error failed = action({shape_of(*piece, request_.ranges), preferences, {piece->to, piece->from}}))
+                return failed;
         return {};
     }
 
@@ -137,20 +147,20 @@ private:
     copy_site site() const noexcept { return {site_.context, stream_}; }
 
     // Checks whether the graph takes the copy. Every copy is checked before any is enqueued.
-    error try_capture(shape shape, const copy_preferences &preferences) noexcept {
+    error try_capture(single_call one) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
         kernel_views views;
-        if (error failed = plan_call(shape, preferences, facts, views, plan)) return failed;
-        return check_capture(instance_, {shape, facts, plan, views}, site());
+        if (error failed = plan_call(one, facts, views, plan)) return failed;
+        return check_capture(instance_, {one.shape, facts, plan, views}, site());
     }
 
-    error call(shape shape, const copy_preferences &preferences) noexcept {
+    error call(single_call one) noexcept {
         plan_facts facts = this->facts();
         copy_plan plan;
         kernel_views views;
-        if (error failed = plan_call(shape, preferences, facts, views, plan)) return failed;
-        const error failed = run_planned(instance_, {shape, facts, plan, views}, site());
+        if (error failed = plan_call(one, facts, views, plan)) return failed;
+        const error failed = run_planned(instance_, {one.shape, facts, plan, views}, site());
         // From here on the stream's earlier work is complete. Later work belongs to this batch, whose copies have no
         // order among themselves.
         is_behind_earlier_work_ |= facts.is_stream_idle || (!failed && plan.wait_before);
@@ -158,26 +168,27 @@ private:
     }
 
     // A copy that was planned as a driver call stays one, except for pageable memory.
-    error plan_call(shape &shape, const copy_preferences &preferences, plan_facts &facts, kernel_views &views,
-                    copy_plan &plan) noexcept {
-        if (leaves_device(shape, facts.context_device))
-            if (error failed = look_up_pool_ends(instance_, facts.context_device, shape)) return failed;
-        if (is_pageable(shape)) return choose_for_pageable(shape, preferences, facts, views, plan);
-        plan = plan_for_driver(shape, facts);
+    error plan_call(single_call &one, plan_facts &facts, kernel_views &views, copy_plan &plan) noexcept {
+        if (leaves_device(one.shape, facts.context_device))
+            if (error failed = look_up_pool_ends(instance_, facts.context_device, one.shape)) return failed;
+        if (is_pageable(one.shape)) return choose_for_pageable(one, facts, views, plan);
+        plan = plan_for_driver(one.shape, facts);
         return {};
     }
 
     // Chooses as for a single copy. If the call waits for the whole batch, the copy is staged only where that is
     // faster.
-    error choose_for_pageable(const shape &shape, const copy_preferences &preferences, plan_facts &facts,
-                              kernel_views &views, copy_plan &plan) noexcept {
+    error choose_for_pageable(const single_call &one, plan_facts &facts, kernel_views &views,
+                              copy_plan &plan) noexcept {
+        const shape &shape = one.shape;
         if (is_behind_earlier_work_)
             facts.is_stream_idle = true;
         else if (error failed = look_at_stream(instance_, shape, stream_, facts))
             return failed;
-        facts.preferences = preferences;
+        facts.preferences = one.preferences;
         if (site_.is_waited_for) facts.form = copy_form::synchronous;
         resolved_ends ends;
+        if (is_at_home_) know_ends(request_, shape, one.known, ends);
         const error failed = choose(instance_, shape, ends, site_.context, facts, views, plan);
         facts.form = form_;
         // Plan the driver call again for the form it is submitted in: on a stream the call waits before it reads the
@@ -211,7 +222,7 @@ private:
         if (!is_refused(result)) return to_error(result);
         for (const batch_box &box : request_.boxes)
             if (box.way == box_route::batch_call)
-                if (error failed = call(box.shape, box.preferences)) return failed;
+                if (error failed = call(call_of(box))) return failed;
         return {};
     }
 
@@ -252,9 +263,7 @@ private:
         const CUresult result =
             run_line_batch(instance_.cu, request_.lines, first, request_.pieces.facts(group).count, stream_);
         if (!is_refused(result)) return to_error(result);
-        return for_each_piece(group, [&](const shape &shape, const copy_preferences &preferences) noexcept {
-            return call(shape, preferences);
-        });
+        return for_each_piece(group, [&](const single_call &one) noexcept { return call(one); });
     }
 
     error run_kernel(int group) noexcept {

@@ -71,8 +71,9 @@ error enter_for_graph(ferry_instance &instance, const shape &shape, const plan_f
         if (end.kind == memory_kind::device)
             return is_found_by_copies(instance.cu, end.span.first, end.device < 0 || end.device == device);
         if (end.kind != memory_kind::pageable || !is_elsewhere(other, device)) return true;
-        memory_kind here = end.kind; // see look_up_pool_ends
-        return !look_up_kind(instance.cu, end.span.first, here) && here != memory_kind::host_pool;
+        resolved_place here = {};
+        memory_kind kind = end.kind; // see look_up_pool_ends
+        return !know_kind(instance.cu, end, here, kind) && kind != memory_kind::host_pool;
     };
     for (const CUcontext context : {site.context, others.source, others.destination}) {
         if (!context) continue;
@@ -108,7 +109,7 @@ error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends 
             if (error failed = know_everything(instance.cu, end, place)) return failed;
             view = view_of(*place.facts, end.span, wanted, context, facts.context_device);
         } else if (wanted == access::read || is_staged) {
-            view = look_up_for_kernels(instance.surfaces, end.array, context);
+            view = view_of(instance.surfaces, end.array, context);
         } else {
             view.why_not = obstacle::array;
         }

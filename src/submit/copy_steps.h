@@ -54,6 +54,16 @@ inline error know_everything(const driver_table &cu, const shape_end &end, resol
     return look_up_address(cu, end.span.first, place.asked, place.facts.emplace());
 }
 
+// Replaces a kind that the caller stated with the kind that the driver reports: pageable or pinned, device or managed.
+// Arrays keep their kind. Queries only what `place` does not hold yet. The copy's context must be current.
+inline error know_kind(const driver_table &cu, const shape_end &end, resolved_place &place,
+                       memory_kind &kind) noexcept {
+    if (end.array) return {};
+    if (error failed = know_everything(cu, end, place)) return failed;
+    if (is_host(kind) || place.facts->kind == memory_kind::managed) kind = kind_to_context(*place.facts);
+    return {};
+}
+
 // Finds out whether the copy becomes part of a graph, and whether the work before it is complete, where that makes a
 // difference. These are the first facts of a plan. Not needed for a plain line on the context's own device.
 [[gnu::noinline]] error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream,
@@ -95,11 +105,13 @@ error for_each_planned_copy(ferry_instance &instance, const shape &whole, const 
         return next == UINT64_MAX ? 0 : next;
     };
     return for_each_part(whole, end_of_stretch, [&](shape part) noexcept -> error {
-        for (shape_end *const end : {&part.source, &part.destination})
-            if (is_host(end->kind))
-                if (error failed = look_up_kind(instance.cu, end->span.first, end->kind)) return failed;
+        resolved_ends ends = {};
+        if (is_host(part.source.kind))
+            if (error failed = know_kind(instance.cu, part.source, ends.source, part.source.kind)) return failed;
+        if (is_host(part.destination.kind))
+            if (error failed = know_kind(instance.cu, part.destination, ends.destination, part.destination.kind))
+                return failed;
         plan_facts of_part = facts;
-        resolved_ends ends;
         kernel_views views;
         copy_plan plan;
         if (!is_pageable(part) && of_part.preferences.forced == route_kind::staged)

@@ -22,14 +22,6 @@ static_assert(static_cast<int>(obstacle::none) == FERRY_OBSTACLE_NONE &&
               static_cast<int>(obstacle::managed) == FERRY_OBSTACLE_MANAGED &&
               static_cast<int>(obstacle::other_device) == FERRY_OBSTACLE_OTHER_DEVICE);
 
-// Asks the driver for the kind of memory where the copy took the caller's word: pageable or pinned, device or managed.
-error find_kind(const driver_table &cu, const shape_end &end, resolved_place &place, memory_kind &kind) noexcept {
-    if (end.array) return {};
-    if (error failed = know_everything(cu, end, place)) return failed;
-    if (is_host(kind) || place.facts->kind == memory_kind::managed) kind = kind_to_context(*place.facts);
-    return {};
-}
-
 // Predicts the time of each route. In `shape` the kinds of memory are those that the driver reports.
 error forecast(ferry_instance &instance, const shape &shape, const prepared_copy &prepared, resolved_ends &ends,
                ferry_explanation &found) noexcept {
@@ -60,8 +52,8 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         const auto &[shape, ends, facts, plan, choice, views] = prepared;
         resolved_ends known_ends = ends;
         memory_kind source = shape.source.kind, destination = shape.destination.kind;
-        if (error failed = find_kind(instance.cu, shape.source, known_ends.source, source)) return failed;
-        if (error failed = find_kind(instance.cu, shape.destination, known_ends.destination, destination))
+        if (error failed = know_kind(instance.cu, shape.source, known_ends.source, source)) return failed;
+        if (error failed = know_kind(instance.cu, shape.destination, known_ends.destination, destination))
             return failed;
         const bool is_synchronous = form == copy_form::synchronous;
         const auto add_call = [&](memory_kind source, memory_kind destination, const copy_plan &plan) noexcept {

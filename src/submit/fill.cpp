@@ -1,3 +1,5 @@
+// Runs one fill. The steps are those of a copy, but the memory is looked up before the context is chosen: a fill on a
+// default stream takes a context on the memory's device.
 #include "submit/fill.h"
 
 #include "driver/result.h"
@@ -7,7 +9,7 @@
 #include "exec/kernel_copy.h"
 #include "exec/kernel_fill.h"
 #include "plan/fill_plan.h"
-#include "submit/staging_setup.h"
+#include "submit/copy_steps.h"
 
 namespace ferry {
 
@@ -15,6 +17,7 @@ namespace {
 
 struct prepared_fill {
     fill_shape shape;
+    resolved_place end;
     fill_plan plan;
     kernel_view view; // used by the kernel route
 };
@@ -29,21 +32,26 @@ constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
                         .preferences = preferences_of(flags)};
     if (error failed = instance.contexts.device_of_current(context, facts.context_device)) return failed;
     facts.profile = instance.profiles.of(facts.context_device);
-    auto &[shape, plan, view] = prepared;
+    auto &[shape, end, plan, view] = prepared;
     plan = plan_fill(shape, facts);
-    if (plan.route == route_kind::kernel) { // planned without a driver query so far; now ask everything
+    if (plan.route == route_kind::kernel) {
         if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
-        if (error failed = look_up_for_kernels(instance.cu, shape.destination.span, access::write, context,
-                                               facts.context_device, view))
-            return failed;
+        if (error failed = know_everything(instance.cu, shape.destination, end)) return failed;
+        view = view_of(*end.facts, shape.destination.span, access::write, context, facts.context_device);
         facts.reach = view.why_not;
         plan = plan_fill(shape, facts);
     }
     return plan.refused == obstacle::none ? ok : refusal_of(shape, facts, plan);
 }
 
-error run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext context, CUstream stream) noexcept {
-    error result = run_driver_fill(instance.cu, shape, stream);
+error run_by_driver(ferry_instance &instance, prepared_fill &prepared, CUcontext context, CUstream stream) noexcept {
+    const fill_shape &shape = prepared.shape;
+    std::uint64_t address = shape.destination.span.first;
+    if (shape.destination.kind == memory_kind::pinned) {
+        if (error failed = know_everything(instance.cu, shape.destination, prepared.end)) return failed;
+        if (error failed = find_pinned_on_device(*prepared.end.facts, address)) return failed;
+    }
+    error result = run_driver_fill(instance.cu, shape, address, stream);
     if (result.status != refused_by_driver) return result;
     if (shape.destination.kind == memory_kind::pinned)
         result = run_fill_in_parts(instance.cu, instance.pinned.ranges(), shape, result, stream);
@@ -60,12 +68,12 @@ error run_by_driver(ferry_instance &instance, const fill_shape &shape, CUcontext
 // Runs the fill in `context`, which must be current.
 error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags, copy_form form, CUcontext context,
           CUstream stream) noexcept {
-    const auto &[shape, plan, view] = prepared;
+    const auto &[shape, end, plan, view] = prepared;
     if (!needs_no_choice(shape, preferences_of(flags)))
         if (error failed = choose(instance, flags, context, prepared)) return failed;
     const error failed = plan.route == route_kind::kernel
                              ? run_kernel_fill(instance.cu, instance.kernels, shape, view.address, plan.blocks, stream)
-                             : run_by_driver(instance, shape, context, stream);
+                             : run_by_driver(instance, prepared, context, stream);
     if (failed || form == copy_form::asynchronous) return failed;
     return wait_for_legacy_stream(instance.cu);
 }
@@ -78,12 +86,11 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
     const bool by_driver = refused.status == refused_by_driver;
     if (!by_driver && refused.status != FERRY_ERROR_UNSUPPORTED && refused.status != FERRY_ERROR_ROUTE) return refused;
     const shape_end &end = prepared.shape.destination;
-    address_facts facts;
     int context_device = -1;
-    if (end.kind != memory_kind::device ||
-        look_up_address(instance.cu, end.span.first, ask::everything_and_access, facts) ||
+    if (end.kind != memory_kind::device || know_everything(instance.cu, end, prepared.end) ||
         instance.contexts.device_of_current(context, context_device))
         return refused;
+    const address_facts facts = *prepared.end.facts;
     const bool is_at_home = !facts.owner || facts.owner == context || facts.device != context_device;
     if (is_at_home || end.span.last - facts.range_start >= facts.range_size) return refused; // for another reason
     if (form == copy_form::asynchronous)
@@ -92,6 +99,7 @@ error run(ferry_instance &instance, prepared_fill &prepared, std::uint32_t flags
     context_scope scope(instance.cu);
     if (error failed = scope.enter(facts.owner)) return failed;
     prepared.plan = {};
+    prepared.end.asked = ask::nothing; // the answer was for the other context
     return run(instance, prepared, flags, form, facts.owner, nullptr);
 }
 
@@ -102,22 +110,23 @@ error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form 
     fill_shape &shape = prepared.shape;
     if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
-    resolved_place resolved;
+    const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
     if (error failed = resolve_place(instance.cu, desc.destination, shape.destination.span,
                                      {.ranges = &instance.pinned.ranges(),
                                       .full_checks = instance.full_checks,
                                       .need_host_kind = true,
+                                      .ask_everything = true,
                                       .needs_registered = true,
                                       .stream = stream},
-                                     resolved))
+                                     prepared.end))
         return on_side(failed, FERRY_SIDE_DESTINATION);
-    if (error failed = validate_fill_bounds(resolved, instance.limits, shape)) return failed;
+    if (error failed = validate_fill_bounds(prepared.end, instance.limits, shape)) return failed;
     context_choice choice;
     if (error failed = choose_context_on(instance.cu, instance.contexts, stream, shape.destination.device, choice))
         return failed;
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
-    const std::uint32_t flags = desc.flags ? desc.flags : instance.copy_flags;
+    if (choice.wanted != choice.current) prepared.end.asked = ask::nothing; // the answer was for the other context
     const error result = run(instance, prepared, flags, form, choice.wanted, stream);
     return result ? run_in_owner(instance, prepared, flags, form, choice.wanted, result) : result;
 }

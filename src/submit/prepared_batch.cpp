@@ -52,11 +52,11 @@ error prepare(ferry_prepared &prepared, const batch_input &input, CUstream strea
     prepared.is_updatable = input.flags & FERRY_BATCH_UPDATABLE;
     prepared.flags = input.flags;
     context_scope scope(instance.cu);
-    if (error failed = enter_for_batch(instance, input, stream, request, scope)) return failed;
-    if (error failed = check_batch(instance, input, !prepared.is_updatable, stream, request)) return failed;
+    if (error failed = enter_batch_context(instance, input, stream, request, scope)) return failed;
+    if (error failed = validate_batch(instance, input, !prepared.is_updatable, stream, request)) return failed;
     if (prepared.is_updatable)
         if (error failed = note_kinds(prepared, input)) return failed;
-    if (error failed = plan_batch(instance, true, nullptr, request)) return failed;
+    if (error failed = choose_batch_routes(instance, true, nullptr, request)) return failed;
     return make_table(prepared);
 }
 
@@ -180,9 +180,9 @@ error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstrea
     {
         context_scope home(instance.cu);
         if (error failed = home.enter(request.context.wanted, of_stream)) return failed;
-        if (error failed = check_batch(instance, input, false, stream, request)) return failed;
+        if (error failed = validate_batch(instance, input, false, stream, request)) return failed;
         if (error failed = compare_with_old(prepared, input, request)) return failed;
-        if (error failed = plan_batch(instance, true, prepared.request->plans, request)) return failed;
+        if (error failed = choose_batch_routes(instance, true, prepared.request->plans, request)) return failed;
     }
     return change_table(prepared, request, stream);
 }

@@ -24,29 +24,48 @@ ferry.ferry_context_synchronize.argtypes = [c_void_p, c_int32, c_void_p]
 broken = os.environ.get("STAND_IN_BROKEN")
 
 class Memory:
-    def __init__(self, size, on_device):
-        self.size, self.address = size, c_uint64()
+    """float32 in rows: whole, or a view of it."""
+    def __init__(self, shape, on_device):
+        (self.rows, self.columns), self.address = shape, c_uint64()
+        self.pitch = 4 * self.columns
         if on_device:
-            assert ferry.ferry_device_alloc(instance, 0, size, byref(self.address), None) == 0
+            assert ferry.ferry_device_alloc(instance, 0, self.rows * self.pitch, byref(self.address), None) == 0
         else:
-            self.kept = ctypes.create_string_buffer(size)
+            self.kept = ctypes.create_string_buffer(self.rows * self.pitch)
             self.address.value = ctypes.addressof(self.kept)
 
+    def __getitem__(self, key):
+        view = type(self).__new__(type(self))
+        view.__dict__.update(self.__dict__, whole=self)
+        if isinstance(key, tuple):
+            view.columns = key[1].stop
+        elif isinstance(key, slice):
+            view.columns, view.address = key.stop - key.start, c_uint64(self.address.value + 4 * key.start)
+        else:
+            view.rows = 1
+        return view
+
 def copy(name, to, source):
-    size = to.size - 1 if broken == name else to.size
-    assert ferry.ferry_copy_bytes(instance, to.address, source.address, size, None) == 0
+    assert (to.rows, to.columns) == (source.rows, source.columns)
+    rows, width = to.rows, 4 * to.columns
+    is_broken = broken == f"{name} {rows} x {to.columns}"
+    if to.pitch == source.pitch == width: rows, width = 1, rows * width
+    for i in range(rows):
+        size = width - 1 if is_broken and i == rows - 1 else width
+        assert ferry.ferry_copy_bytes(instance, to.address.value + i * to.pitch, source.address.value + i * source.pitch,
+                                      size, None) == 0
 
 def wait(): assert ferry.ferry_context_synchronize(instance, 0, None) == 0
 ''',
     "torch.py": '''
 from stand_in import Memory, copy, wait
-uint8 = "bytes"
+float32, __version__ = "float", "2.11"
 
 class Tensor(Memory):
     def data_ptr(self): return self.address.value
     def copy_(self, source, non_blocking): copy("torch", self, source)
 
-def empty(size, dtype, device=None): return Tensor(size, device == "cuda")
+def empty(shape, dtype, device, pin_memory): return Tensor(shape, device == "cuda")
 
 class cuda:
     cuda_stream = 0
@@ -56,26 +75,31 @@ class cuda:
 ''',
     "numpy.py": '''
 from stand_in import Memory
-uint8 = "bytes"
-
-def empty(size, dtype):
-    made = Memory(size, False)
-    made.ctypes = made
-    made.data = made.address.value
-    return made
-''',
-    "cupy.py": '''
-from stand_in import Memory, copy, wait
+float32 = "float"
 
 class ndarray(Memory):
-    def set(self, source): copy("cupy", self, source)
-    def get(self, out): copy("cupy", out, self)
+    @property
+    def ctypes(self): return self
+    @property
+    def data(self): return self.address.value
 
-def empty(size, dtype):
-    made = ndarray(size, True)
-    made.data = made
-    made.ptr = made.address.value
-    return made
+def empty(shape, dtype): return ndarray(shape, False)
+''',
+    "cupyx.py": "from numpy import empty as empty_pinned",
+    "cupy.py": '''
+from stand_in import Memory, copy, wait
+__version__ = "14.2"
+
+class ndarray(Memory):
+    @property
+    def data(self): return self
+    @property
+    def ptr(self): return self.address.value
+    def set(self, source, stream): copy("cupy", self, source)
+    def get(self, stream, out): copy("cupy", out, self)
+    def __setitem__(self, key, source): copy("cupy", self, source)
+
+def empty(shape, dtype): return ndarray(shape, True)
 
 class cuda:
     ptr = 0
@@ -90,7 +114,7 @@ def run(files, *arguments, broken="", library=library):
         for name, text in files.items():
             pathlib.Path(folder, name).write_text(text)
         given = [library] if library else []
-        return subprocess.run([sys.executable, script, *given, "--mib", "1", "2", *arguments], capture_output=True, text=True,
+        return subprocess.run([sys.executable, script, *given, "--quick", "--mib", "1", "2", *arguments], capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": folder, "STAND_IN_LIBRARY": sys.argv[2],
                                    "STAND_IN_BROKEN": broken})
 
@@ -98,18 +122,24 @@ def run(files, *arguments, broken="", library=library):
 done = run(stand_ins, "--json")
 assert done.returncode == 0, done.stderr
 told = json.loads(done.stdout)
-assert told["skipped"] == {}, told
-assert [(line["beside"], line["bytes"] >> 20, line["copy"]) for line in told["lines"]] == [
-    (name, mib, way) for name in ["torch", "cupy"] for mib in [1, 2] for way in ["H2D", "D2H"]], told
+assert told["skipped"] == {} and told["quick"], told
+assert told["versions"]["torch"] == "2.11" and told["versions"]["cupy"] == "14.2" and told["versions"]["ferry"], told
+lines = [("line", way, mib << 20) for way in ["H2D", "D2H"] for mib in [1, 2]]
+shapes = [("rows of 4 B", "H2D", 16 << 10), ("rows of 64 B", "D2D", 256 << 10), ("pieces of 4 KiB", "H2D", 256 << 10)]
+assert [(line["beside"], line["what"], line["copy"], line["bytes"]) for line in told["lines"]] == [
+    (name, *each) for name in ["torch", "cupy"] for each in lines + shapes], told
 for line in told["lines"]:
-    assert set(line["GB/s"]) == {line["beside"], "ferry"} and all(speed > 0 for speed in line["GB/s"].values()), line
+    assert set(line["GB/s"]) == set(line["us"]) == {line["beside"], "ferry"}, line
+    assert all(speed > 0 for speed in line["GB/s"].values()), line
 
 alone = run(stand_ins, library=None)
-assert alone.returncode == 0 and "H2D      2 MiB   torch" in alone.stdout and "ferry" not in alone.stdout, alone
+assert alone.returncode == 0 and "H2D       2.00 MiB  line             torch" in alone.stdout, alone
+assert "ferry" not in alone.stdout, alone
 
-for name in ["torch", "cupy"]:
-    wrong = run(stand_ins, broken=name)
-    assert wrong.returncode != 0 and f"{name}: the bytes came back changed" in wrong.stderr, wrong
+for broken, what in [("torch 1 x 262144", "line, H2D"), ("cupy 4096 x 1", "rows of 4 B, H2D"),
+                     ("torch 4096 x 16", "rows of 64 B, D2D"), ("cupy 1 x 1024", "pieces of 4 KiB, H2D")]:
+    wrong = run(stand_ins, broken=broken)
+    assert wrong.returncode != 0 and f"{broken.split()[0]}: wrong bytes ({what})" in wrong.stderr, wrong
 
 absent = {name: "raise ImportError('not here')" for name in ["torch.py", "cupy.py"]}
 none = run(absent)

@@ -1,54 +1,107 @@
 #!/usr/bin/env python3
-"""PyTorch's and CuPy's own copies between ordinary host memory and a GPU, where those are installed, and ferry's beside
-them on the same memory and stream: python_copies.py [path of libferry.so] [--mib SIZE ...] [--json]
+"""PyTorch's and CuPy's own copies, where those are installed, and ferry's beside them on the same memory and stream:
+python_copies.py [path of libferry.so] [--mib SIZE ...] [--quick] [--json]
 
-Until the bytes are there; medians of interleaved rounds. What each way moves is verified first."""
+The copies are those of ferry-bench with the same names: lines of pageable memory (`pageable`), a box of narrow rows and
+a box within the device (`strided`), and thousands of pieces (`batch`). Times are medians of interleaved rounds, until
+the bytes have arrived. The bytes that each way moves are verified first."""
 import argparse
 import ctypes
 import json
 import os
+import random
 import statistics
 import sys
 import time
-from ctypes import byref, c_int32, c_uint64, c_void_p
+from ctypes import byref, c_int32, c_uint32, c_uint64, c_void_p
+from typing import NamedTuple
 
-min_rounds, max_rounds, budget_s = 3, 30, 1.0
+min_rounds, max_rounds = 3, 30
+float_size = 4  # arrays are of float32
+
+
+class Case(NamedTuple):
+    what: str
+    copy: str
+    host: str  # the kind of host memory: pageable or pinned
+    width: int  # of a row, or of a piece, in bytes
+    rows: int = 1
+    source_pitch: int = 0
+    destination_pitch: int = 0
+    pieces: int = 1
+
+    def bytes(self):
+        return self.width * self.rows * self.pieces
+
+    def kinds(self):
+        return [self.host if letter == "H" else "device" for letter in self.copy[::2]]
+
+
+def cases(mib, is_quick):
+    part = 1024 if is_quick else 1
+    for copy in ["H2D", "D2H"]:
+        yield from (Case("line", copy, "pageable", size << 20) for size in mib)
+    yield Case("rows of 4 B", "H2D", "pinned", 4, (4 << 20) // part, 8, 4)
+    yield Case("rows of 64 B", "D2D", "-", 64, (4 << 20) // part, 128, 128)
+    yield Case("pieces of 4 KiB", "H2D", "pinned", 4 << 10, pieces=64 if is_quick else 4096)
 
 
 class Torch:
     name = "torch"
 
-    def __init__(self, size):
+    def __init__(self):
         import torch
-        self.cuda = torch.cuda
-        if not self.cuda.is_available():
+        if not torch.cuda.is_available():
             raise ImportError("it finds no GPU")
-        self.host = torch.empty(size, dtype=torch.uint8)
-        self.device = torch.empty(size, dtype=torch.uint8, device="cuda")
-        self.host_address, self.device_address = self.host.data_ptr(), self.device.data_ptr()
-        self.stream = self.cuda.current_stream().cuda_stream
-        self.ways = {"H2D": lambda: self.device.copy_(self.host, non_blocking=True),
-                     "D2H": lambda: self.host.copy_(self.device, non_blocking=True)}
+        self.torch, self.version = torch, torch.__version__
+        self.stream, self.wait = torch.cuda.current_stream().cuda_stream, torch.cuda.synchronize
 
-    def wait(self):
-        self.cuda.synchronize()
+    def allocate(self, kind, shape):
+        return self.torch.empty(shape, dtype=self.torch.float32, device="cuda" if kind == "device" else "cpu",
+                                pin_memory=kind == "pinned")
+
+    def address(self, array):
+        return array.data_ptr()
+
+    def copy(self, destination, source):
+        destination.copy_(source, non_blocking=True)
 
 
 class CuPy:
     name = "cupy"
 
-    def __init__(self, size):
+    def __init__(self):
         import cupy
+        import cupyx
         import numpy
-        self.host = numpy.empty(size, numpy.uint8)
-        self.device = cupy.empty(size, numpy.uint8)
-        self.host_address, self.device_address = self.host.ctypes.data, self.device.data.ptr
+        self.cupy, self.cupyx, self.numpy, self.version = cupy, cupyx, numpy, cupy.__version__
         self.on = cupy.cuda.get_current_stream()
-        self.stream = self.on.ptr
-        self.ways = {"H2D": lambda: self.device.set(self.host), "D2H": lambda: self.device.get(out=self.host)}
+        self.stream, self.wait = self.on.ptr, self.on.synchronize
 
-    def wait(self):
-        self.on.synchronize()
+    def allocate(self, kind, shape):
+        make = {"device": self.cupy.empty, "pinned": self.cupyx.empty_pinned, "pageable": self.numpy.empty}[kind]
+        return make(shape, self.numpy.float32)
+
+    def address(self, array):
+        return array.ctypes.data if isinstance(array, self.numpy.ndarray) else array.data.ptr
+
+    def copy(self, destination, source):
+        if isinstance(source, self.numpy.ndarray):
+            destination.set(source, stream=self.on)
+        elif isinstance(destination, self.numpy.ndarray):
+            source.get(stream=self.on, out=destination)
+        else:
+            destination[...] = source
+
+
+def struct(**fields):
+    return type("struct", (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, row_pitch=c_uint64,
+               slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
+CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64, flags=c_uint32,
+                  reserved0=c_uint32, reserved=c_uint64 * 4)
 
 
 class Ferry:
@@ -57,45 +110,99 @@ class Ferry:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
         self.library.ferry_open.argtypes = [c_void_p, c_void_p, c_void_p]
-        self.library.ferry_copy_bytes_async.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p, c_void_p]
+        self.library.ferry_copy_async.argtypes = [c_void_p] * 5
+        self.library.ferry_copy_pieces_async.argtypes = [c_void_p] * 4 + [c_uint64, c_uint32, c_void_p, c_void_p]
         self.library.ferry_close.argtypes = [c_void_p]
         self.library.ferry_close.restype = None
         self.instance = c_void_p()
-        options = (ctypes.c_uint32 * 2)(8, 1)  # struct_size, FERRY_DRIVER_AUTO
+        options = (c_uint32 * 2)(8, 1)  # struct_size, FERRY_DRIVER_AUTO
         self.check(self.library.ferry_open(byref(options), byref(self.instance), None))
+        number = self.library.ferry_version()
+        self.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
     def check(self, status):
         if status:
             sys.exit(f"ferry: status {c_int32(status).value}")
 
-    def ways_of(self, other, size):
-        def copy(destination, source):
-            self.check(self.library.ferry_copy_bytes_async(self.instance, destination, source, size, other.stream, None))
-        return {"H2D": lambda: copy(other.device_address, other.host_address),
-                "D2H": lambda: copy(other.host_address, other.device_address)}
+    def way(self, case, source, destination, stream):
+        if case.pieces == 1:
+            places = [Place(address=end.addresses[0], row_pitch=end.pitch if case.rows > 1 else 0)
+                      for end in (source, destination)]
+            copy = CopyDesc(*places, case.width, case.rows, 1)
+            return lambda: self.check(self.library.ferry_copy_async(self.instance, byref(copy), stream, None, None))
+        numbers = c_uint64 * case.pieces
+        arguments = numbers(*destination.addresses), numbers(*source.addresses), numbers(*[case.width] * case.pieces)
+        return lambda: self.check(self.library.ferry_copy_pieces_async(self.instance, *arguments, case.pieces, 0, stream,
+                                                                       None))
 
     def close(self):
         self.library.ferry_close(self.instance)
 
 
-def verify(name, ways, memory, size):
-    """There and back: new bytes each time, and the host's gone in between."""
-    sent = os.urandom(4096) * (size // 4096 + 1)
-    ctypes.memmove(memory.host_address, sent, size)
-    ways["H2D"]()
-    memory.wait()
-    ctypes.memset(memory.host_address, 0, size)
-    ways["D2H"]()
-    memory.wait()
-    if ctypes.string_at(memory.host_address, size) != sent[:size]:
-        sys.exit(f"{name}: the bytes came back changed")
+class End:
+    """The memory at one end of a copy, and the views of it that take part."""
+
+    def __init__(self, package, kind, case, pitch):
+        self.package, self.kind, self.case, self.pitch = package, kind, case, pitch or case.width
+        columns = case.width // float_size
+        if case.pieces == 1:
+            whole = package.allocate(kind, (case.rows, self.pitch // float_size))
+            self.wholes, self.places = [whole], [(0, 0)]
+            self.views = [whole[:, :columns]] if pitch else [whole]
+            self.size = self.pitch * case.rows
+        else:  # in a random order in 16 allocations, each piece followed by a gap of its own size
+            each = case.pieces // 16
+            self.size = 2 * case.width * each
+            self.wholes = [package.allocate(kind, (1, self.size // float_size)) for _ in range(16)]
+            self.places = [(i, 2 * case.width * n) for i in range(16) for n in range(each)]
+            random.Random(kind).shuffle(self.places)
+            starts = [(self.wholes[i][0], offset // float_size) for i, offset in self.places]
+            self.views = [row[start:start + columns] for row, start in starts]
+        self.addresses = [package.address(view) for view in self.views]
+
+    def hosts(self):
+        """Host memory for each whole: the whole itself, or room for a device's."""
+        for whole in self.wholes:
+            shape = (self.size // self.pitch, self.pitch // float_size) if self.case.pieces == 1 else (
+                1, self.size // float_size)
+            yield whole, self.package.allocate("pageable", shape) if self.kind == "device" else whole
+
+    def put(self, contents):
+        for whole, host in self.hosts():
+            ctypes.memmove(self.package.address(host), contents, self.size)
+            if host is not whole:
+                self.package.copy(whole, host)
+                self.package.wait()
+
+    def get(self):
+        for whole, host in self.hosts():
+            if host is not whole:
+                self.package.copy(host, whole)
+                self.package.wait()
+            yield ctypes.string_at(self.package.address(host), self.size)
 
 
-def measure(contenders, memory):
+def verify(name, way, case, source, destination):
+    """New bytes each time, so that none can be left over from an earlier copy."""
+    sent = (os.urandom(4099) * (source.size // 4099 + 1))[:source.size]
+    source.put(sent)
+    way()
+    source.package.wait()
+    got = list(destination.get())
+    for (_, at), (i, to) in zip(source.places, destination.places):
+        if case.pieces > 1 or source.pitch == destination.pitch == case.width:
+            same = sent[at:at + case.width] == got[i][to:to + case.width]
+        else:  # column by column: far fewer than rows
+            same = all(sent[x::source.pitch] == got[i][x::destination.pitch] for x in range(case.width))
+        if not same:
+            sys.exit(f"{name}: wrong bytes ({case.what}, {case.copy})")
+
+
+def measure(contenders, wait, budget_s):
     times = {name: [] for name in contenders}
     for copy in contenders.values():
         copy()
-    memory.wait()
+    wait()
     end = time.perf_counter() + budget_s
     for i in range(max_rounds):
         if i >= min_rounds and time.perf_counter() > end:
@@ -103,45 +210,62 @@ def measure(contenders, memory):
         for name, copy in contenders.items():
             start = time.perf_counter()
             copy()
-            memory.wait()
+            wait()
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def by_package(package, source, destination):
+    pairs = list(zip(destination.views, source.views))
+
+    def way():
+        for pair in pairs:
+            package.copy(*pair)
+    return way
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", nargs="?", help="libferry.so, to be measured beside the others")
-    parser.add_argument("--mib", type=int, nargs="+", default=[1, 64, 1024], help="sizes (default: 1 64 1024)")
+    parser.add_argument("--mib", type=int, nargs="+", default=[1, 64, 256, 1024],
+                        help="sizes of lines (default: 1 64 256 1024)")
+    parser.add_argument("--quick", action="store_true", help="small boxes, few pieces and short rounds")
     parser.add_argument("--json", action="store_true", help="write JSON")
     asked = parser.parse_args()
-    lines, skipped = [], {}
+    lines, skipped, versions = [], {}, {}
     ferry = None
     for kind in [Torch, CuPy]:
-        for size in [mib << 20 for mib in asked.mib]:
-            try:
-                memory = kind(size)
-            except ImportError as missing:
-                skipped[kind.name] = str(missing)
-                break
+        try:
+            package = kind()
+        except ImportError as missing:
+            skipped[kind.name] = str(missing)
+            continue
+        versions[kind.name] = package.version
+        for case in cases(asked.mib, asked.quick):
+            source, destination = (End(package, kind_of_memory, case, pitch) for kind_of_memory, pitch in
+                                   zip(case.kinds(), [case.source_pitch, case.destination_pitch]))
             if asked.library and not ferry:
                 ferry = Ferry(asked.library)  # when the other has chosen its device
-            all_ways = {kind.name: memory.ways}
+                versions["ferry"] = ferry.version
+            ways = {package.name: by_package(package, source, destination)}
             if ferry:
-                all_ways["ferry"] = ferry.ways_of(memory, size)
-            for name, ways in all_ways.items():
-                verify(name, ways, memory, size)
-            for way in ["H2D", "D2H"]:
-                seconds = measure({name: ways[way] for name, ways in all_ways.items()}, memory)
-                lines.append({"beside": kind.name, "copy": way, "bytes": size,
-                              "GB/s": {name: size / taken / 1e9 for name, taken in seconds.items()}})
+                ways["ferry"] = ferry.way(case, source, destination, package.stream)
+            for name, way in ways.items():
+                verify(name, way, case, source, destination)
+            seconds = measure(ways, package.wait, 0.05 if asked.quick else 1.0)
+            lines.append({"beside": package.name, "what": case.what, "copy": case.copy, "bytes": case.bytes(),
+                          "us": {name: taken * 1e6 for name, taken in seconds.items()},
+                          "GB/s": {name: case.bytes() / taken / 1e9 for name, taken in seconds.items()}})
     if ferry:
         ferry.close()
     if asked.json:
-        print(json.dumps({"lines": lines, "skipped": skipped}, indent=2))
+        date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        print(json.dumps({"date": date, "quick": asked.quick, "versions": versions, "lines": lines,
+                          "skipped": skipped}, indent=2))
         return
     for line in lines:
-        speeds = "   ".join(f"{name} {speed:6.2f} GB/s" for name, speed in line["GB/s"].items())
-        print(f"{line['copy']}  {line['bytes'] >> 20:5} MiB   {speeds}")
+        speeds = "   ".join(f"{name} {speed:7.2f} GB/s" for name, speed in line["GB/s"].items())
+        print(f"{line['copy']}  {line['bytes'] / (1 << 20):9.2f} MiB  {line['what']:16} {speeds}")
     for name, why in skipped.items():
         print(f"{name}: skipped, {why}")
 

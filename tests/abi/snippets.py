@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Compiles every C and C++ block of the documents: snippets.py PUBLIC_INCLUDE CUDA_INCLUDE CC CXX DOCUMENT_OR_FOLDER...
+
+A block becomes the body of a function. `…` is the reader's own error branch, here `return 1;`. Names that a block does
+not declare come from GIVEN, by the heading above the block.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+STRICT = ["-Wall", "-Wextra", "-Werror", "-Wno-unused"]
+LANGUAGES = {"c": ["-std=c99", "-x", "c"], "cpp": ["-std=c++17", "-x", "c++"]}
+
+CUDA_TO_FERRY = """
+#include <ferry/ferry.h>
+#include <cuda.h>
+ferry_instance *ferry;
+ferry_error_info error;
+ferry_place from, to;
+ferry_copy_desc copy;
+ferry_fill_desc fill;
+int32_t device;
+uint64_t element;
+"""
+# Declarations by language and heading.
+GIVEN = {
+    ("c", "A first copy"): """
+        uint64_t size, row_pitch, image_height;
+        unsigned char *pixels;
+        struct CUarray_st *array;
+        struct CUstream_st *stream;""",
+    ("cpp", "A first copy"): """
+        #include <vector>
+        struct rgba { unsigned char red, green, blue, alpha; };
+        std::vector<rgba> pixels;
+        struct CUstream_st *stream;""",
+    ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry.h>",
+    ("c", "CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER"): CUDA_TO_FERRY + "CUDA_MEMCPY3D p;",
+    ("c", "cudaMemcpy3DParms, cudaMemcpy3DPeerParms, cudaPitchedPtr, cudaPos, cudaExtent"):
+        CUDA_TO_FERRY + "#include <driver_types.h>\nstruct cudaMemcpy3DParms p;",
+    ("c", "CUDA_MEMCPY3D_BATCH_OP, cudaMemcpy3DBatchOp"): CUDA_TO_FERRY + "CUDA_MEMCPY3D_BATCH_OP op;",
+    ("c", "CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams"): CUDA_TO_FERRY + "CUDA_MEMSET_NODE_PARAMS p;",
+    ("c", "One line between addresses"): CUDA_TO_FERRY + """
+        const void *srcHost;
+        CUdeviceptr dstDevice;
+        size_t ByteCount;
+        CUstream hStream;""",
+}
+
+
+def blocks_of(document):
+    """(line number, heading, language, code) of each fenced block."""
+    heading = language = ""
+    code = []
+    for number, line in enumerate(document.splitlines(), 1):
+        if line.startswith("```"):
+            if language:
+                yield number - len(code), heading, language, "\n".join(code)
+            language, code = ("" if language else line[3:].strip() or "text"), []
+        elif language:
+            code.append(line)
+        elif line.startswith("#"):
+            heading = line.lstrip("# ")
+
+
+def program_of(document, number, heading, language, code):
+    includes = re.findall("^#include .*", code, re.MULTILINE)
+    body = re.sub("^#include .*", "", code, flags=re.MULTILINE).replace("…", "return 1;")
+    return "\n".join([*includes, GIVEN.get((language, heading), ""), "int snippet(void) {",
+                      f'#line {number} "{document}"', body, "return 0;", "}", ""])
+
+
+def main(public_include, cuda_include, cc, cxx, *paths):
+    count, failures = 0, 0
+    documents = [file for path in map(Path, paths) for file in (sorted(path.glob("*.md")) if path.is_dir() else [path])]
+    for document in documents:
+        for number, heading, language, code in blocks_of(document.read_text()):
+            if language not in LANGUAGES:
+                continue
+            done = subprocess.run([cc if language == "c" else cxx, *STRICT, *LANGUAGES[language], "-I", public_include,
+                                   "-isystem", cuda_include, "-fsyntax-only", "-"], capture_output=True, text=True,
+                                  input=program_of(document, number, heading, language, code))
+            count += 1
+            if done.returncode:
+                failures += 1
+                print(f"{document}:{number}: this {language} block, under «{heading}», does not compile\n{done.stderr}")
+    print(f"{count} snippets, {failures} failures")
+    return 1 if failures or not count else 0
+
+
+sys.exit(main(*sys.argv[1:]))
