@@ -712,17 +712,18 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
                                     uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
 
 /*
- * Fills, and returns when the bytes are there. It is ordered as ferry_copy. The context is the current one if it belongs to
- * the memory's device, else ferry's for that device; for pinned and managed memory the current one, else device 0's.
- * Memory that the driver fills only in the memory's own context, such as another process's, uses that context.
+ * Fills, and returns when the bytes are there. The fill is ordered like a ferry_copy. The context is the current one if
+ * it belongs to the memory's device, else ferry's for that device; for pinned and managed memory the current one, else
+ * device 0's. Memory that the driver fills only in the memory's own context, such as another process's, uses that
+ * context.
  *
  * Blocking:      until the fill is complete.
  * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
  *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT
- *                for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the field
- *                PATTERN or DEPTH for a fill that needs a kernel (see ferry_fill_desc) if the flags, the options or the
- *                driver exclude kernels, the box leaves an allocation or registration, or kernels cannot reach the
- *                memory; _ROUTE if FERRY_COPY_BY_KERNEL is impossible.
+ *                for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if
+ *                FERRY_COPY_BY_KERNEL is impossible. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED
+ *                with the field PATTERN or DEPTH if the flags, the options or the driver exclude kernels, if the box
+ *                leaves an allocation or registration, or if kernels cannot reach the memory.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
  *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
  *                are if all of the memory is registered. By a kernel, in memory of the context's device also where
@@ -911,13 +912,14 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  *              Above it, ferry's allocations on the device destroy what streams have passed, and wait for running
  *              work. 0: a sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of memory.
  * submit       Uses the program's own threads; ferry starts only a watchdog. Each call asks the program to call
- *              work(argument) once, soon, on any thread, even while the rest of the program waits for a stream: until
- *              then the copy and the work behind it on its stream stand still. Returns 1 if work will be called, or 0
- *              if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit
- *              from a host function, so neither submit nor work may call the driver or wait for a thread that does.
- *              work calls no driver and returns when nothing is left to do. A copy asks for at most staging_threads
- *              threads. The watchdog starts a copying thread for as long as it is needed in two cases: all threads
- *              that came are stuck in page faults that do not resolve, or none came while a thread waits for a ticket.
+ *              work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
+ *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
+ *              or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
+ *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
+ *              does. work calls no driver and returns when nothing is left to do. A copy asks for at most
+ *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
+ *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
+ *              runs for as long as it is needed.
  *
  * All callbacks but submit run inside calls of this instance (also ferry_open and ferry_close), on the calling thread,
  * so possibly on several threads at once. They must not call ferry and must not throw.
@@ -1448,8 +1450,8 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
  * Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than
  * ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none. Copies and fills
  * on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable
- * memory: the driver refuses that, ferry then runs one call for each part (see ferry_copy). The program's own calls of
- * the driver must stay within one piece.
+ * memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own
+ * calls of the driver must stay within one piece.
  * `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
  *
  * Blocking:      yes: pages are faulted in and pinned.
@@ -1725,9 +1727,9 @@ typedef struct ferry_pinned_pool_options {
 
 /*
  * Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
- * _destroy: 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less near
- * the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0,
- * whatever context is current. That context must not end before the pool. `options` may be NULL.
+ * _destroy. For each size of blocks it takes 64 KiB or more at once, in larger pieces as it holds more of them, up to
+ * 2 MiB; less near the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE,
+ * else for device 0, whatever context is current. That context must not end before the pool. `options` may be NULL.
  *
  * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
@@ -1969,7 +1971,7 @@ typedef struct ferry_pool_info {
     uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them */
     uint64_t max_size;     /* bytes; 0: no limit of its own, or not created by ferry */
     int32_t is_default;
-    int32_t is_imported; /* of another process: only for importing its memory. It cannot allocate, trim, become current
+    int32_t is_imported; /* of another process: serves only to import memory. It cannot allocate, trim, become current
                             or report statistics or attributes */
     int32_t can_share;   /* ferry_ipc_export_pool may succeed */
     uint32_t reserved;
@@ -2171,8 +2173,8 @@ FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUeven
  * Blocking:      while the driver maps the memory, tens of microseconds.
  * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
  * Errors:        FERRY_ERROR_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a handle
- *                of a later version, and if the object no longer exists, as far as this can be detected: only the
- *                exporter knows which memory of a pool exists; _MACHINE for a handle made on another machine; _DEVICE
+ *                of a later version, and for an object that no longer exists (not always detected: only the exporter
+ *                knows which memory of a pool exists); _MACHINE for a handle made on another machine; _DEVICE
  *                for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
  *                mapped.
  * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer.
