@@ -577,14 +577,17 @@ TEST_F(pinned_pools, refuse_bad_options_and_arguments) {
         EXPECT_EQ(made, nullptr);
     }
     void *address = &address;
-    EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), 0, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_pinned_pool_alloc(pool.get(), 0, &address, &error), error, FERRY_ERROR_INVALID_ARGUMENT,
+                   FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
     EXPECT_EQ(address, nullptr);
     for (const std::uint64_t huge : {UINT64_MAX, (std::uint64_t{1} << 47) + 1})
         EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), huge, &address, nullptr), out_of_device_memory);
     EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), 1, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_pinned_pool_alloc(nullptr, 1, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 1, first, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 0, first, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    expect_refusal(ferry_pinned_pool_alloc_async(pool.get(), 0, first, &address, &error), error,
+                   FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
     EXPECT_EQ(ferry_pinned_pool_free(nullptr, &address), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_pinned_pool_free_async(nullptr, &address, first), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_pinned_pool_trim(nullptr, 0), FERRY_ERROR_INVALID_ARGUMENT);

@@ -585,7 +585,9 @@ TEST_F(pieces, a_registration_in_pieces_looks_like_one_to_the_caller) {
         for (std::uint64_t offset = 0; offset < own.size; offset += page / 2)
             EXPECT_EQ(ask(basic.get(), own.data + offset).memory, FERRY_MEMORY_PAGEABLE);
     }
-    EXPECT_EQ(ferry_host_register(one_page.get(), own.data, UINT64_MAX, 0, nullptr), FERRY_ERROR_OVERFLOW);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_host_register(one_page.get(), own.data, UINT64_MAX, 0, &error), error, FERRY_ERROR_OVERFLOW,
+                   FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
 }
 
 TEST_F(pieces, all_pieces_are_registered_or_none) {

@@ -230,8 +230,11 @@ TEST_F(pools, a_default_stream_needs_the_device_named) {
                   FERRY_ERROR_DEVICE);
     EXPECT_EQ(address, 0u);
     for (const int device : {-2, device_count()})
-        for (const CUstream on : {CUstream{nullptr}, CUstream{*stream}})
-            EXPECT_EQ(ferry_device_alloc_async(basic.get(), device, 64, on, &address, nullptr), FERRY_ERROR_DEVICE);
+        for (const CUstream on : {CUstream{nullptr}, CUstream{*stream}}) {
+            ferry_error_info error = new_error();
+            expect_refusal(ferry_device_alloc_async(basic.get(), device, 64, on, &address, &error), error,
+                           FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
+        }
 }
 
 TEST_F(pools, memory_lies_on_the_named_device_whatever_context_is_current) {
