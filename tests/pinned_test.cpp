@@ -592,8 +592,8 @@ TEST_F(pieces, a_registration_in_pieces_looks_like_one_to_the_caller) {
 
 TEST_F(pieces, all_pieces_are_registered_or_none) {
     mapped_pages own(8 * page);
-    ASSERT_OK(
-        ferry_host_register(one_page.get(), own.data, 2 * page, 0, nullptr)); // another registration, which must stay
+    // Another registration, which must stay.
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, 2 * page, 0, nullptr));
     const auto expect_nothing_registered = [&] {
         for (std::uint64_t at = 2; at < 8; ++at)
             EXPECT_EQ(ask(basic.get(), own.data + at * page).memory, FERRY_MEMORY_PAGEABLE);
