@@ -55,7 +55,7 @@ protected:
         if (!has_kernels()) GTEST_SKIP() << "the driver takes no kernels";
         open(small());
     }
-    // A ring so small that even small copies wrap around in it.
+    // A staging buffer so small that even small copies use each slot many times.
     ferry_options small() const {
         ferry_options options = driver.options();
         options.staging_bytes = 256 << 10;
@@ -834,7 +834,7 @@ ferry_staging_info staging_of(const instance_owner &instance) {
     return info;
 }
 
-TEST_F(pageable, the_ring_is_made_on_first_need_and_released_on_request) {
+TEST_F(pageable, the_staging_buffer_is_allocated_on_first_need_and_released_on_request) {
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size());
     EXPECT_EQ(staging_of(counted).threads, 0u);
@@ -946,33 +946,33 @@ TEST_F(pageable, copies_in_flight_are_counted_until_they_have_ended) {
     constexpr std::uint64_t size = 3'000'001, rows = 1000, row = 100;
     bytes host(size);
     const device_memory device(size);
-    const auto expect_under_way = [&](std::uint32_t copies, std::uint64_t bytes_left) {
+    const auto expect_in_flight = [&](std::uint32_t copies, std::uint64_t bytes_left) {
         const ferry_staging_info info = staging_of(counted);
         EXPECT_EQ(info.copies_in_flight, copies);
         EXPECT_EQ(info.bytes_in_flight, bytes_left);
         EXPECT_EQ(info.busy_threads, 0u);
     };
-    expect_under_way(0, 0);
+    expect_in_flight(0, 0);
     ASSERT_OK(copy_async(device, at(host), size)); // makes everything that is made on first need
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    expect_under_way(0, 0);
+    expect_in_flight(0, 0);
     {
         gate held(stream);
         ASSERT_OK(copy_async(device, at(host), size));
-        expect_under_way(1, size);
+        expect_in_flight(1, size);
         ferry_copy_desc apart = line(at(host), device, row);
         apart.height = rows;
         apart.source.row_pitch = apart.destination.row_pitch = 2 * row;
         ASSERT_OK(ferry_copy_async(counted.get(), &apart, stream, nullptr, nullptr));
-        expect_under_way(2, size + rows * row);
+        expect_in_flight(2, size + rows * row);
         ferry_ticket *ticket = nullptr;
         const ferry_copy_desc back = line(at(host), device, 70'000);
         ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, &ticket, nullptr));
         EXPECT_OK(ferry_ticket_release(ticket));
-        expect_under_way(3, size + rows * row + 70'000);
+        expect_in_flight(3, size + rows * row + 70'000);
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    expect_under_way(0, 0);
+    expect_in_flight(0, 0);
     EXPECT_TRUE(within_ten_seconds([&] {
         EXPECT_OK(copy_async(device, at(host), size));
         ferry_staging_info info = {};
@@ -983,7 +983,7 @@ TEST_F(pageable, copies_in_flight_are_counted_until_they_have_ended) {
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         return info.busy_threads != 0;
     })) << "among many copies, a busy thread is seen at least once";
-    expect_under_way(0, 0);
+    expect_in_flight(0, 0);
 }
 
 TEST_F(pageable, a_copy_in_a_graph_is_in_flight_only_while_it_runs) {
@@ -995,7 +995,7 @@ TEST_F(pageable, a_copy_in_a_graph_is_in_flight_only_while_it_runs) {
     options.submit = program_threads::submit;
     options.submit_user = &own;
     open(options);
-    const auto expect_under_way = [&](std::uint32_t copies, std::uint64_t bytes_left) {
+    const auto expect_in_flight = [&](std::uint32_t copies, std::uint64_t bytes_left) {
         EXPECT_EQ(staging_of(counted).copies_in_flight, copies);
         EXPECT_EQ(staging_of(counted).bytes_in_flight, bytes_left);
     };
@@ -1004,23 +1004,23 @@ TEST_F(pageable, a_copy_in_a_graph_is_in_flight_only_while_it_runs) {
         captured_graph graph(stream);
         ASSERT_OK(copy_async(device, at(host), size));
         graph.end();
-        expect_under_way(0, 0);
+        expect_in_flight(0, 0);
         for (int round = 0; round < 2; ++round) {
             ASSERT_OK(raw().cuGraphLaunch(graph.executable, stream));
             EXPECT_TRUE(within_ten_seconds([&] { return staging_of(counted).copies_in_flight != 0; }));
-            expect_under_way(1, size);
+            expect_in_flight(1, size);
             own.hold(false);
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            expect_under_way(0, 0);
+            expect_in_flight(0, 0);
             EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() == 0; }));
             own.hold(true);
         }
     }
     ASSERT_OK(copy_async(device, at(host), size));
-    expect_under_way(1, size);
+    expect_in_flight(1, size);
     own.hold(false);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    expect_under_way(0, 0);
+    expect_in_flight(0, 0);
     counted.reset();
 }
 
@@ -1280,17 +1280,17 @@ protected:
 };
 
 TEST_F(beside_stuck_copies, other_copies_pass_whoever_waits_for_them) {
-    for (const std::uint64_t ring : {0ull, 256ull << 10, 16384ull})
+    for (const std::uint64_t staging_bytes : {0ull, 256ull << 10, 16384ull})
         for (const bool to_device : both_ways)
             for (const bool caller_waits : both_ways) {
-                SCOPED_TRACE(testing::Message() << "ring " << ring << (to_device ? ", to" : ", from") << " the device"
-                                                << (caller_waits ? ", the caller waits" : ""));
+                SCOPED_TRACE(testing::Message() << "staging buffer " << staging_bytes << (to_device ? ", to" : ", from")
+                                                << " the device" << (caller_waits ? ", the caller waits" : ""));
                 ferry_options options = small();
                 options.staging_threads = 4;
-                options.staging_bytes = ring;
+                options.staging_bytes = staging_bytes;
                 open(options);
                 ASSERT_OK(ferry_staging_prepare(counted.get(), 0));
-                start(5, to_device, ring == 16384 ? 1 : 4);
+                start(5, to_device, staging_bytes == 16384 ? 1 : 4);
                 expect_small_copies_to_pass(caller_waits);
                 finish();
                 if (HasFailure()) return;
@@ -1799,7 +1799,7 @@ TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
     counted.reset();
 }
 
-TEST_F(pageable, the_ring_outlives_an_adopted_context) {
+TEST_F(pageable, the_staging_buffer_outlives_an_adopted_context) {
     const bytes host = random_bytes(300'000, 1);
     CUcontext adopted = nullptr;
     ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &adopted, nullptr));

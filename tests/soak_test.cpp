@@ -176,7 +176,7 @@ struct soak_run {
 };
 
 // The progress of one lane, for the watchdog.
-struct under_way {
+struct lane_progress {
     std::atomic<const char *> doing = "nothing", stream = "none";
     std::atomic<std::uint64_t> enqueued = 0, tickets = 0; // since the last time everything was waited for
 };
@@ -184,7 +184,7 @@ struct under_way {
 // A chain of copies and other work between buffers of its own. The chain keeps its order across several streams.
 class lane {
 public:
-    lane(soak_run &of, under_way &seen, unsigned form, std::uint64_t seed) : of_(of), seen_(seen), random_(seed) {
+    lane(soak_run &of, lane_progress &seen, unsigned form, std::uint64_t seed) : of_(of), seen_(seen), random_(seed) {
         device_ = device_count() > 1 && form != arrays && random_.one_in(4);
         EXPECT_OK(raw().cuDevicePrimaryCtxRetain(&context_, device_));
         const made_current scope(context_);
@@ -559,7 +559,7 @@ private:
     }
 
     soak_run &of_;
-    under_way &seen_;
+    lane_progress &seen_;
     dice random_;
     int device_ = 0;
     CUcontext context_ = nullptr;
@@ -580,7 +580,7 @@ private:
 // Reports what each lane is doing, and ends the process, when there is no progress.
 class watchdog {
 public:
-    watchdog(const soak_run &of, const std::vector<under_way> &lanes) : of_(of), lanes_(lanes) {}
+    watchdog(const soak_run &of, const std::vector<lane_progress> &lanes) : of_(of), lanes_(lanes) {}
     ~watchdog() {
         {
             const std::lock_guard lock(mutex_);
@@ -609,7 +609,7 @@ private:
         std::fprintf(stderr, "Nothing has gone on for long where %s, FERRY_SOAK_SEED=%llu, after %llu steps:\n",
                      of_.how.name, static_cast<unsigned long long>(of_.seed),
                      static_cast<unsigned long long>(of_.steps));
-        for (const under_way &one : lanes_)
+        for (const lane_progress &one : lanes_)
             std::fprintf(stderr, "lane %td: %s; stream: %s; %llu copies under way, %llu tickets\n", &one - &lanes_[0],
                          one.doing.load(), one.stream.load(), static_cast<unsigned long long>(one.enqueued),
                          static_cast<unsigned long long>(one.tickets));
@@ -617,7 +617,7 @@ private:
     }
 
     const soak_run &of_;
-    const std::vector<under_way> &lanes_;
+    const std::vector<lane_progress> &lanes_;
     std::mutex mutex_;
     std::condition_variable wake_;
     bool is_over_ = false;
@@ -757,7 +757,7 @@ struct soak : driver_test {
         driver_test::SetUp();
         if (!raw().cuLibraryLoadData) GTEST_SKIP() << "the driver takes no kernels";
     }
-    static void run_lanes(soak_run &run, std::vector<std::optional<lane>> &lanes, std::vector<under_way> &seen,
+    static void run_lanes(soak_run &run, std::vector<std::optional<lane>> &lanes, std::vector<lane_progress> &seen,
                           std::latch &are_made, std::size_t caller, int steps) {
         dice random(run.seed * callers + caller);
         for (std::size_t i = 0; i < lanes_of_each; ++i)
@@ -790,7 +790,7 @@ struct soak : driver_test {
         instance_owner ferry = open_or_fail(options);
         run.ferry = ferry.get();
 
-        std::vector<under_way> seen(callers * lanes_of_each);
+        std::vector<lane_progress> seen(callers * lanes_of_each);
         std::vector<std::optional<lane>> lanes(seen.size());
         std::deque<background> stalls;
         const watchdog looks_on(run, seen);
@@ -843,7 +843,7 @@ std::uint64_t number_in(const char *variable, std::uint64_t otherwise) {
 TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
     const auto until = steady_clock::now() + std::chrono::seconds(number_in("FERRY_SOAK_SECONDS", 3));
     const std::uint64_t first = number_in("FERRY_SOAK_SEED", std::random_device()());
-    constexpr std::uint64_t rings[] = {4096, 64 << 10, 256 << 10, 2 << 20, 0};
+    constexpr std::uint64_t sizes[] = {4096, 64 << 10, 256 << 10, 2 << 20, 0};
     constexpr setting::order orders[] = {setting::order::none, setting::order::none, setting::order::first,
                                          setting::order::last, setting::order::any};
     std::printf("FERRY_SOAK_SEED=%llu\n", static_cast<unsigned long long>(first));
@@ -853,13 +853,13 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
     do {
         const std::uint64_t seed = first + rounds++;
         dice random(seed);
-        const std::uint64_t ring = random.of(rings);
+        const std::uint64_t staging_bytes = random.of(sizes);
         const setting drawn = {.name = "settings are drawn",
-                               .staging_bytes = ring,
+                               .staging_bytes = staging_bytes,
                                .threads = static_cast<std::uint32_t>(1 + random.up_to(3)),
-                               .largest = ring == 4096       ? std::uint64_t{200'000}
-                                          : random.one_in(8) ? 2'000'000
-                                                             : 600'000,
+                               .largest = staging_bytes == 4096 ? std::uint64_t{200'000}
+                                          : random.one_in(8)    ? 2'000'000
+                                                                : 600'000,
                                .jobs = random.of(orders),
                                .max_late = std::chrono::microseconds(random.one_in(3) ? 1000 : 0)};
         run(drawn, seed, drawn.largest > 1'000'000 ? 30 : 100, all);
@@ -874,8 +874,9 @@ TEST_F(soak, copies_that_overlap_in_time_arrive_whole_for_as_long_as_asked) {
 
 constexpr std::uint64_t little = 100'000;
 
-TEST_F(soak, a_ring_of_one_slot_and_one_thread_serve_many_streams) {
-    expect_whole({.name = "the ring has one slot", .staging_bytes = 4096, .threads = 1, .largest = little}, 1, 40);
+TEST_F(soak, one_slot_and_one_thread_serve_many_streams) {
+    expect_whole({.name = "the staging buffer has one slot", .staging_bytes = 4096, .threads = 1, .largest = little}, 1,
+                 40);
 }
 
 TEST_F(soak, jobs_run_late_and_out_of_order_by_one_thread_complete_all_copies) {

@@ -104,9 +104,9 @@ struct staged_speed : driver_test {
     }
     measured by_helping(const staged_copy &copy) {
         return measure(static_cast<double>(copy.box.width), [&] {
-            staged_progress watch;
-            EXPECT_OK(engine->enqueue(copy, stream, &watch).status);
-            EXPECT_OK(engine->help(watch).status);
+            staged_progress progress;
+            EXPECT_OK(engine->enqueue(copy, stream, &progress).status);
+            EXPECT_OK(engine->help(progress).status);
         });
     }
     measured by_driver(std::uint64_t size, bool to_device) {
@@ -299,21 +299,6 @@ TEST_F(staged_speed, rings) {
                                 staged(linear(room, to_device, blocks)).gigabytes_per_second);
             std::printf("\n");
         }
-}
-
-TEST_F(staged_speed, ways_to_wake) {
-    for (const staged_wake wake : {staged_wake::by_looking, staged_wake::by_host_function}) {
-        staged_options options;
-        options.wake = wake;
-        open(options);
-        std::printf("%s:", wake == staged_wake::by_looking ? "by looking" : "by a host function");
-        for (const std::uint64_t size : {4 << 10, 64 << 10, 1 << 20}) {
-            const measured mine = staged(linear(size, true));
-            std::printf("  %llu KiB %.1f us, returns after %.1f us", static_cast<unsigned long long>(size >> 10),
-                        mine.us, mine.return_us);
-        }
-        std::printf("\n");
-    }
 }
 
 TEST_F(staged_speed, rows) {

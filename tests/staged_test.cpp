@@ -139,8 +139,8 @@ struct staged : driver_test {
         if (engine) engine->close();
         engine.reset();
     }
-    std::int32_t enqueue(copied &one, CUstream stream, staged_progress *watch = nullptr, std::uint32_t blocks = 0) {
-        return engine->enqueue({.box = one.box(), .context = context, .blocks = blocks}, stream, watch).status;
+    std::int32_t enqueue(copied &one, CUstream stream, staged_progress *progress = nullptr, std::uint32_t blocks = 0) {
+        return engine->enqueue({.box = one.box(), .context = context, .blocks = blocks}, stream, progress).status;
     }
     void copy_scenes(const std::vector<copy_scene> &scenes, std::uint32_t blocks = 0) {
         const test_stream stream;
@@ -246,7 +246,7 @@ TEST_F(staged, one_slot_and_one_thread_suffice) {
     copy_scenes({linear(1'000'001, 3)}, kernels::max_ring_blocks);
 }
 
-TEST_F(staged, the_default_ring_works) {
+TEST_F(staged, the_default_staging_buffer_works) {
     open(staged_options{});
     copy_scenes({linear(20'000'007)});
     EXPECT_LE(engine->staging_bytes(), std::uint64_t{33} << 20);
@@ -301,7 +301,7 @@ TEST_F(staged, boxes_of_arrays_of_every_form_arrive_whole) {
     }
 }
 
-TEST_F(staged, every_device_has_a_ring_for_its_copies) {
+TEST_F(staged, every_device_has_a_staging_buffer_for_its_copies) {
     if (count < 2) GTEST_SKIP() << "one device only";
     open();
     const other_device second;
@@ -425,17 +425,17 @@ TEST_F(staged, a_watch_reports_the_progress_of_a_copy) {
     open();
     const test_stream stream;
     copied one(linear(3'000'000), true, 1);
-    staged_progress watch;
+    staged_progress progress;
     ASSERT_OK(engine->prepare(0).status);
     gate held(stream);
-    ASSERT_OK(enqueue(one, stream, &watch));
-    EXPECT_FALSE(watch.is_done());
-    EXPECT_EQ(watch.bytes_done, 0u);
-    EXPECT_EQ(watch.launches_left, 3u); // of 1 MiB each
+    ASSERT_OK(enqueue(one, stream, &progress));
+    EXPECT_FALSE(progress.is_done());
+    EXPECT_EQ(progress.bytes_done, 0u);
+    EXPECT_EQ(progress.launches_left, 3u); // of 1 MiB each
     held.open();
-    ASSERT_OK(engine->help(watch).status);
-    EXPECT_EQ(watch.bytes_done, 3'000'000u);
-    EXPECT_TRUE(watch.is_done());
+    ASSERT_OK(engine->help(progress).status);
+    EXPECT_EQ(progress.bytes_done, 3'000'000u);
+    EXPECT_TRUE(progress.is_done());
     one.expect_whole();
 }
 
@@ -452,14 +452,14 @@ TEST_F(staged, launches_are_short_where_the_device_has_a_watchdog) {
     open(staged_options{});
     const test_stream stream;
     copied one(linear(200'000'000), true, 1);
-    staged_progress watch;
+    staged_progress progress;
     ASSERT_OK(engine->prepare(0).status);
     {
         gate held(stream);
-        ASSERT_OK(enqueue(one, stream, &watch));
-        EXPECT_EQ(watch.launches_left, 3u); // of 64 MiB each
+        ASSERT_OK(enqueue(one, stream, &progress));
+        EXPECT_EQ(progress.launches_left, 3u); // of 64 MiB each
     }
-    ASSERT_OK(engine->help(watch).status);
+    ASSERT_OK(engine->help(progress).status);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     one.expect_whole();
     facts[0].has_watchdog = had_one;
@@ -571,11 +571,11 @@ TEST_F(staged, threads_enqueue_at_once) {
             const test_stream stream;
             for (int round = 0; round < 10; ++round) {
                 copied one(linear(300'000 + static_cast<std::uint64_t>(t)), round % 2, static_cast<std::uint64_t>(t));
-                staged_progress watch;
-                ASSERT_OK(enqueue(one, stream, &watch));
-                ASSERT_OK(round % 3 ? engine->help(watch).status
+                staged_progress progress;
+                ASSERT_OK(enqueue(one, stream, &progress));
+                ASSERT_OK(round % 3 ? engine->help(progress).status
                                     : static_cast<std::int32_t>(raw().cuStreamSynchronize(stream)));
-                ASSERT_TRUE(watch.is_done());
+                ASSERT_TRUE(progress.is_done());
                 one.expect_whole();
             }
             ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -687,7 +687,7 @@ TEST_F(staged_graph, a_copy_whose_capture_fails_leaves_nothing_once_its_graph_is
             ASSERT_OK(enqueue(plain, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             plain.expect_whole();
-            while (engine->staging_bytes() != 0) { // part of the ring stays as long as a captured copy may run
+            while (engine->staging_bytes() != 0) { // part of the slots stays as long as a captured copy may run
                 engine->trim();
                 std::this_thread::yield();
             }
@@ -696,13 +696,6 @@ TEST_F(staged_graph, a_copy_whose_capture_fails_leaves_nothing_once_its_graph_is
 }
 
 // ---- Threads --------------------------------------------------------------------------------------------------
-
-TEST_F(staged, threads_can_be_woken_by_a_host_function) {
-    staged_options options = small();
-    options.wake = staged_wake::by_host_function;
-    open(options);
-    copy_scenes({linear(1'000'000), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
-}
 
 struct few_threads {
     explicit few_threads(int count) { threads_given = count; }
@@ -898,9 +891,10 @@ TEST_F(staged, without_any_thread_nothing_is_enqueued_unless_the_caller_helps) {
     write_for_all_streams(one.device, one.on_device);
     {
         const few_threads limit(0);
-        staged_progress watch;
-        ASSERT_OK(engine->enqueue({.box = one.box(), .context = context, .caller_helps = true}, stream, &watch).status);
-        ASSERT_OK(engine->help(watch).status);
+        staged_progress progress;
+        ASSERT_OK(
+            engine->enqueue({.box = one.box(), .context = context, .caller_helps = true}, stream, &progress).status);
+        ASSERT_OK(engine->help(progress).status);
         EXPECT_EQ(engine->thread_count(), 0u);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
     }
@@ -944,13 +938,13 @@ TEST_F(staged, copies_of_a_context_that_dies_fail_and_others_continue) {
     {
         const test_stream stream;
         copied waiting(linear(300'000), true, 1), other(linear(300'000), true, 2);
-        staged_progress watch, of_other;
+        staged_progress progress, of_other;
         {
             gate held(stream);
-            ASSERT_OK(engine->enqueue({.box = waiting.box(), .context = doomed}, stream, &watch).status);
+            ASSERT_OK(engine->enqueue({.box = waiting.box(), .context = doomed}, stream, &progress).status);
             touch_nothing(kernels);
         }
-        const std::int32_t told = engine->help(watch).status;
+        const std::int32_t told = engine->help(progress).status;
         EXPECT_TRUE(ferry_status_traits(told) & FERRY_STATUS_CONTEXT_DEAD) << told;
         {
             const made_current scope(context);
@@ -1013,20 +1007,22 @@ TEST_F(staged, any_failing_driver_call_is_reported_and_the_next_copy_works) {
                 its_pinned.set_up(facts, count, 0);
                 staged_options options = small();
                 options.largest_launch = 256 << 10;
-                options.wake = (nth + is_for_ever) % 2 ? staged_wake::by_host_function : staged_wake::by_looking;
+                // The engine's own thread works in both cases. With submit, host functions announce the runs.
+                if ((nth + is_for_ever) % 2)
+                    options.submit = [](void *, void (*)(void *), void *) { return std::int32_t{0}; };
                 staging_engine its(cu, its_contexts, kernels, its_pinned, facts, memory);
                 its.set_up(options);
                 faults.reset_counts();
                 faults.fail(one.entry, CUDA_ERROR_UNKNOWN, nth, is_for_ever);
                 copied first(linear(600'000), true, 1), second(linear(200'000), false, 2); // 3 launches
-                staged_progress watch;
+                staged_progress progress;
                 const std::int32_t status =
-                    its.enqueue({.box = first.box(), .context = context}, stream, &watch).status;
+                    its.enqueue({.box = first.box(), .context = context}, stream, &progress).status;
                 faults.heal();
                 EXPECT_TRUE(status == FERRY_SUCCESS || status == -1000 - CUDA_ERROR_UNKNOWN) << status;
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 if (status == FERRY_SUCCESS) first.expect_whole();
-                EXPECT_TRUE(watch.is_done());
+                EXPECT_TRUE(progress.is_done());
                 ASSERT_OK(its.enqueue({.box = second.box(), .context = context}, stream, nullptr).status);
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 second.expect_whole();
@@ -1091,10 +1087,10 @@ TEST_F(staged, pinned_memory_is_released) {
 
     const test_stream stream;
     copied one(linear(1'000'000), true, 1);
-    staged_progress watch;
-    ASSERT_OK(enqueue(one, stream, &watch));
+    staged_progress progress;
+    ASSERT_OK(enqueue(one, stream, &progress));
     engine->trim();
-    EXPECT_TRUE(watch.is_done() || engine->staging_bytes() != 0);
+    EXPECT_TRUE(progress.is_done() || engine->staging_bytes() != 0);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     one.expect_whole();
 }

@@ -67,9 +67,9 @@ private:
         copy.box.height = rows;
         copy.box.depth = 1;
         copy.box.to_device = to_device_;
-        staged_progress watch;
-        const error failed = ground_.engine.enqueue(copy, ground_.stream, &watch);
-        const error helped = ground_.engine.help(watch);
+        staged_progress progress;
+        const error failed = ground_.engine.enqueue(copy, ground_.stream, &progress);
+        const error helped = ground_.engine.help(progress);
         if (failed) return failed;
         return helped ? helped : to_error(cu_.cuStreamSynchronize(ground_.stream));
     }

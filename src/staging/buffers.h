@@ -57,15 +57,15 @@ struct staging_buffers {
     bool is_crowded() const noexcept {
         return at_channels.load(std::memory_order_relaxed) >= count.load(std::memory_order_relaxed);
     }
-    void share_out() noexcept { share = copies ? count / copies : count.load(); }
+    void update_share() noexcept { share = copies ? count / copies : count.load(); }
 
     staged_slot *take() noexcept {
         staged_slot *const taken = free.pop();
         free_count -= taken != nullptr;
         return taken;
     }
-    void give(staged_slot &done) noexcept {
-        free.push_front(done); // the slot used last is still in a cache
+    void give(staged_slot &returned) noexcept {
+        free.push_front(returned); // the slot used last is still in a cache
         ++free_count;
     }
 };

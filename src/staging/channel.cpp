@@ -1,4 +1,5 @@
-#include "staging/channel.h"
+// What both sides publish in a record, and what a worker does at a channel.
+#include "staging/launch.h"
 
 #include <cstring>
 
@@ -12,46 +13,46 @@ constexpr std::uint32_t low_half(std::uint64_t word) noexcept { return static_ca
 constexpr std::uint32_t high_half(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
 
 std::uint64_t seen_by(const staging_launch &launch, std::uint32_t block) noexcept {
-    return std::atomic_ref(launch.record->seen[block]).load(std::memory_order_acquire);
+    return std::atomic_ref(launch.record.shared->seen[block]).load(std::memory_order_acquire);
 }
 
-bool is_attended(std::uint64_t seen, const staging_channel &channel) noexcept {
+bool is_present(std::uint64_t seen, const staging_channel &channel) noexcept {
     return high_half(seen) == (channel.ended << 1 | 1);
 }
 bool is_left(std::uint64_t seen, const staging_channel &channel) noexcept {
     return high_half(seen) == channel.ended << 1;
 }
 
-void tell_of(staging_launch &launch, std::uint32_t block, staged_slot &slot) noexcept {
-    staging_channel &channel = launch.channels[block];
-    const std::uint32_t place = channel.told % kernels::messages_at_once;
-    const std::uint64_t mark = kernels::ring_mark(channel.told);
+void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noexcept {
+    staging_channel &channel = launch.record.channels[block];
+    const std::uint32_t place = channel.published % kernels::messages_at_once;
+    const std::uint64_t mark = kernels::ring_mark(channel.published);
     const auto put = [&](std::uint64_t &word, std::uint64_t value) noexcept {
         std::atomic_ref(word).store(value << 1 | mark, std::memory_order_release);
     };
-    kernels::ring_message &message = launch.record->mailboxes[block].messages[place];
-    put(message.slot, slot.device_address + slot.chunk.lead - launch.device_record);
+    kernels::ring_message &message = launch.record.shared->mailboxes[block].messages[place];
+    put(message.slot, slot.device_address + slot.chunk.lead - launch.record.device_address);
     put(message.first, slot.chunk.first);
     put(message.count, slot.chunk.count);
-    channel.told_of[place] = &slot;
-    ++channel.told;
+    channel.published_slots[place] = &slot;
+    ++channel.published;
 }
 
-staged_slot &oldest_told(staging_channel &channel) noexcept {
-    return *channel.told_of[channel.done % kernels::messages_at_once];
+staged_slot &oldest_published(staging_channel &channel) noexcept {
+    return *channel.published_slots[channel.taken_back % kernels::messages_at_once];
 }
 
 void take_back(staging_channel &channel) noexcept {
-    staged_slot &slot = oldest_told(channel);
-    ++channel.done;
+    staged_slot &slot = oldest_published(channel);
+    ++channel.taken_back;
     channel.idle[channel.idle_count++] = &slot;
 }
 
-void land(staging_launch &launch, const staged_chunk &chunk) noexcept {
+void count_arrival(staging_launch &launch, const staged_chunk &chunk) noexcept {
     const std::uint64_t bytes = chunk.bytes();
-    launch.bytes_done.fetch_add(bytes, std::memory_order_relaxed);
-    if (launch.watch) launch.watch->bytes_done.fetch_add(bytes, std::memory_order_relaxed);
-    launch.chunks_left.fetch_sub(1, std::memory_order_release);
+    launch.shared.bytes_done.fetch_add(bytes, std::memory_order_relaxed);
+    if (launch.work.progress) launch.work.progress->bytes_done.fetch_add(bytes, std::memory_order_relaxed);
+    launch.shared.chunks_left.fetch_sub(1, std::memory_order_release);
 }
 
 // Lets other threads enter the channel while the worker is at the program's memory, possibly for ever.
@@ -64,43 +65,43 @@ struct at_memory {
 
 // Takes a chunk, the next one or the wanted one, and an idle slot for it. Returns null where no room, idle slot or
 // chunk is left, or where another worker has the wanted chunk.
-staged_slot *next_to_tell(staging_launch &launch, staging_channel &channel,
-                          std::optional<std::uint64_t> wanted = {}) noexcept {
+staged_slot *next_to_publish(staging_launch &launch, staging_channel &channel,
+                             std::optional<std::uint64_t> wanted = {}) noexcept {
     if (!has_room(launch, channel) || channel.idle_count == 0) return nullptr;
     std::uint64_t chunk = wanted.value_or(0);
     if (!wanted)
-        chunk = launch.next_chunk.fetch_add(1, std::memory_order_relaxed);
-    else if (!launch.next_chunk.compare_exchange_strong(chunk, chunk + 1, std::memory_order_relaxed))
+        chunk = launch.shared.next_chunk.fetch_add(1, std::memory_order_relaxed);
+    else if (!launch.shared.next_chunk.compare_exchange_strong(chunk, chunk + 1, std::memory_order_relaxed))
         return nullptr;
-    if (chunk >= launch.end_chunk) return nullptr;
+    if (chunk >= launch.work.end_chunk) return nullptr;
     staged_slot *const slot = channel.idle[--channel.idle_count]; // the slot used last is still in a cache
-    slot->chunk = launch.cut->chunk(chunk);
+    slot->chunk = launch.work.cut->chunk(chunk);
     return slot;
 }
 
 std::byte *begin_of(const staged_slot &slot) noexcept { return slot.host + slot.chunk.lead; }
 
 bool is_filled(const staging_launch &launch, std::uint32_t block) noexcept {
-    return !launch.is_to_device() && launch.channels[block].done != low_half(seen_by(launch, block));
+    return !launch.work.is_to_device() && launch.record.channels[block].taken_back != low_half(seen_by(launch, block));
 }
 
 std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &channel = launch.channels[block];
+    staging_channel &channel = launch.record.channels[block];
     std::optional<std::uint64_t> touched;
-    if (launch.ring->is_crowded() && has_room(launch, channel)) {
-        touched = std::min(launch.next_chunk.load(std::memory_order_relaxed), launch.end_chunk - 1);
+    if (launch.work.buffers->is_crowded() && has_room(launch, channel)) {
+        touched = std::min(launch.shared.next_chunk.load(std::memory_order_relaxed), launch.work.end_chunk - 1);
         const at_memory away(channel);
-        touch_source(*launch.cut, launch.cut->chunk(*touched));
+        touch_source(*launch.work.cut, launch.work.cut->chunk(*touched));
     }
-    staged_slot *const slot = next_to_tell(launch, channel, touched);
+    staged_slot *const slot = next_to_publish(launch, channel, touched);
     if (!slot) return 0;
     channel.in_hand = 1;
     {
         const at_memory away(channel);
-        fill_slot(*launch.cut, slot->chunk, begin_of(*slot), launch.are_stores_streamed);
+        fill_slot(*launch.work.cut, slot->chunk, begin_of(*slot), launch.work.are_stores_streamed);
     }
     channel.in_hand = 0;
-    tell_of(launch, block, *slot);
+    publish(launch, block, *slot);
     return slot->chunk.bytes();
 }
 
@@ -110,31 +111,31 @@ std::uint64_t deliver_parcel(staging_launch &launch, staging_channel &channel) n
     const staged_chunk chunk = parcel->chunk;
     {
         const at_memory away(channel);
-        empty_slot(*launch.cut, chunk, parcel->bytes() + chunk.lead, false);
-        free_parcel(*launch.ring->parcel_memory, parcel);
+        empty_slot(*launch.work.cut, chunk, parcel->bytes() + chunk.lead, false);
+        free_parcel(*launch.work.buffers->parcel_memory, parcel);
     }
-    land(launch, chunk);
+    count_arrival(launch, chunk);
     return chunk.bytes();
 }
 
 std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &channel = launch.channels[block];
-    if (!channel.parcels && is_filled(launch, block) && launch.ring->is_crowded()) {
-        const staged_chunk chunk = oldest_told(channel).chunk;
+    staging_channel &channel = launch.record.channels[block];
+    if (!channel.parcels && is_filled(launch, block) && launch.work.buffers->is_crowded()) {
+        const staged_chunk chunk = oldest_published(channel).chunk;
         const at_memory away(channel);
-        touch_destination(*launch.cut, chunk);
+        touch_destination(*launch.work.cut, chunk);
     }
     if (channel.parcels) return deliver_parcel(launch, channel);
     if (!is_filled(launch, block)) return 0;
-    staged_slot &slot = oldest_told(channel);
-    ++channel.done;
+    staged_slot &slot = oldest_published(channel);
+    ++channel.taken_back;
     channel.in_hand = 1;
     {
         const at_memory away(channel);
-        empty_slot(*launch.cut, slot.chunk, begin_of(slot), launch.are_stores_streamed);
+        empty_slot(*launch.work.cut, slot.chunk, begin_of(slot), launch.work.are_stores_streamed);
     }
     channel.in_hand = 0;
-    land(launch, slot.chunk);
+    count_arrival(launch, slot.chunk);
     channel.idle[channel.idle_count++] = &slot;
     return slot.chunk.bytes();
 }
@@ -142,62 +143,63 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
 } // namespace
 
 bool has_come(const staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        if (is_attended(seen_by(launch, block), launch.channels[block])) return true;
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
+        if (is_present(seen_by(launch, block), launch.record.channels[block])) return true;
     return false;
 }
 
 bool has_left(const staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        if (!is_left(seen_by(launch, block), launch.channels[block])) return false;
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
+        if (!is_left(seen_by(launch, block), launch.record.channels[block])) return false;
     return true;
 }
 
 bool is_at_work(const staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        if (low_half(seen_by(launch, block)) != launch.channels[block].told) return true;
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
+        if (low_half(seen_by(launch, block)) != launch.record.channels[block].published) return true;
     return false;
 }
 
-void tell_end(staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.blocks; ++block) {
-        staging_channel &channel = launch.channels[block];
+void publish_end(staging_launch &launch) noexcept {
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
+        staging_channel &channel = launch.record.channels[block];
         channel.ended = (channel.ended + 1) & 0x7fffffff;
-        channel.is_attended = false;
-        std::atomic_ref(launch.record->mailboxes[block].ended).store(channel.ended, std::memory_order_release);
+        channel.is_present = false;
+        std::atomic_ref(launch.record.shared->mailboxes[block].ended).store(channel.ended, std::memory_order_release);
     }
 }
 
 void abort_blocks(staging_launch &launch) noexcept {
-    for (std::uint32_t block = 0; block < launch.blocks; ++block)
-        std::atomic_ref(launch.record->mailboxes[block].ended).store(kernels::ring_aborted, std::memory_order_release);
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
+        std::atomic_ref(launch.record.shared->mailboxes[block].ended)
+            .store(kernels::ring_aborted, std::memory_order_release);
 }
 
 void look_at(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &channel = launch.channels[block];
+    staging_channel &channel = launch.record.channels[block];
     const std::uint64_t seen = seen_by(launch, block);
-    channel.is_attended = is_attended(seen, channel);
-    while (launch.is_to_device() && channel.done != low_half(seen)) {
-        land(launch, oldest_told(channel).chunk);
+    channel.is_present = is_present(seen, channel);
+    while (launch.work.is_to_device() && channel.taken_back != low_half(seen)) {
+        count_arrival(launch, oldest_published(channel).chunk);
         take_back(channel);
     }
 }
 
 void take_back_all(staging_channel &channel) noexcept {
-    while (channel.done != channel.told)
+    while (channel.taken_back != channel.published)
         take_back(channel);
 }
 
 bool has_arrived(const staging_launch &launch, std::uint32_t block) noexcept {
-    return launch.channels[block].parcels || is_filled(launch, block);
+    return launch.record.channels[block].parcels || is_filled(launch, block);
 }
 
 bool move_to_parcel(staging_launch &launch, std::uint32_t block, staged_parcel &parcel) noexcept {
     if (!is_filled(launch, block)) return false;
-    staging_channel &channel = launch.channels[block];
-    const staged_slot &slot = oldest_told(channel);
+    staging_channel &channel = launch.record.channels[block];
+    const staged_slot &slot = oldest_published(channel);
     parcel.chunk = slot.chunk;
-    std::memcpy(parcel.bytes(), slot.host, std::min(parcel.room, launch.ring->slot_size + slot_margin));
+    std::memcpy(parcel.bytes(), slot.host, std::min(parcel.room, launch.work.buffers->slot_size + slot_margin));
     take_back(channel);
     staged_parcel **last = &channel.parcels;
     while (*last)
@@ -211,17 +213,18 @@ void free_parcel(const allocator &memory, staged_parcel *parcel) noexcept {
 }
 
 bool has_room(const staging_launch &launch, const staging_channel &channel) noexcept {
-    return channel.is_attended && channel.told - channel.done < kernels::messages_at_once && launch.has_chunks();
+    return channel.is_present && channel.published - channel.taken_back < kernels::messages_at_once &&
+           launch.has_chunks();
 }
 
 std::uint64_t advance(staging_launch &launch, std::uint32_t block) noexcept {
-    staging_channel &channel = launch.channels[block];
+    staging_channel &channel = launch.record.channels[block];
     look_at(launch, block);
-    if (launch.is_to_device()) return fill_next(launch, block);
+    if (launch.work.is_to_device()) return fill_next(launch, block);
     const std::uint64_t moved = empty_next(launch, block);
-    if (moved != 0 && is_over_share(launch, channel)) return moved; // others wait for the slot
-    while (staged_slot *const slot = next_to_tell(launch, channel))
-        tell_of(launch, block, *slot);
+    if (moved != 0 && compare_with_share(launch, channel) == slot_share::over) return moved; // others wait for the slot
+    while (staged_slot *const slot = next_to_publish(launch, channel))
+        publish(launch, block, *slot);
     return moved;
 }
 

@@ -1,6 +1,7 @@
 // The staging engine: copies between pageable memory and devices without blocking the caller. Only a kernel holds the
 // stream. The kernel is ordered like any other work, and communicates with workers that copy between the program's
 // pages and pinned slots. Once enqueued, a copy needs no driver call, so nothing that the driver waits for can stop it.
+// One engine serves all devices of an instance: each device has slots of its own, and all share the threads.
 #pragma once
 
 #include "base/threads.h"
@@ -13,12 +14,6 @@
 
 namespace ferry {
 
-// How workers learn that a kernel runs or is about to run.
-enum class staged_wake : std::uint8_t {
-    by_looking,       // they look from time to time while any kernel is enqueued
-    by_host_function, // by a host function before the kernel, which waits for other host functions of the program
-};
-
 struct staged_options {
     std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes: a multiple of 4096
     std::uint32_t slots = 32;                           // for each device
@@ -27,7 +22,6 @@ struct staged_options {
     std::uint64_t largest_launch = std::uint64_t{1} << 30;
     std::uint32_t threads = 0; // 0: half the processors, 8 at most
     thread_traits traits = {.name = "ferry-staging"};
-    staged_wake wake = staged_wake::by_looking; // captured copies always wake workers by a host function
     // The program's threads instead of the engine's own. Each call asks for one thread that calls work(argument) soon,
     // even while the program does nothing but wait for the stream. Returns 0 if no thread will. The engine calls
     // `submit` from a host function, so `submit` must not call the driver.
@@ -64,12 +58,12 @@ public:
     error prepare(int device) noexcept { return provide(device, true); }
 
     // Call with the stream's context current, and the kernels loaded in that context. The memory must live until the
-    // stream has passed the copy, and `watch` until no launch is left. If a launch fails, the launches before it run
+    // stream has passed the copy, and `progress` until no launch is left. If a launch fails, the launches before it run
     // all the same.
-    error enqueue(const staged_copy &copy, CUstream stream, staged_progress *watch) noexcept;
+    error enqueue(const staged_copy &copy, CUstream stream, staged_progress *progress) noexcept;
 
     // Works on the copy, on the calling thread, until the copy is done or its context dies. Waits for no driver lock.
-    error help(staged_progress &watch) noexcept;
+    error help(staged_progress &progress) noexcept;
 
     // Frees pinned memory that no copy uses. The first lot stays while a copy may come. Returns the first error. Memory
     // that the driver refuses to free stays in use.
@@ -87,19 +81,19 @@ public:
     std::uint32_t thread_count() const noexcept { return thread_count_; }
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
     std::uint64_t staging_bytes() const noexcept {
-        return ring_bytes_.load(std::memory_order_relaxed);
+        return staging_bytes_.load(std::memory_order_relaxed);
     } // of all devices
 
 private:
-    struct device_ring {
-        staging_buffers ring;
+    struct device_buffers {
+        staging_buffers buffers;
         worker_thread adding; // adds the second lot
         staging_engine *engine = nullptr;
         int device = 0;
-        std::atomic<bool> is_adding = false; // while true, members of `ring` that are not guarded are that thread's
+        std::atomic<bool> is_adding = false; // while true, members of `buffers` that are not guarded are that thread's
         std::atomic<bool> wants_more = false;
     };
-    struct job_page {
+    struct launch_page {
         staged_memory records;
         staging_launch *launches;
         std::uint32_t count;
@@ -112,36 +106,44 @@ private:
         std::atomic<bool> has_begun = false, has_left = false;
     };
 
-    error start_threads() noexcept;
-    void start_spare() noexcept;
-    void join_spares_that_left() noexcept;
-    void evacuate_slots() noexcept;
-    error make_ring(int device) noexcept;
-    error add_lot(device_ring &of, bool first) noexcept;
-    void add_other_slots(device_ring &of) noexcept;
-    error add_jobs(int device) noexcept;
-    error provide(int device, bool needs_threads) noexcept;
+    // ---- Memory (engine_buffers.cpp)
     error enter_device(int device, context_scope &scope) noexcept;
-    bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
-    error hold_ring(const staged_copy &copy, device_ring *&of) noexcept;
-    error take_jobs(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
-    // Returns whether a host function announces each launch before it runs. Otherwise enqueue() announces them.
-    bool is_announced(const staged_copy &copy) const noexcept {
-        return options_.submit || copy.is_captured || options_.wake == staged_wake::by_host_function;
+    error provide(int device, bool needs_threads) noexcept;
+    error make_buffers(int device) noexcept;
+    error add_lot(device_buffers &of, bool first) noexcept;
+    void add_other_slots(device_buffers &of) noexcept;
+    error add_launches(int device) noexcept;
+    error free_lot(device_buffers &of, bool first) noexcept;
+
+    // ---- Copies (engine_enqueue.cpp)
+    // Returns whether a host function announces each run right before the kernel: it runs once for each launch of a
+    // graph, and asks the program for threads. Otherwise enqueue() announces the run. A host function waits for other
+    // host functions of the program, so it is used only where it must be.
+    bool is_announced_by_function(const staged_copy &copy) const noexcept {
+        return options_.submit || copy.is_captured;
     }
-    void share_out(const staged_copy &copy, const tracked_context &context, const staging &cut, device_ring &of,
-                   std::uint64_t per_launch, staged_progress *watch, staging_launch *taken) const noexcept;
+    error hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept;
+    error take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept;
+    void describe_launches(const staged_copy &copy, const tracked_context &context, const staging &cut,
+                           device_buffers &of, std::uint64_t per_launch, staged_progress *progress,
+                           staging_launch *taken) const noexcept;
+    error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
     error launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                         bool &is_announced_there) noexcept;
-    error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
     void announce(staging_launch &launch) noexcept;
+
+    // ---- Threads (engine_threads.cpp)
+    bool has_threads() const noexcept { return options_.submit || thread_count_ != 0; }
+    error start_threads() noexcept;
+    static void work(void *engine) noexcept;
+    static void run_watchdog(void *engine) noexcept;
+    void start_spare() noexcept;
+    static void stand_in(void *spare) noexcept;
+    void join_spares_that_left() noexcept;
+    void evacuate_slots() noexcept;
     bool ask_for_visitors(std::uint32_t count) noexcept;
     bool start_substitute() noexcept;
-    error free_lot(device_ring &of, bool first) noexcept;
-    static void work(void *engine) noexcept;
     static void visit(void *engine) noexcept;
-    static void stand_in(void *spare) noexcept;
-    static void watch(void *engine) noexcept;
 
     const driver_table &cu_;
     device_contexts &contexts_;
@@ -157,8 +159,8 @@ private:
     graph_launches graphs_;
 
     std::mutex mutex_; // guards what is set up; workers never wait for it
-    std::atomic<device_ring *> rings_[device_contexts::max_devices] = {};
-    growing<job_page> pages_;
+    std::atomic<device_buffers *> buffers_[device_contexts::max_devices] = {};
+    growing<launch_page> pages_;
     std::mutex substitute_mutex_; // guards threads_ if the program's threads work; not held during driver calls
     worker_thread threads_[max_threads];
     std::atomic<std::uint32_t> thread_count_ = 0;
@@ -166,7 +168,7 @@ private:
     worker_thread watchdog_; // starts and joins the spares
     spare_thread spares_[max_threads];
     std::uint32_t spare_count_ = 0;
-    std::atomic<std::uint64_t> ring_bytes_ = 0;
+    std::atomic<std::uint64_t> staging_bytes_ = 0;
     std::atomic<bool> is_draining_ = false; // the closing thread serves all copies that are left
     std::atomic<bool> is_closing_ = false;
     std::atomic<std::uint32_t> visitors_ = 0; // asked for, and not gone yet

@@ -9,13 +9,13 @@
 namespace ferry {
 
 // Both come from malloc, because they may outlive the instance and its allocator.
-struct graph_launches::board_link {
+struct graph_launches::scheduler_link {
     std::mutex mutex;
     staging_scheduler *scheduler;              // null once the scheduler has ended
     std::atomic<std::uint64_t> references = 1; // held by the ties and by the engine
 };
 struct graph_launches::graph_tie {
-    board_link &to;
+    scheduler_link &to;
     staging_launch *first; // null: nothing to release
 };
 
@@ -32,28 +32,28 @@ template <class Record> void unmake(Record &gone) noexcept {
 
 } // namespace
 
-graph_launches::board_link *graph_launches::link() noexcept {
-    board_link *made = link_.load(std::memory_order_acquire);
+graph_launches::scheduler_link *graph_launches::link() noexcept {
+    scheduler_link *made = link_.load(std::memory_order_acquire);
     if (made) return made;
-    void *const place = std::malloc(sizeof(board_link));
+    void *const place = std::malloc(sizeof(scheduler_link));
     if (!place) return nullptr;
-    auto *const fresh = new (place) board_link;
+    auto *const fresh = new (place) scheduler_link;
     fresh->scheduler = &scheduler_;
     if (link_.compare_exchange_strong(made, fresh, std::memory_order_acq_rel)) return fresh;
     unmake(*fresh); // another thread was first
     return made;
 }
 
-void graph_launches::let_go(board_link &of) noexcept {
+void graph_launches::let_go(scheduler_link &of) noexcept {
     if (of.references.fetch_sub(1, std::memory_order_acq_rel) == 1) unmake(of);
 }
 
 void graph_launches::release(void *tie) noexcept {
     auto &gone = *static_cast<graph_tie *>(tie);
-    board_link &to = gone.to;
+    scheduler_link &to = gone.to;
     {
         const std::lock_guard lock(to.mutex);
-        if (to.scheduler && gone.first) to.scheduler->release(*gone.first);
+        if (to.scheduler && gone.first) to.scheduler->release_captured(*gone.first);
     }
     unmake(gone);
     let_go(to);
@@ -66,9 +66,10 @@ void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = nullptr;
     if (cu_.cuStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr) != CUDA_SUCCESS) return;
-    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED) return scheduler_.release(first); // there will be no graph
+    if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+        return scheduler_.release_captured(first); // there will be no graph
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
-    board_link *const to = link();
+    scheduler_link *const to = link();
     if (!to) return;
     auto *const made = make<graph_tie>(*to, &first);
     if (!made) return;
@@ -82,7 +83,7 @@ void graph_launches::tie(CUstream stream, staging_launch &first) noexcept {
 }
 
 void graph_launches::close() noexcept {
-    board_link *const to = link_.exchange(nullptr, std::memory_order_acq_rel);
+    scheduler_link *const to = link_.exchange(nullptr, std::memory_order_acq_rel);
     if (!to) return;
     {
         const std::lock_guard lock(to->mutex);

@@ -22,16 +22,16 @@ public:
     void close() noexcept;
 
 private:
-    struct board_link;
+    struct scheduler_link;
     struct graph_tie;
 
-    board_link *link() noexcept;
-    static void let_go(board_link &of) noexcept;
+    scheduler_link *link() noexcept;
+    static void let_go(scheduler_link &of) noexcept;
     static void CUDA_CB release(void *tie) noexcept;
 
     const driver_table &cu_;
     staging_scheduler &scheduler_;
-    std::atomic<board_link *> link_ = nullptr; // null until a copy is captured
+    std::atomic<scheduler_link *> link_ = nullptr; // null until a copy is captured
 };
 
 } // namespace ferry

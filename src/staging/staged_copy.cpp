@@ -27,11 +27,11 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view) noexcept {
     return box;
 }
 
-// `watch` is local to this call, which returns when nobody writes to `watch` any more.
+// `progress` is local to this call, which returns when nobody writes to `progress` any more.
 error run_and_help(const driver_table &cu, staging_engine &engine, const staged_copy &copy, CUstream stream) noexcept {
-    staged_progress watch;
-    const error failed = engine.enqueue(copy, stream, &watch);
-    const error helped = engine.help(watch);
+    staged_progress progress;
+    const error failed = engine.enqueue(copy, stream, &progress);
+    const error helped = engine.help(progress);
     if (failed) return failed;
     return helped ? helped : wait_for_legacy_stream(cu);
 }
@@ -40,14 +40,14 @@ error run_and_help(const driver_table &cu, staging_engine &engine, const staged_
 
 error run_staged_copy(const driver_table &cu, staging_engine &engine, const shape &shape, const copy_plan &plan,
                       const kernel_view &view, const staged_site &site, CUstream stream,
-                      staged_progress *watch) noexcept {
+                      staged_progress *progress) noexcept {
     const staged_copy copy = {.box = staged_box_of(shape, view),
                               .device = site.device,
                               .context = site.context,
                               .blocks = plan.blocks,
                               .is_captured = site.is_captured,
                               .caller_helps = plan.synchronise_after};
-    return plan.synchronise_after ? run_and_help(cu, engine, copy, stream) : engine.enqueue(copy, stream, watch);
+    return plan.synchronise_after ? run_and_help(cu, engine, copy, stream) : engine.enqueue(copy, stream, progress);
 }
 
 } // namespace ferry

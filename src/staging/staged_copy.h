@@ -13,10 +13,10 @@ struct staged_site {
     bool is_captured;  // the stream is being captured
 };
 
-// The plan's route must be the staged one. `view` is the kernel's view of the device's end. `watch` receives the
+// The plan's route must be the staged one. `view` is the kernel's view of the device's end. `progress` receives the
 // progress of the copy, and must live until no launch is left. It may be null. A synchronous copy does not use it.
 [[gnu::noinline]] error run_staged_copy(const driver_table &cu, staging_engine &engine, const shape &shape,
                                         const copy_plan &plan, const kernel_view &view, const staged_site &site,
-                                        CUstream stream, staged_progress *watch) noexcept;
+                                        CUstream stream, staged_progress *progress) noexcept;
 
 } // namespace ferry

@@ -207,7 +207,7 @@ error run_by_driver(ferry_instance &instance, const shape &shape, const plan_fac
 } // namespace
 
 error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
-                  staged_progress *watch) noexcept {
+                  staged_progress *progress) noexcept {
     const auto &[shape, facts, plan, views] = copy;
     if (plan.route == route_kind::kernel)
         return run_kernel_copy(instance.cu, instance.kernels, shape, plan, views, site.stream);
@@ -216,10 +216,10 @@ error run_planned(ferry_instance &instance, const planned_copy &copy, const copy
         const kernel_view &view = is_host(shape.source.kind) ? views.destination : views.source;
         const staged_site staged = {site.context, facts.context_device, facts.is_captured};
         const error failed =
-            run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, watch);
+            run_staged_copy(instance.cu, instance.staging, shape, plan, view, staged, site.stream, progress);
         const bool is_without_means =
             failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY);
-        if (!is_without_means || watch || facts.preferences.forced == route_kind::staged) return failed;
+        if (!is_without_means || progress || facts.preferences.forced == route_kind::staged) return failed;
         // The driver copies everything again, including the part that was staged.
         return run_planned(instance, {shape, facts, plan_for_driver(shape, facts), views}, site);
     }

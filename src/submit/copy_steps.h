@@ -85,9 +85,9 @@ struct planned_copy {
 };
 
 // Runs a copy by the route of its plan. If a staged copy lacks memory, the driver makes the copy, unless staging was
-// forced or `watch` is given.
+// forced or `progress` is given.
 error run_planned(ferry_instance &instance, const planned_copy &copy, const copy_site &site,
-                  staged_progress *watch = nullptr) noexcept;
+                  staged_progress *progress = nullptr) noexcept;
 
 // Whether the host memory is registered in part, or in several pieces. Such a copy must be split before it can be
 // staged or the driver takes it.

@@ -36,8 +36,8 @@ std::int32_t ask_event(const ferry_ticket &ticket) noexcept {
 // Whether the driver need not be asked: the copy is staged, and it is done or bytes have arrived since the last query.
 // In all other cases the driver is asked, because it reports a dead context.
 bool is_going_on(ferry_ticket &ticket, std::uint64_t bytes_done) noexcept {
-    return ticket.is_watched &&
-           (ticket.watch.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
+    return ticket.is_staged &&
+           (ticket.progress.is_done() || bytes_done != ticket.bytes_done_at_query.exchange(bytes_done));
 }
 
 error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) noexcept {
@@ -51,10 +51,10 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     if (error failed = for_each_planned_call(instance, prepared.planned(), site, note_route)) return failed;
     const shape &shape = prepared.shape;
     ticket.total = shape.width * shape.height * shape.depth;
-    ticket.is_watched = prepared.plan.route == route_kind::staged && !is_in_parts(instance, shape);
+    ticket.is_staged = prepared.plan.route == route_kind::staged && !is_in_parts(instance, shape);
     if (error failed = make_event(ticket)) return failed;
-    staged_progress *const watch = ticket.is_watched ? &ticket.watch : nullptr;
-    if (error failed = run_planned(instance, prepared.planned(), site, watch)) return failed;
+    staged_progress *const progress = ticket.is_staged ? &ticket.progress : nullptr;
+    if (error failed = run_planned(instance, prepared.planned(), site, progress)) return failed;
     return to_error(instance.cu.cuEventRecord(ticket.passed, stream));
 }
 
@@ -78,7 +78,7 @@ ferry_ticket *ticket_pool::take(ferry_instance &instance) noexcept {
     {
         const std::lock_guard lock(mutex_);
         ferry_ticket *reused = free_.first();
-        while (reused && !reused->watch.is_done())
+        while (reused && !reused->progress.is_done())
             reused = reused->next;
         if (reused) {
             free_.remove(*reused);
@@ -117,14 +117,14 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     info.route = ticket.route;
     info.bytes_total = ticket.total;
     std::int32_t status = FERRY_SUCCESS;
-    const std::uint64_t bytes_done = ticket.watch.bytes_done.load(std::memory_order_relaxed);
+    const std::uint64_t bytes_done = ticket.progress.bytes_done.load(std::memory_order_relaxed);
     if (ticket.passed && !is_going_on(ticket, bytes_done)) status = ask_event(ticket);
-    // The query may have reported a dead context, and note_error then ended the copy: the watch is done.
-    const bool is_over = ticket.is_watched ? ticket.watch.is_done() : status != not_ready;
+    // The query may have reported a dead context, and note_error then ended the copy.
+    const bool is_over = ticket.is_staged ? ticket.progress.is_done() : status != not_ready;
     info.done = is_over;
-    if (is_over) info.status = ticket.is_watched ? ticket.watch.status.load(std::memory_order_relaxed) : status;
-    if (ticket.is_watched)
-        info.bytes_done = is_over ? ticket.watch.bytes_done.load(std::memory_order_relaxed) : bytes_done;
+    if (is_over) info.status = ticket.is_staged ? ticket.progress.status.load(std::memory_order_relaxed) : status;
+    if (ticket.is_staged)
+        info.bytes_done = is_over ? ticket.progress.bytes_done.load(std::memory_order_relaxed) : bytes_done;
     else
         info.bytes_done = is_over && !status ? ticket.total : 0;
     return {};
@@ -134,7 +134,7 @@ error wait_for_ticket(ferry_ticket &ticket) noexcept {
     ferry_instance &instance = ticket.instance;
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (!ticket.passed) return {};
-    if (ticket.is_watched) return instance.staging.help(ticket.watch);
+    if (ticket.is_staged) return instance.staging.help(ticket.progress);
     const error failed = to_error(instance.cu.cuEventSynchronize(ticket.passed));
     note_error(instance, failed);
     return failed;

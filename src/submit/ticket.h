@@ -12,8 +12,8 @@ struct ferry_ticket {
 
     ferry_instance &instance;
     CUevent passed = nullptr; // recorded after the copy; null for an empty copy
-    bool is_watched = false;  // the copy is staged as a whole
-    ferry::staged_progress watch;
+    bool is_staged = false;   // the copy is staged as a whole
+    ferry::staged_progress progress;
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
@@ -22,7 +22,7 @@ struct ferry_ticket {
 
 namespace ferry {
 
-// The free list of tickets. Threads may still write to the watch of a ticket that was released before its copy was
+// The free list of tickets. Threads may still write to the progress of a ticket that was released before its copy was
 // complete.
 class ticket_pool {
 public:

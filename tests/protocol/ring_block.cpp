@@ -109,12 +109,12 @@ void ring_model::leave(State &state, unsigned which, unsigned block) {
 const char *ring_model::work(State &state, unsigned which, unsigned block, choices &way) {
     const unsigned thread = thread_of_block(which, block);
     kernel_block &me = state.at.launches[which].blocks[block];
-    const kernel_block told = me;
+    const kernel_block message = me;
     const auto copy = [&] {
-        const unsigned from = setup_.to_device ? slot(told.slot) : source(told.chunk);
-        const unsigned to = setup_.to_device ? destination(told.chunk) : slot(told.slot);
+        const unsigned from = setup_.to_device ? slot(message.slot) : source(message.chunk);
+        const unsigned to = setup_.to_device ? destination(message.chunk) : slot(message.slot);
         const std::uint16_t bytes = state.shared.read(thread, from);
-        if (bytes != content(state, told.chunk)) state.shared.break_with("a block reads the bytes of another chunk");
+        if (bytes != content(state, message.chunk)) state.shared.break_with("a block reads the bytes of another chunk");
         state.shared.write(thread, to, bytes);
     };
     ++me.messages;

@@ -1,6 +1,6 @@
 // Models a staged copy over one record step by step: blocks as in kernels/ring.h, host threads as in
 // staging/channel.cpp and staging/scheduler.cpp, and a program around them. All accesses go through the memory
-// model. A section under the board's mutex is one step; docs/protocol.md says why that loses nothing.
+// model. A section under the scheduler's mutex is one step; docs/protocol.md says why that loses nothing.
 #pragma once
 
 #include <string>
@@ -45,8 +45,8 @@ enum class ring_defect : std::uint8_t {
     seen_not_acquired,
     slot_back_before_seen,
     more_messages_than_places,
-    end_before_last_landed,
-    reported_before_landed,
+    end_before_last_completed,
+    reported_before_completed,
     record_reused_before_left,
     shared_record_not_locked,
     announced_at_capture_only,
@@ -59,19 +59,19 @@ public:
 
     ring_model(const ring_setup &setup, ring_defect defect) : setup_(setup), defect_(defect) {}
 
-    struct lane {
-        std::uint8_t told, done, ended;
-        std::uint8_t idle;            // slots, as a bit mask
-        std::uint8_t told_of[places]; // the slot of each published message
-        bool is_attended, is_taken;
+    struct channel {
+        std::uint8_t published, taken_back, ended;
+        std::uint8_t idle;                    // slots, as a bit mask
+        std::uint8_t published_slots[places]; // the slot of each published message
+        bool is_present, is_taken;
     };
-    enum class job_state : std::uint8_t { unused, launched, expected, under_way, leaving };
-    struct job {
-        job_state at;
+    enum class record_state : std::uint8_t { unused, launched, expected, running, leaving };
+    struct host_record {
+        record_state at;
         bool is_captured;
         std::uint8_t runs_expected, next_chunk, chunks_left, busy, free_slots;
         std::uint8_t chunk_in[max_slots];
-        lane lanes[max_blocks];
+        channel channels[max_blocks];
     };
     enum class block_state : std::uint8_t { absent, locking, polling, working, gone };
     struct kernel_block {
@@ -85,14 +85,14 @@ public:
         kernel_block blocks[max_blocks];
     };
     struct worker {
-        bool is_at_lane;
+        bool is_at_channel;
         std::uint8_t block;
     };
     enum class program_state : std::uint8_t { prepares, takes, launches, waits, checks, over };
     struct control { // all of a state except the memory
         program_state program;
         std::uint8_t round; // copies or launches so far
-        job one;
+        host_record one;
         worker workers[max_workers];
         launch launches[max_launches];
     };
@@ -166,11 +166,10 @@ private:
     void begin_run(State &state);
     bool end_if_done(State &state, unsigned thread);
     void look_at(State &state, unsigned block, std::uint16_t seen_there);
-    void tell_more(State &state, unsigned thread, unsigned block);
-    void land(State &state, unsigned thread);
+    void publish_more(State &state, unsigned thread, unsigned block);
     void report_end(State &state, unsigned thread);
-    bool supply(State &state, lane &of) const;
-    void release(State &state, lane &of) const;
+    bool supply(State &state, channel &of) const;
+    void release(State &state, channel &of) const;
     unsigned slots() const { return has(ring_defect::more_messages_than_places) ? places + 1 : places; }
     unsigned slots_each() const { return slots() / setup_.blocks; }
     std::uint16_t load_seen(State &state, unsigned thread, unsigned block, choices &way) const;

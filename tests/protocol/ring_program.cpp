@@ -95,24 +95,24 @@ const char *ring_model::step_program(State &state, choices &way) {
 
 // Under the mutex, like staging_scheduler::take(), with recycle() first where the record has been used.
 bool ring_model::take(State &state, choices &way) {
-    job &one = state.at.one;
+    host_record &one = state.at.one;
     state.shared.pass(mutex_thread(), the_program);
-    if (one.at == job_state::leaving) {
+    if (one.at == record_state::leaving) {
         for (unsigned block = 0; block < setup_.blocks; ++block) {
             const std::uint16_t word = load_seen(state, the_program, block, way);
-            const bool has_left = word >> 8 == one.lanes[block].ended << 1;
+            const bool has_left = word >> 8 == one.channels[block].ended << 1;
             if (!has_left && !has(ring_defect::record_reused_before_left)) return false;
         }
-        one.at = job_state::unused;
+        one.at = record_state::unused;
     }
-    // The driver calls the function that releases the job once the graph and all its launches are gone.
-    if (one.at == job_state::launched) {
+    // The driver calls the function that releases the record once the graph and all its launches are gone.
+    if (one.at == record_state::launched) {
         if (state.at.launches[0].at != launch_state::over && !has(ring_defect::given_back_by_destroy)) return false;
         state.shared.pass(stream_of(0), the_program);
-        one.at = job_state::unused;
+        one.at = record_state::unused;
     }
-    if (one.at != job_state::unused) return false;
-    one.at = job_state::launched;
+    if (one.at != record_state::unused) return false;
+    one.at = record_state::launched;
     one.is_captured = is_captured(state.at.round);
     if (!one.is_captured) state.shared.store(the_program, launches_left, 1, order::relaxed, scope::system);
     if (!one.is_captured || has(ring_defect::announced_at_capture_only)) expect(state, the_program);
@@ -123,10 +123,10 @@ bool ring_model::take(State &state, choices &way) {
 
 // Under the mutex.
 void ring_model::expect(State &state, unsigned thread) {
-    job &one = state.at.one;
+    host_record &one = state.at.one;
     state.shared.pass(mutex_thread(), thread);
     ++one.runs_expected;
-    if (one.at == job_state::launched) one.at = job_state::expected;
+    if (one.at == record_state::launched) one.at = record_state::expected;
     state.shared.pass(thread, mutex_thread());
 }
 
@@ -156,9 +156,9 @@ const char *ring_model::check(State &state) {
 
 bool ring_model::is_end(const State &state) const {
     const control &at = state.at;
-    const bool is_idle = at.one.at == (is_captured(launches()) ? job_state::launched : job_state::leaving);
+    const bool is_idle = at.one.at == (is_captured(launches()) ? record_state::launched : record_state::leaving);
     return at.program == program_state::over && is_idle && at.one.free_slots == (1U << slots()) - 1 &&
-           all_of(at.workers, setup_.workers, [](const worker &one) { return !one.is_at_lane; }) &&
+           all_of(at.workers, setup_.workers, [](const worker &one) { return !one.is_at_channel; }) &&
            all_of(at.launches, launches(), [](const launch &one) { return one.at == launch_state::over; });
 }
 

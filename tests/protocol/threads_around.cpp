@@ -1,4 +1,4 @@
-// The surroundings of the board's threads: a caller that waits, the driver and its lock, streams, contexts that die,
+// The surroundings of the scheduler's threads: a caller that waits, the driver and its lock, streams, contexts that die,
 // and the program until its close has returned.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// The board's threads as in staging_scheduler::serve(): which threads look for work, sleep, are woken, and by which thread.
+// The scheduler's threads as in staging_scheduler::serve(): which threads look for work, sleep, are woken, and by which thread.
 #include "threads_model.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ const char *threads_model::step(State &state, unsigned which, choices &way) cons
     }
 }
 
-// ---- The board
+// ---- The scheduler
 
 bool threads_model::has_work(const State &state) const {
     return std::any_of(state.copies, state.copies + copies_,
@@ -89,11 +89,11 @@ bool threads_model::begin_or_find(State &state, unsigned copy) const {
     staged &one = state.copies[copy];
     if (one.is_lost) return false;
     if (one.now == run::expected && one.at == kernel::running && !one.may_leave) {
-        one.now = run::under_way;
+        one.now = run::running;
         one.next_chunk = 0;
         one.chunks_left = setup_.copies[copy].chunks;
     }
-    return one.now == run::under_way && one.next_chunk < setup_.copies[copy].chunks;
+    return one.now == run::running && one.next_chunk < setup_.copies[copy].chunks;
 }
 
 // The last free thread enters only a copy that has no other thread, so that no copy has all threads.

@@ -1,6 +1,6 @@
-// Models which threads serve staged copies, and what all threads wait for: the board's rules, threads that sleep and
+// Models which threads serve staged copies, and what all threads wait for: the scheduler's rules, threads that sleep and
 // are woken, pages that never arrive, a program that helps, frees or closes, the driver's lock, contexts that die. The
-// board takes these decisions under its mutex. So their order is that of the steps, and memory needs no model.
+// scheduler takes these decisions under its mutex. So their order is that of the steps, and memory needs no model.
 #pragma once
 
 #include <string>
@@ -59,7 +59,7 @@ public:
     threads_model(const threads_setup &setup, threads_defect defect);
 
     enum class kernel : std::uint8_t { absent, queued, announced, running, over, failed };
-    enum class run : std::uint8_t { none, expected, under_way };
+    enum class run : std::uint8_t { none, expected, running };
     struct staged {
         kernel at;
         run now;
@@ -76,8 +76,9 @@ public:
     enum class free : std::uint8_t { absent, wants_lock, holds_lock, over };
     struct State {
         staged copies[max_copies];
-        thread threads[max_residents];                              // residents, then spares
-        std::uint8_t awake, idle, in_copies, asleep, called, wakes; // counted as on the board
+        thread threads[max_residents]; // residents, then spares
+        std::uint8_t awake, idle, in_copies, asleep, called,
+            wakes; // servers. `awake` includes those that are idle or in copies
         std::uint8_t to_notify;
         helper helps;
         std::uint8_t helps_copy; // the copy that the helper is in

@@ -1,0 +1,176 @@
+// What the engine allocates: the staging buffer of each device, in two lots, and the launches with their records.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "staging/engine.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint64_t max_launches_of_a_page = 256, min_launches_of_a_page = 16;
+
+std::uint64_t room_of_slot(std::uint64_t slot_size) noexcept { return slot_size + slot_margin; }
+
+} // namespace
+
+// Enters the primary context. Pinned memory ends with its context, so that must not be one of the program's.
+error staging_engine::enter_device(int device, context_scope &scope) noexcept {
+    CUcontext context = nullptr;
+    if (error failed = contexts_.get_primary(device, context)) return failed;
+    return scope.enter(context);
+}
+
+error staging_engine::provide(int device, bool needs_threads) noexcept {
+    const std::lock_guard lock(mutex_);
+    context_scope scope(cu_);
+    if (error failed = enter_device(device, scope)) return failed;
+    if (error failed = make_buffers(device)) return failed;
+    device_buffers &of = *buffers_[device].load(std::memory_order_relaxed);
+    if (pages_.size() == 0)
+        if (error failed = add_launches(device)) return failed;
+    if (!of.buffers.memory[0])
+        if (error failed = add_lot(of, true)) return failed;
+    const error refused = start_threads();
+    if (!options_.submit) add_other_slots(of);
+    return needs_threads ? refused : ok;
+}
+
+error staging_engine::make_buffers(int device) noexcept {
+    if (buffers_[device].load(std::memory_order_relaxed)) return {};
+    const std::uint32_t room = options_.slots;
+    void *const place = memory_.allocate(sizeof(device_buffers), alignof(device_buffers));
+    void *const slots = memory_.allocate(room * sizeof(staged_slot), alignof(staged_slot));
+    if (!place || !slots) {
+        memory_.deallocate(place, sizeof(device_buffers));
+        memory_.deallocate(slots, room * sizeof(staged_slot));
+        return no_memory;
+    }
+    auto *const made = new (place) device_buffers;
+    made->engine = this;
+    made->device = device;
+    made->buffers.room = room;
+    made->buffers.slot_size = options_.slot_size;
+    made->buffers.slots = static_cast<staged_slot *>(slots);
+    made->buffers.parcel_memory = &memory_;
+    std::uninitialized_default_construct_n(made->buffers.slots, room);
+    buffers_[device].store(made, std::memory_order_release);
+    return {};
+}
+
+// Call in the device's context. Where less memory can be pinned, there are fewer slots, down to one. If even one slot
+// of the first lot does not fit, that slot is smaller.
+error staging_engine::add_lot(device_buffers &of, bool first) noexcept {
+    staging_buffers &buffers = of.buffers;
+    const std::uint32_t begin = first ? 0 : buffers.used[0], lot = first ? 0 : 1;
+    const std::uint32_t wanted = first ? options_.first_slots : buffers.room - begin;
+    if (wanted == 0) return {};
+    if (first) buffers.slot_size = options_.slot_size;
+    const std::uint64_t least = room_of_slot(first ? smallest_slot : buffers.slot_size);
+    staged_memory &memory = buffers.memory[lot];
+    if (error failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(buffers.slot_size), least,
+                                       devices_[of.device].info.numa_node))
+        return failed;
+    if (memory.block.size < room_of_slot(buffers.slot_size))
+        buffers.slot_size = (memory.block.size - slot_margin) / smallest_slot * smallest_slot;
+    const std::uint64_t room = room_of_slot(buffers.slot_size);
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, memory.block.size / room));
+    for (std::uint32_t i = 0; i < count; ++i) {
+        staged_slot &slot = buffers.slots[begin + i];
+        slot.host = memory.host() + i * room;
+        slot.device_address = memory.device_address + i * room;
+        slot.is_of_first_lot = first;
+    }
+    buffers.used[lot] = count;
+    staging_bytes_ += memory.block.size;
+    scheduler_.add_slots(buffers, buffers.slots + begin, count);
+    return {};
+}
+
+// Adds the second lot on another thread, because the allocation may wait for work that waits for slots. If no thread
+// can be started, the first lot has to do.
+void staging_engine::add_other_slots(device_buffers &of) noexcept {
+    if (of.is_adding.load(std::memory_order_acquire)) return;
+    of.adding.join();
+    of.wants_more = false;
+    if (of.buffers.memory[1] || of.buffers.used[0] == of.buffers.room || is_closing_) return;
+    const auto add = [](void *given) {
+        device_buffers &buffers = *static_cast<device_buffers *>(given);
+        staging_engine &engine = *buffers.engine;
+        {
+            context_scope scope(engine.cu_);
+            if (!engine.enter_device(buffers.device, scope))
+                static_cast<void>(engine.add_lot(buffers, false)); // without the second lot copies work, but are slower
+        }
+        buffers.is_adding.store(false, std::memory_order_release);
+    };
+    of.is_adding.store(true, std::memory_order_relaxed);
+    if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
+}
+
+error staging_engine::add_launches(int device) noexcept {
+    context_scope scope(cu_);
+    if (error failed = enter_device(device, scope)) return failed;
+    if (!pages_.reserve(pages_.size() + 1)) return no_memory;
+    launch_page page = {};
+    constexpr std::uint64_t record = sizeof(kernels::ring_record);
+    if (error failed = page.records.allocate(cu_, pinned_, max_launches_of_a_page * record,
+                                             min_launches_of_a_page * record, any_node))
+        return failed;
+    std::memset(page.records.host(), 0, page.records.block.size);
+    page.count = static_cast<std::uint32_t>(page.records.block.size / record);
+    page.launches =
+        static_cast<staging_launch *>(memory_.allocate(page.count * sizeof(staging_launch), alignof(staging_launch)));
+    if (!page.launches) {
+        page.records.free(pinned_);
+        return no_memory;
+    }
+    std::uninitialized_default_construct_n(page.launches, page.count);
+    for (std::uint32_t i = page.count; i-- != 0;) {
+        staging_launch &launch = page.launches[i];
+        launch.record.shared = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
+        launch.record.device_address = page.records.device_address + i * record;
+        launch.record.engine = this;
+        scheduler_.add(launch);
+    }
+    pages_.append_reserved(page);
+    return {};
+}
+
+// ---- Release
+
+error staging_engine::free_lot(device_buffers &of, bool first) noexcept {
+    staging_buffers &buffers = of.buffers;
+    const int lot = first ? 0 : 1;
+    const std::uint64_t size = buffers.memory[lot].block.size;
+    if (size == 0 || !scheduler_.take_slots(buffers, first)) return {};
+    if (error failed = buffers.memory[lot].free(pinned_)) {
+        scheduler_.add_slots(buffers, buffers.slots + (first ? 0 : buffers.used[0]), buffers.used[lot]);
+        return failed;
+    }
+    staging_bytes_ -= size;
+    buffers.used[lot] = 0;
+    return {};
+}
+
+error staging_engine::trim() noexcept {
+    const std::lock_guard lock(mutex_);
+    error first_failed;
+    const auto note = [&](const error &failed) noexcept {
+        if (!first_failed) first_failed = failed;
+        return failed;
+    };
+    for (std::atomic<device_buffers *> &one : buffers_) {
+        device_buffers *const of = one.load(std::memory_order_relaxed);
+        context_scope scope(cu_);
+        if (!of || of->is_adding.load(std::memory_order_acquire) || note(enter_device(of->device, scope))) continue;
+        note(free_lot(*of, false));
+        if (!of->buffers.memory[1]) note(free_lot(*of, true));
+        of->wants_more = true;
+    }
+    return first_failed;
+}
+
+} // namespace ferry

@@ -1,0 +1,161 @@
+// How a staged copy becomes launches on its stream.
+#include <algorithm>
+#include <utility>
+
+#include "base/rounding.h"
+#include "driver/result.h"
+#include "exec/kernel_launch.h"
+#include "staging/engine.h"
+
+namespace ferry {
+
+namespace {
+
+// The longest copy that uses streaming stores to the device. To the host, only longer copies use them (H200).
+// To the device: a device is slow to read bytes that were just written and still lie in a processor's own cache (16
+// MiB: 28 instead of 36 GB/s). In longer copies the first slots have left the cache before the device comes to them,
+// and sending all slots through memory would be slower.
+// To the host: streaming stores are faster, because they do not read the destination before they write it.
+constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20;
+
+// Maximum bytes of a launch on a device with a display watchdog, which ends kernels after 2 s (Windows) to some 5 s
+// (X11). A launch lasts as long as its pages take to come: 0.7 s for cold pages from a hard disk, at 100 MB/s.
+constexpr std::uint64_t largest_watched_launch = std::uint64_t{64} << 20;
+
+} // namespace
+
+// Takes all launches before the first kernel is launched, and announces them then if no host function will. Workers
+// want the scheduler's mutex all the time, and a kernel launch may wait for something that waits for the launch before.
+error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_progress *progress) noexcept {
+    const bool by_function = is_announced_by_function(copy);
+    if (by_function && !cu_.cuLaunchHostFunc) return {.status = FERRY_ERROR_UNSUPPORTED};
+    const tracked_context *context = nullptr;
+    if (error failed = tracked_.track(copy.context, context)) return failed;
+    device_buffers *of = nullptr;
+    if (error failed = hold_buffers(copy, of)) return failed;
+    const staging cut(copy.box, of->buffers.slot_size);
+    const std::uint64_t largest = devices_[copy.device].has_watchdog
+                                      ? std::min(options_.largest_launch, largest_watched_launch)
+                                      : options_.largest_launch;
+    const std::uint64_t per_launch = std::max<std::uint64_t>(largest / cut.chunk_size(), 1);
+    const std::uint64_t launches = divide_up(cut.chunk_count(), per_launch);
+    if (copy.is_captured) progress = nullptr; // the copy may run any number of times
+    staging_launch *next = nullptr;
+    error failed = take_launches(copy, launches, next);
+    if (next) {
+        describe_launches(copy, *context, cut, *of, per_launch, progress, next);
+        if (progress) progress->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
+        if (!by_function) scheduler_.expect_all(*next);
+    }
+    if (next) failed = launch_all(copy, *next, stream);
+    scheduler_.let_go();
+    return failed;
+}
+
+// Provides and holds the device's staging buffer: the first lot stays, and slots keep their size, until let_go().
+error staging_engine::hold_buffers(const staged_copy &copy, device_buffers *&of) noexcept {
+    const bool needs_threads = !copy.caller_helps;
+    of = buffers_[copy.device].load(std::memory_order_acquire);
+    while (!of || (needs_threads && !has_threads()) || !scheduler_.hold(of->buffers)) {
+        if (error failed = provide(copy.device, needs_threads)) return failed;
+        of = buffers_[copy.device].load(std::memory_order_acquire);
+    }
+    if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
+        add_other_slots(*of);
+        mutex_.unlock();
+    }
+    return {};
+}
+
+error staging_engine::take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept {
+    while (!(taken = scheduler_.take(count, copy.is_captured))) {
+        const std::lock_guard lock(mutex_);
+        if (error failed = add_launches(copy.device)) return failed;
+    }
+    return {};
+}
+
+void staging_engine::describe_launches(const staged_copy &copy, const tracked_context &context, const staging &cut,
+                                       device_buffers &of, std::uint64_t per_launch, staged_progress *progress,
+                                       staging_launch *taken) const noexcept {
+    const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
+    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::max_ring_blocks);
+    const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
+    std::uint64_t first = 0;
+    for (staging_launch *launch = taken; launch; launch = launch->next_of_copy) {
+        const std::uint64_t end = std::min(first + per_launch, cut.chunk_count());
+        const std::uint64_t its_blocks = std::min(blocks, end - first);
+        const std::uint64_t each = divide_up(end - first, its_blocks); // no block has many while others have none
+        launch->work = {.cut = cut,
+                        .buffers = &of.buffers,
+                        .progress = progress,
+                        .context = &context,
+                        .first_chunk = first,
+                        .end_chunk = end,
+                        .blocks = static_cast<std::uint32_t>(its_blocks),
+                        .max_slots_each =
+                            static_cast<std::uint32_t>(std::min<std::uint64_t>(each, staging_channel::max_slots)),
+                        .are_stores_streamed = is_short == cut.box().to_device,
+                        .caller_helps = copy.caller_helps};
+        first = end;
+    }
+}
+
+// Launches all kernels of a copy. Launches behind one that fails are released.
+error staging_engine::launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept {
+    error failed;
+    staging_launch *next = &first, *last_in_graph = nullptr;
+    while (next && !failed) {
+        staging_launch &launch = *std::exchange(next, next->next_of_copy);
+        const std::uint64_t use = launch.use; // the launch may be another copy's before keep() is called
+        bool is_announced_there = false;
+        failed = launch_kernel(copy, launch, stream, is_announced_there);
+        if (is_announced_there && !failed) scheduler_.keep(launch, use);
+        if (is_announced_there && copy.is_captured) last_in_graph = &launch; // a captured launch stays this copy's
+    }
+    if (last_in_graph && last_in_graph->next_of_copy) last_in_graph->next_of_copy = nullptr;
+    while (next)
+        scheduler_.withdraw(*std::exchange(next, next->next_of_copy), false);
+    if (last_in_graph) graphs_.tie(stream, first);
+    return failed;
+}
+
+// A launch that fails has been released. `is_announced_there`: the host function was enqueued.
+error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
+                                    bool &is_announced_there) noexcept {
+    kernels::ring_parameters given = launch.work.cut->parameters();
+    given.record = launch.record.device_address;
+    given.is_shared = copy.is_captured;
+    const bool by_function = is_announced_by_function(copy);
+    if (by_function) {
+        const CUhostFn expect = [](void *given) {
+            auto &expected = *static_cast<staging_launch *>(given);
+            static_cast<staging_engine *>(expected.record.engine)->announce(expected);
+        };
+        if (CUresult result = cu_.cuLaunchHostFunc(stream, expect, &launch)) {
+            scheduler_.withdraw(launch, false);
+            return to_error(result);
+        }
+        is_announced_there = true;
+    }
+    const error failed = launch_ring(cu_, kernels_, launch.work.cut->kernel(), given, launch.work.blocks, stream);
+    if (failed) scheduler_.withdraw(launch, by_function);
+    return failed;
+}
+
+void staging_engine::announce(staging_launch &launch) noexcept {
+    // Read first: after expect() the launch may be another copy's.
+    const std::uint64_t chunks = launch.work.end_chunk - launch.work.first_chunk;
+    const bool caller_helps = launch.work.caller_helps;
+    scheduler_.expect(launch);
+    if (!options_.submit) return;
+    const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted_threads(), chunks));
+    if (ask_for_visitors(asked) || caller_helps) return;
+    // The kernel comes after this host function, so this thread cannot serve it. If neither the program nor the system
+    // has a thread, the stream stands still until one of them has.
+    constexpr std::uint64_t between_tries_ns = 1'000'000;
+    while (!start_substitute() && !is_draining_ && !ask_for_visitors(1))
+        rest_for(between_tries_ns);
+}
+
+} // namespace ferry

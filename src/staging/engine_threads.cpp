@@ -1,0 +1,114 @@
+// The engine's threads: workers, spares, the watchdog, and the program's threads in the place of workers.
+#include <new>
+
+#include "staging/engine.h"
+
+namespace ferry {
+
+error staging_engine::start_threads() noexcept {
+    std::uint32_t count = thread_count_;
+    if (count == 0 && !options_.submit) { // once any threads have started, their number stays
+        while (count < wanted_threads() && threads_[count].start(work, this, options_.traits))
+            ++count;
+        thread_count_ = count;
+    }
+    if (count == 0 && !options_.submit) return no_memory;
+    // If the watchdog does not start, copies whose pages do not come may hold up the others.
+    if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(run_watchdog, this, watchdog_traits_));
+    return {};
+}
+
+void staging_engine::work(void *engine) noexcept {
+    auto &self = *static_cast<staging_engine *>(engine);
+    self.scheduler_.serve_until(staging_scheduler::server::resident,
+                                [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+}
+
+// ---- The watchdog and the spares
+
+// The watchdog. Makes no driver call and touches no program memory, so that nothing holds it up.
+void staging_engine::run_watchdog(void *engine) noexcept {
+    auto &self = *static_cast<staging_engine *>(engine);
+    while (!self.is_closing_) {
+        self.join_spares_that_left();
+        // Where the program's threads do the work, the program decides how many there are.
+        const std::uint32_t enough = self.options_.submit ? 1 : self.thread_count_.load();
+        if (self.scheduler_.inspect(clock_ns(), enough)) self.start_spare();
+        self.evacuate_slots();
+        self.scheduler_.wait_to_inspect(self.spare_count_ != 0, self.is_closing_);
+    }
+}
+
+void staging_engine::start_spare() noexcept {
+    if (thread_count_ + spare_count_ >= max_threads) return;
+    spare_thread *unused = nullptr;
+    for (spare_thread &one : spares_) {
+        if (!one.thread.is_started())
+            unused = &one;
+        else if (!one.has_begun)
+            return; // the system has not run it yet
+    }
+    if (!unused) return;
+    unused->engine = this;
+    unused->has_begun = unused->has_left = false;
+    spare_count_ += unused->thread.start(stand_in, unused, options_.traits);
+}
+
+void staging_engine::stand_in(void *spare) noexcept {
+    auto &mine = *static_cast<spare_thread *>(spare);
+    staging_engine &self = *mine.engine;
+    mine.has_begun = true;
+    self.scheduler_.serve_until(staging_scheduler::server::spare,
+                                [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+    mine.has_left.store(true, std::memory_order_release);
+}
+
+void staging_engine::join_spares_that_left() noexcept {
+    for (spare_thread &one : spares_) {
+        if (spare_count_ == 0) return;
+        if (!one.thread.is_started() || !one.has_left.load(std::memory_order_acquire)) continue;
+        one.thread.join();
+        --spare_count_;
+    }
+}
+
+// Moves what blocks have copied for stuck workers out of the slots, which other copies wait for.
+void staging_engine::evacuate_slots() noexcept {
+    while (const staging_buffers *const buffers = scheduler_.starved_buffers()) {
+        const std::uint64_t room = buffers->slot_size + slot_margin;
+        void *const place = memory_.allocate(sizeof(staged_parcel) + room, alignof(staged_parcel));
+        if (!place) return;
+        auto *const parcel = new (place) staged_parcel{.room = room};
+        if (scheduler_.evacuate(*parcel)) continue;
+        free_parcel(memory_, parcel);
+        return;
+    }
+}
+
+// ---- The program's threads
+
+// Returns false where no visitor will come.
+bool staging_engine::ask_for_visitors(std::uint32_t count) noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        ++visitors_;
+        if (options_.submit(options_.submit_user, visit, this)) continue;
+        --visitors_;
+        return i != 0;
+    }
+    return true;
+}
+
+// Starts a thread of the engine where the program has refused. The thread stays.
+bool staging_engine::start_substitute() noexcept {
+    const std::lock_guard lock(substitute_mutex_);
+    if (thread_count_ == 0 && threads_[0].start(work, this, options_.traits)) thread_count_ = 1;
+    return thread_count_ != 0;
+}
+
+void staging_engine::visit(void *engine) noexcept {
+    auto &self = *static_cast<staging_engine *>(engine);
+    self.scheduler_.serve_until(staging_scheduler::server::visitor, []() noexcept { return false; });
+    --self.visitors_;
+}
+
+} // namespace ferry

@@ -1,0 +1,57 @@
+// The lists of a scheduler's launches, one for each state. A launch changes its state only by moving to another list.
+#pragma once
+
+#include <initializer_list>
+
+#include "staging/launch.h"
+
+namespace ferry {
+
+class launch_lists {
+public:
+    void add(staging_launch &made) noexcept { insert(made, launch_state::unused); }
+    void move(staging_launch &launch, launch_state to) noexcept {
+        list &from = lists_[index(launch.state)];
+        from.launches.remove(launch);
+        from.count.fetch_sub(1, std::memory_order_relaxed);
+        insert(launch, to);
+    }
+    staging_launch *first(launch_state state) const noexcept { return lists_[index(state)].launches.first(); }
+    staging_launch *last(launch_state state) const noexcept { return lists_[index(state)].launches.last(); }
+    // May be called without the scheduler's mutex, and is then a moment old.
+    std::uint32_t count(launch_state state) const noexcept {
+        return lists_[index(state)].count.load(std::memory_order_relaxed);
+    }
+    bool has(launch_state state) const noexcept { return first(state); }
+
+    // Calls visit(launch) for all launches in these states, which visit() may move.
+    template <class Visit>
+    void for_each(std::initializer_list<launch_state> states, const Visit &visit) const noexcept {
+        for (const launch_state state : states)
+            for (staging_launch *next = first(state); next;) {
+                staging_launch &launch = *next;
+                next = launch.next;
+                visit(launch);
+            }
+    }
+
+private:
+    struct list {
+        chain<staging_launch> launches;
+        std::atomic<std::uint32_t> count = 0;
+    };
+    static constexpr std::size_t index(launch_state state) noexcept { return static_cast<std::size_t>(state); }
+    void insert(staging_launch &launch, launch_state state) noexcept {
+        list &to = lists_[index(state)];
+        if (state == launch_state::unused)
+            to.launches.push_front(launch); // the one used last is still in a cache
+        else
+            to.launches.push_back(launch);
+        to.count.fetch_add(1, std::memory_order_relaxed);
+        launch.state = state;
+    }
+
+    list lists_[launch_states];
+};
+
+} // namespace ferry

@@ -1,0 +1,81 @@
+// What becomes of launches whose context has died.
+#include <functional>
+#include <utility>
+
+#include "base/threads.h"
+#include "staging/scheduler.h"
+
+namespace ferry {
+
+namespace {
+
+// The states of launches whose blocks may run or still come.
+constexpr std::initializer_list<launch_state> states_on_a_device = {launch_state::running, launch_state::expected,
+                                                                    launch_state::launched, launch_state::leaving};
+
+} // namespace
+
+const tracked_context *staging_scheduler::context_after(const tracked_context *one) noexcept {
+    const lock held = acquire();
+    const tracked_context *found = nullptr;
+    const std::less<> is_before;
+    launches_.for_each(states_on_a_device, [&](const staging_launch &launch) noexcept {
+        const tracked_context *const its = launch.work.context;
+        if (is_before(one, its) && (!found || is_before(its, found))) found = its;
+    });
+    return found;
+}
+
+// The records of lost launches are not used again, because a block may still come.
+void staging_scheduler::lose(const tracked_context &context, std::int32_t status) noexcept {
+    const lock held = acquire();
+    recycle();
+    launches_.for_each(states_on_a_device, [&](staging_launch &launch) noexcept {
+        if (launch.work.context != &context) return;
+        launch.shared.is_lost = true;
+        launch.loss = status;
+        switch (launch.state) {
+        case launch_state::leaving: // it has all bytes and no slots
+            return launches_.move(launch, launch_state::dead);
+        case launch_state::running:
+            end_run(launch, launch_state::losing);
+            break;
+        default:
+            launches_.move(launch, launch_state::losing);
+        }
+        if (launch.shared.busy == 0) end_lost(launch);
+    });
+}
+
+// No worker is at the launch any more, so no more messages are published for its blocks.
+void staging_scheduler::end_lost(staging_launch &launch) noexcept {
+    pending_ -= launch.is_captured ? launch.runs_expected : 1;
+    captured_ -= launch.is_captured;
+    launch.runs_expected = 0;
+    abort_blocks(launch);
+    launch.lost_ns = clock_ns();
+    launches_.move(launch, launch_state::lost);
+    collect_lost_slots();
+    if (staged_progress *const progress = launch.work.progress)
+        progress->status.store(launch.loss, std::memory_order_relaxed);
+    report_end(launch);
+}
+
+// Gives the slots of a lost launch to others once its blocks have completed all published messages. The blocks do so
+// soon or, in a dead context, never, so there is a limit.
+void staging_scheduler::collect_lost_slots() noexcept {
+    constexpr std::uint64_t longest_ns = 100'000'000; // enough for a few chunks
+    launches_.for_each({launch_state::lost}, [&](staging_launch &launch) noexcept {
+        if (is_at_work(launch) && clock_ns() - launch.lost_ns < longest_ns) return;
+        for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
+            staging_channel &channel = launch.record.channels[block];
+            take_back_all(channel);
+            while (channel.parcels)
+                free_parcel(*launch.work.buffers->parcel_memory, std::exchange(channel.parcels, channel.parcels->next));
+            return_slots(launch, channel);
+        }
+        launches_.move(launch, launch_state::dead);
+    });
+}
+
+} // namespace ferry

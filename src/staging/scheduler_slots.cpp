@@ -1,0 +1,115 @@
+// How the running launches of a device share the slots of its staging buffer.
+#include "staging/scheduler.h"
+
+namespace ferry {
+
+void staging_scheduler::add_slots(staging_buffers &buffers, staged_slot *first, std::uint32_t count) noexcept {
+    const lock held = acquire();
+    for (std::uint32_t i = 0; i < count; ++i)
+        buffers.give(first[i]);
+    buffers.count += count;
+    buffers.update_share();
+}
+
+bool staging_scheduler::hold(const staging_buffers &buffers) noexcept {
+    const lock held = acquire();
+    holds_ += buffers.count != 0;
+    return buffers.count != 0;
+}
+
+void staging_scheduler::let_go() noexcept {
+    const lock held = acquire();
+    --holds_;
+}
+
+bool staging_scheduler::take_slots(staging_buffers &buffers, bool first_lot) noexcept {
+    const lock held = acquire();
+    collect_lost_slots();
+    const std::uint32_t wanted = buffers.used[first_lot ? 0 : 1];
+    const auto is_wanted = [&](const staged_slot &slot) noexcept { return slot.is_of_first_lot == first_lot; };
+    std::uint32_t found = 0;
+    for (const staged_slot *slot = buffers.free.first(); slot; slot = slot->next)
+        found += is_wanted(*slot);
+    if (found != wanted || (first_lot && (pending_ || captured_ || holds_))) return false;
+    for (staged_slot *next = buffers.free.first(); next;) {
+        staged_slot &slot = *next;
+        next = slot.next;
+        if (is_wanted(slot)) buffers.free.remove(slot);
+    }
+    buffers.free_count -= found;
+    buffers.count -= found;
+    buffers.update_share();
+    return true;
+}
+
+// Takes slots for the channel up to its share. Returns whether it has an idle one.
+bool staging_scheduler::supply(staging_launch &launch, staging_channel &channel) noexcept {
+    if (launches_.has(launch_state::lost)) collect_lost_slots();
+    while (compare_with_share(launch, channel) == slot_share::under) {
+        staged_slot *const taken = launch.work.buffers->take();
+        if (!taken) break;
+        ++launch.shared.held;
+        channel.idle[channel.idle_count++] = taken;
+    }
+    return channel.idle_count != 0;
+}
+
+// Returns the channel's idle slots that the launch has no use for or that are beyond its share.
+bool staging_scheduler::return_slots(staging_launch &launch, staging_channel &channel) noexcept {
+    const std::uint32_t before = channel.idle_count;
+    const bool is_useless = launch.shared.is_lost || !launch.has_chunks();
+    while (channel.idle_count != 0 && (is_useless || compare_with_share(launch, channel) == slot_share::over))
+        return_slot(launch, channel);
+    return channel.idle_count != before;
+}
+
+void staging_scheduler::return_slot(staging_launch &launch, staging_channel &channel) noexcept {
+    --launch.shared.held;
+    launch.work.buffers->give(*channel.idle[--channel.idle_count]);
+}
+
+// ---- Slots of launches with stuck workers
+
+// Takes the idle slots out of the channels of a launch with stuck workers, if other launches may want them.
+void staging_scheduler::reclaim_slots(staging_launch &launch) noexcept {
+    if (launch.work.buffers->copies < 2) return;
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
+        staging_channel &channel = launch.record.channels[block];
+        if (channel.is_taken && !channel.try_to_enter()) continue;
+        look_at(launch, block);
+        while (channel.idle_count != 0)
+            return_slot(launch, channel);
+        if (channel.is_taken) channel.leave();
+    }
+}
+
+// Returns whether slots of the launch are filled for stuck workers while other launches wait for a slot.
+bool staging_scheduler::hoards_slots(const staging_launch &launch) noexcept {
+    const staging_buffers &buffers = *launch.work.buffers;
+    return launch.run.stuck != 0 && !launch.work.is_to_device() && buffers.copies > 1 && buffers.free_count == 0;
+}
+
+const staging_buffers *staging_scheduler::starved_buffers() noexcept {
+    const lock held = acquire();
+    for (const staging_launch *launch = launches_.first(launch_state::running); launch; launch = launch->next)
+        if (hoards_slots(*launch)) return launch->work.buffers;
+    return nullptr;
+}
+
+bool staging_scheduler::evacuate(staged_parcel &parcel) noexcept {
+    const lock held = acquire();
+    for (staging_launch *launch = launches_.first(launch_state::running); launch; launch = launch->next) {
+        if (!hoards_slots(*launch) || parcel.room < launch->work.buffers->slot_size + slot_margin) continue;
+        for (std::uint32_t block = 0; block < launch->work.blocks; ++block) {
+            staging_channel &channel = launch->record.channels[block];
+            if (channel.is_taken && !channel.try_to_enter()) continue;
+            const bool is_moved = move_to_parcel(*launch, block, parcel);
+            if (is_moved) return_slot(*launch, channel);
+            if (channel.is_taken) channel.leave();
+            if (is_moved) return true;
+        }
+    }
+    return false;
+}
+
+} // namespace ferry

@@ -1,0 +1,274 @@
+// How workers find a channel, serve it, wait for the next one, sleep and are woken.
+#include <algorithm>
+#include <utility>
+
+#include "base/threads.h"
+#include "staging/scheduler.h"
+
+namespace ferry {
+
+namespace {
+
+// How long a worker stays awake without work: about as long as waking it takes. While launches are running it stays
+// awake longer, because the next chunk comes soon.
+constexpr std::uint64_t idle_patience_ns = 50'000, idle_patience_running_ns = 1'000'000;
+constexpr int pauses_between_looks = 32; // some microseconds
+// After this time without a look of its own, a worker no longer relies on the one that watches, which may not be
+// running.
+constexpr std::uint64_t longest_watch_ns = 100'000;
+// How long a helper waits, with work but without servers, before it asks for one more server.
+constexpr std::uint64_t patience_without_servers_ns = 1'000'000;
+
+// Returns whether the launch has work for one more worker.
+bool wants_another(const staging_launch &launch) noexcept {
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
+        const staging_channel &channel = launch.record.channels[block];
+        if (channel.is_taken) continue;
+        if (has_arrived(launch, block) ||
+            (has_room(launch, channel) && (channel.idle_count != 0 || launch.work.buffers->free_count != 0)))
+            return true;
+    }
+    return false;
+}
+
+} // namespace
+
+// ---- The next channel
+
+bool staging_scheduler::may_go_on(staging_launch &launch, std::uint32_t block) noexcept {
+    staging_channel &channel = launch.record.channels[block];
+    if (channel.is_taken) return false;
+    look_at(launch, block);
+    const bool has_returned = return_slots(launch, channel); // other launches get these slots first
+    return has_arrived(launch, block) || (!has_returned && has_room(launch, channel) && supply(launch, channel));
+}
+
+bool staging_scheduler::choose_channel(staging_launch &launch, std::uint32_t &block) noexcept {
+    for (std::uint32_t i = 0; i < launch.work.blocks; ++i) {
+        block = (launch.run.next_block + i) % launch.work.blocks;
+        if (!may_go_on(launch, block)) continue;
+        launch.run.next_block = block + 1;
+        return true;
+    }
+    return false;
+}
+
+bool staging_scheduler::take_task(staging_launch &launch, task &found) noexcept {
+    std::uint32_t block = 0;
+    const bool is_chosen = choose_channel(launch, block);
+    if (!is_chosen && end_if_done(launch)) return false;
+    launches_.move(launch, launch_state::running); // to the end of the list: the launch has had its turn
+    if (!is_chosen) return false;
+    staging_channel &channel = launch.record.channels[block];
+    channel.is_taken = true;
+    ++launch.shared.busy;
+    ++launch.work.buffers->at_channels;
+    found = {&launch, block};
+    return true;
+}
+
+// A launch with stuck workers gets another worker only when no other launch has work. It never gets the last free
+// server. A worker that serves only one copy (`one`) looks at no other copy, and may take up its own at any time.
+staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const staged_progress *one) noexcept {
+    // While launches are running, it is enough to look at the expected ones now and then.
+    constexpr std::uint64_t between_looks_ns = 10'000;
+    if (!launches_.has(launch_state::running) || now - looked_ns_ >= between_looks_ns) look_for_arrivals(now);
+    task found;
+    for (const bool may_be_stuck : {false, true}) {
+        if (may_be_stuck && (!is_any_stuck_ || (!one && servers_.all() < stuck_ + 2))) break;
+        staging_launch *const last = launches_.last(launch_state::running);
+        for (staging_launch *next = launches_.first(launch_state::running); next;) {
+            staging_launch &launch = *next;
+            next = &launch == last ? nullptr : launch.next;
+            if ((launch.run.stuck != 0) != may_be_stuck || (one && launch.work.progress != one)) continue;
+            if (take_task(launch, found)) return found;
+        }
+    }
+    return found;
+}
+
+// ---- At a channel
+
+// Serves the channel as long as the worker has nothing better to do.
+void staging_scheduler::serve_channel(const task &found, const condition &is_over) const noexcept {
+    constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while other launches are expected or running
+    constexpr std::uint64_t patience_with_block_ns = 20'000;
+    constexpr std::uint32_t enough = 2; // messages for a block, while other blocks have no worker
+    staging_launch &launch = *found.launch;
+    const staging_channel &channel = launch.record.channels[found.block];
+    std::uint64_t moved = 0, idle_since = 0;
+    while (!launch.shared.is_lost.load(std::memory_order_relaxed)) {
+        const std::uint64_t bytes = advance(launch, found.block);
+        moved += bytes;
+        if (is_over()) return;
+        const bool has_chunks = launch.has_chunks();
+        const bool are_all_served = launch.shared.busy.load(std::memory_order_relaxed) == launch.work.blocks;
+        if (moved >= turn && ahead() > 1) return;
+        const slot_share share = compare_with_share(launch, channel);
+        if (channel.idle_count != 0 && share == slot_share::over) return;
+        if (has_chunks && !are_all_served && channel.published - channel.taken_back >= enough) return;
+        if (has_chunks && share == slot_share::under &&
+            launch.work.buffers->free_count.load(std::memory_order_relaxed) != 0)
+            return;
+        if (bytes != 0) {
+            idle_since = 0;
+            continue;
+        }
+        if (!has_chunks && (launch.work.is_to_device() || channel.published == channel.taken_back)) return;
+        if (!are_all_served || channel.slots() == 0) return;
+        const std::uint64_t now = clock_ns();
+        if (!idle_since) idle_since = now;
+        if (now - idle_since > patience_with_block_ns) return;
+        relax_processor();
+    }
+}
+
+void staging_scheduler::complete(const task &done) noexcept {
+    staging_launch &launch = *done.launch;
+    staging_channel &channel = launch.record.channels[done.block];
+    channel.is_taken = false;
+    if (std::exchange(channel.is_stuck, false)) {
+        --launch.run.stuck;
+        stuck_ -= channel.is_by_server;
+    }
+    --launch.work.buffers->at_channels;
+    const bool are_all = --launch.shared.busy == 0;
+    if (launch.shared.is_lost) {
+        if (are_all) end_lost(launch);
+        return;
+    }
+    return_slots(launch, channel);
+    end_if_done(launch);
+}
+
+// Serves the channel of a task without the mutex, and then puts the channel back.
+void staging_scheduler::work_on(const task &found, bool is_server, search &mine, lock &held,
+                                const condition &is_over) noexcept {
+    if (std::exchange(is_watchdog_asleep_, false)) inspection_.notify_one();
+    const bool can_call = servers_.looking() == 0 && servers_.count(server_state::asleep) != 0;
+    if (can_call && wants_another(*found.launch)) servers_.call(1);
+    if (is_server) servers_.change(server_state::awake, server_state::busy);
+    found.launch->record.channels[found.block].is_by_server = is_server;
+    servers_.unlock(held);
+    end_watch(mine);
+    serve_channel(found, is_over);
+    lock_patiently(held);
+    if (is_server) servers_.change(server_state::busy, server_state::awake);
+    complete(found);
+    mine.since_ns = 0;
+}
+
+// ---- Without work
+
+// Returns how long the worker has found nothing since it last worked or a run was announced.
+std::uint64_t staging_scheduler::time_without_work(search &mine, std::uint64_t now) const noexcept {
+    if (!mine.since_ns || mine.announced != announced_) {
+        mine.since_ns = now;
+        mine.announced = announced_;
+    }
+    return now - mine.since_ns;
+}
+
+std::uint64_t staging_scheduler::patience() const noexcept {
+    return launches_.has(launch_state::running) ? idle_patience_running_ns : idle_patience_ns;
+}
+
+// Waits, awake, until it is time to look again. Of the workers without work one watches and looks all the time. The
+// others stay away from the mutex until the watch is free, for longest_watch_ns at most.
+void staging_scheduler::watch(search &mine, std::uint64_t now, lock &held, const condition &is_over) noexcept {
+    const std::uint64_t until = std::min(mine.since_ns + patience(), now + longest_watch_ns);
+    servers_.unlock(held);
+    if (mine.watches) {
+        for (int i = 0; i < pauses_between_looks; ++i)
+            relax_processor();
+    } else {
+        while (!mine.watches && !is_over() && clock_ns() < until) {
+            mine.watches =
+                !is_watched_.load(std::memory_order_relaxed) && !is_watched_.exchange(true, std::memory_order_acquire);
+            relax_processor();
+        }
+    }
+    lock_patiently(held);
+}
+
+void staging_scheduler::end_watch(search &mine) noexcept {
+    if (std::exchange(mine.watches, false)) is_watched_.store(false, std::memory_order_release);
+}
+
+// Sleeps for a moment. The longer nothing has come, the less a delay in seeing it matters.
+void staging_scheduler::rest(search &mine, std::uint64_t now, lock &held) noexcept {
+    constexpr std::uint64_t shortest_ns = 20'000, longest_ns = 250'000, share = 32;
+    end_watch(mine);
+    servers_.unlock(held);
+    rest_for(std::clamp((now - mine.since_ns) / share, shortest_ns, longest_ns));
+    lock_patiently(held);
+}
+
+void staging_scheduler::wake_all() noexcept {
+    lock held = acquire();
+    servers_.call_all();
+    is_watchdog_asleep_ = false;
+    inspection_.notify_one();
+    servers_.unlock(held);
+}
+
+// ---- Servers and helpers
+
+// While there is work, the last server that is free never sleeps or leaves.
+void staging_scheduler::serve(server as, const condition &is_over) noexcept {
+    lock held = acquire();
+    servers_.come();
+    search mine;
+    while (!is_over()) {
+        const std::uint64_t now = clock_ns();
+        if (const task found = find_task(now, nullptr); found.launch) {
+            work_on(found, true, mine, held, is_over);
+        } else if (time_without_work(mine, now) < patience() && (as != server::visitor || has_work())) {
+            servers_.change(server_state::awake, server_state::idle);
+            watch(mine, now, held, is_over);
+            servers_.change(server_state::idle, server_state::awake);
+        } else if (has_work() && servers_.free() == 1) {
+            rest(mine, now, held);
+        } else if (as == server::visitor || (as == server::spare && are_spares_to_leave_)) {
+            break;
+        } else {
+            end_watch(mine);
+            servers_.sleep(held);
+            mine.since_ns = 0;
+        }
+    }
+    end_watch(mine);
+    servers_.leave();
+    servers_.unlock(held);
+}
+
+void staging_scheduler::help(const staged_progress *one, const condition &is_over) noexcept {
+    lock held = acquire();
+    search mine;
+    std::uint64_t unserved_since = 0;
+    while (!is_over()) {
+        const std::uint64_t now = clock_ns();
+        if (const task found = find_task(now, one); found.launch) {
+            work_on(found, false, mine, held, is_over);
+            unserved_since = 0;
+            continue;
+        }
+        if (servers_.all() != 0 || !has_work()) {
+            unserved_since = 0;
+        } else if (!unserved_since) {
+            unserved_since = now;
+        } else if (now - unserved_since >= patience_without_servers_ns) {
+            unserved_since = now;
+            is_server_wanted_ = true; // for other copies, which the helper's own may be behind
+            inspection_.notify_one();
+        }
+        if (time_without_work(mine, now) < patience())
+            watch(mine, now, held, is_over);
+        else
+            rest(mine, now, held);
+    }
+    end_watch(mine);
+    servers_.unlock(held);
+}
+
+} // namespace ferry
