@@ -1,11 +1,59 @@
 #!/usr/bin/env python3
-"""Turns the plain comments of ferry's headers into Doxygen comments, as INPUT_FILTER: doxygen-filter.py HEADER"""
+"""Turns the plain comments of ferry's headers into Doxygen's, for its INPUT_FILTER: doxygen-filter.py HEADER
+
+A function's comment states only the labels whose value is not the default. The header's Conventions state the defaults,
+and this filter fills them in. It fails on an unknown label, a label out of order and a label that repeats its default.
+"""
 import re
 import sys
 from pathlib import Path
 
-SECTIONS = "Thread-safety|Blocking|Ownership|Errors|Driver"
+LABELS = ["Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
+SECTIONS = "|".join(LABELS)
 COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
+DEFAULT = re.compile(rf"^ \* {{13}}({SECTIONS}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
+LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
+problems = []
+
+
+def words(text):
+    return " ".join(re.sub(r"^ \*", "", text, flags=re.M).split())
+
+
+def with_common_errors(listed, status):
+    if not status or listed.startswith("none"):
+        return listed or "none."
+    return f"the common errors; {listed}" if listed else "the common errors."
+
+
+def labelled(comment, name, status, defaults):
+    """The comment of a function with all its labels; `status`: whether the function returns one."""
+    about, *parts = LABEL.split(comment[2:-2].rstrip())
+    given = dict(zip(parts[::2], parts[1::2]))
+    order = [label for label in LABELS if label in given]
+    problems.extend(f"{name}: unknown label {label}" for label in given if label not in LABELS)
+    if parts[::2] != order and set(given) <= set(LABELS):
+        problems.append(f"{name}: the labels are not each there once and in the order {', '.join(LABELS)}")
+    lines = []
+    for label in LABELS:
+        default = defaults[label]
+        text = words(given.get(label, default))
+        if label in given and text in (default, default.split()[0] + "."):  # such as "safe."
+            problems.append(f"{name}: {label} repeats its default")
+        if label == "Errors":
+            text = with_common_errors(text if label in given else "", status)
+        lines.append(f" * {label}: {text}")
+    return "/*" + about.rstrip(" *\n") + "\n *\n" + "\n".join(lines) + "\n */"
+
+
+def with_defaults(text):
+    """The header with all labels in the comment of each function."""
+    defaults = {label: words(value) for label, value in DEFAULT.findall(text)}
+    if not defaults:
+        return text
+    problems.extend(f"the Conventions give no default for {label}" for label in LABELS if label not in defaults)
+    documented = re.compile(rf"^({COMMENT})\n(?=FERRY_API +((?:const )?\w+) \**(\w+)\()", flags=re.M)
+    return documented.sub(lambda one: labelled(one[1], one[3], one[2] == "int32_t", defaults) + "\n", text)
 
 
 def as_markup(line):
@@ -45,5 +93,7 @@ def link(text):
     return re.sub(r"/\*\*.*?\*/", lambda comment: named.sub(r"#\g<0>", comment[0]), text, flags=re.S)
 
 
-text = link(document(structure(Path(sys.argv[1]).read_text())))
+text = link(document(structure(with_defaults(Path(sys.argv[1]).read_text()))))
+if problems:
+    sys.exit("\n".join(problems))
 print(text.replace("/**", "/** @file\n *", 1) if text.startswith("/**") else "/// @file\n" + text)

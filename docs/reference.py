@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Generates the reference of the public headers with Doxygen and checks that it is complete: reference.py OUTPUT_FOLDER
 
-It is complete if Doxygen prints no warning and every function of the C interface has its five sections.
+It is whole if Doxygen reports no problem and every function of the C interface has its five sections. The filter fills
+in the sections that the header leaves to the defaults in its Conventions. It runs first by itself, because Doxygen
+ignores a filter's failure.
 """
 import re
 import shutil
@@ -14,6 +16,9 @@ SECTIONS = ["Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
 root = Path(__file__).resolve().parent.parent
 output = Path(sys.argv[1]).resolve()
 
+if any([subprocess.run([sys.executable, "docs/doxygen-filter.py", header], stdout=subprocess.DEVNULL, cwd=root,
+                       check=False).returncode for header in sorted((root / "include" / "ferry").glob("*.h*"))]):
+    sys.exit("the header's comments break its conventions")
 if not shutil.which("doxygen"):
     print("skipped: doxygen is not installed")
     sys.exit(77)

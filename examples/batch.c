@@ -26,7 +26,7 @@ int main(void) {
     uint64_t device, to[count], from[2][count], sizes[count];
     must(ferry_open(&options, &ferry, NULL));
     must(ferry_device_alloc(ferry, 0, sizeof received, &device, NULL));
-    must(ferry_host_register(ferry, frames, sizeof frames, 0)); /* pinned: kernels may read it */
+    must(ferry_host_register(ferry, frames, sizeof frames, 0, NULL)); /* pinned: kernels may read it */
     for (int i = 0; i < count; ++i) {
         for (int frame = 0; frame < 2; ++frame) {
             memset(frames[frame][i], (i + 7 * frame) % 251, size);

@@ -32,7 +32,7 @@ FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
 options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver
 check(ferry.ferry_open(byref(options), byref(instance), None))
 check(ferry.ferry_device_alloc(instance, c_int32(0), c_uint64(count * size), byref(device), None))
-check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), no_flags))  # pinned: kernels may read it
+check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), no_flags, None))  # pinned: kernels may read it
 slots = numbers(*(device.value + (count - 1 - n) * size for n in range(count)))  # pieces in reverse order
 first, second = (numbers(*(addressof(frames) + (n + at) * size for n in range(count))) for at in (0, count))
 sizes, wrong = numbers(*[size] * count), numbers(*(1 << 30 if n == 617 else size for n in range(count)))

@@ -26,8 +26,8 @@ int main() try {
     std::vector<int> numbers(count), received(count);
     std::iota(numbers.begin(), numbers.end(), 0);
     if (reader) ferry::copy(ferry, numbers, memory).or_throw();
-    check(ferry_host_register(ferry, pages, 2 * half, 0)); // until the process exits
-    ferry::event mine[2];                                  // recorded when this process is done with a half
+    check(ferry_host_register(ferry, pages, 2 * half, 0, nullptr)); // until the process exits
+    ferry::event mine[2];                                           // recorded when this process is done with a half
     CUevent_st *theirs[2];
     ferry_ipc_handle handles[2];
     for (int i = 0; i < 2; ++i) {

@@ -39,7 +39,7 @@ int main() { // an uncaught error ends the program with a message
     if (importer) {
         const ferry_pool_desc desc = {sizeof desc, FERRY_LOCATION_DEVICE, 0, FERRY_HANDLE_POSIX_FD, 0};
         check(ferry_pool_create(ferry, &desc, &pool, nullptr));
-        check(ferry_pool_alloc_async(ferry, pool, sent.size() * sizeof(int), nullptr, &address));
+        check(ferry_pool_alloc_async(ferry, pool, sent.size() * sizeof(int), nullptr, &address, nullptr));
         ferry::copy(ferry, sent, ferry::device_view<int>(0, address, sent.size())).or_throw();
         check(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &letter.pool, &descriptor, nullptr));
         check(ferry_ipc_export_memory(ferry, address, 0, &letter.memory, nullptr)); // after its pool

@@ -15,9 +15,9 @@ int main() {
     std::iota(sent.begin(), sent.end(), 0);
 
     const auto ferry = ferry::instance::open(ferry::any_driver());
-    if (!ferry) return fail(ferry.why());
+    if (!ferry) return fail(ferry.error());
     auto memory = ferry::device_memory<int>::create(*ferry, 0, sent.size());
-    if (!memory) return fail(memory.why());
+    if (!memory) return fail(memory.error());
     if (auto done = ferry::copy(*ferry, sent, *memory); !done.ok()) return fail(done);
     if (auto done = ferry::copy(*ferry, *memory, received); !done.ok()) return fail(done);
 

@@ -145,7 +145,7 @@ TEST_F(bad_input, an_error_states_the_value_and_the_limit) {
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
     EXPECT_EQ(error.value, 100u);
     EXPECT_EQ(error.limit, 128u);
-    EXPECT_EQ(describe(error), "source.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)");
+    EXPECT_EQ(describe(error), "source.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)");
     copy = good();
     copy.destination.device = -7;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_DEVICE);
@@ -153,7 +153,7 @@ TEST_F(bad_input, an_error_states_the_value_and_the_limit) {
               std::string("destination.device: ") + ferry_status_text(FERRY_ERROR_DEVICE) + " (FERRY_ERROR_DEVICE)");
     copy = describe_copy(host->describe(statement::stated), array->describe(statement::stated, {.y = 9}), 128, 8, 2);
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_OUT_OF_BOUNDS);
-    EXPECT_EQ(describe(error), "destination.y: 17, but it ends at 16 (FERRY_ERROR_OUT_OF_BOUNDS)");
+    EXPECT_EQ(describe(error), "destination.y: 17, past the end at 16 (FERRY_ERROR_OUT_OF_BOUNDS)");
     copy = good();
     copy.source.row_pitch = 100;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_PITCH);
@@ -170,12 +170,12 @@ TEST_F(bad_input, an_overflow_names_the_field_at_fault_and_the_largest_value_tha
     ferry_error_info error = new_error();
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_OVERFLOW);
     EXPECT_EQ(error.limit, (most - copy.source.address) / 4096);
-    EXPECT_EQ(describe(error),
-              "source.z: 18446744073709551615, at most " + std::to_string(error.limit) + " (FERRY_ERROR_OVERFLOW)");
+    EXPECT_EQ(describe(error), "source.z: 18446744073709551615, must be at most " + std::to_string(error.limit) +
+                                   " (FERRY_ERROR_OVERFLOW)");
     copy.source.z = 1;
     copy.source.slice_height = most / 2;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_OVERFLOW);
-    EXPECT_EQ(describe(error), "source.slice_height: 9223372036854775807, at most 72057594037927935 "
+    EXPECT_EQ(describe(error), "source.slice_height: 9223372036854775807, must be at most 72057594037927935 "
                                "(FERRY_ERROR_OVERFLOW)");
     copy = good();
     copy.depth = most;
@@ -349,11 +349,11 @@ TEST_F(bad_input, options_of_the_wrong_size_or_content_are_refused) {
     options = options_under_test();
     options.software_devices = 65;
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE_DEVICES);
-    EXPECT_EQ(text, "options.software_devices: 65, at most 64 (FERRY_ERROR_INVALID_ARGUMENT)");
+    EXPECT_EQ(text, "options.software_devices: 65, must be at most 64 (FERRY_ERROR_INVALID_ARGUMENT)");
     options = options_under_test();
     options.software_queues = 129;
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOFTWARE_QUEUES);
-    EXPECT_EQ(text, "options.software_queues: 129, at most 128 (FERRY_ERROR_INVALID_ARGUMENT)");
+    EXPECT_EQ(text, "options.software_queues: 129, must be at most 128 (FERRY_ERROR_INVALID_ARGUMENT)");
     options = options_under_test();
     options.allocate = [](void *, std::uint64_t, std::uint64_t) -> void * { return nullptr; };
     refuse(options, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
@@ -391,7 +391,7 @@ TEST_F(bad_input, memory_calls_refuse_unknown_flags_and_formats) {
     CUarray made = nullptr;
     EXPECT_EQ(allocate_pinned(basic.get(), 64, 64u, &memory), FERRY_ERROR_FLAGS);
     char bytes[64];
-    EXPECT_EQ(ferry_host_register(basic.get(), bytes, 64, 2), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_host_register(basic.get(), bytes, 64, 2, nullptr), FERRY_ERROR_FLAGS);
     ferry_array_desc desc = {sizeof desc, FERRY_FORMAT_FLOAT, 1, 0x40, 16, 0, 0};
     EXPECT_EQ(ferry_array_create(basic.get(), 0, &desc, &made, nullptr), FERRY_ERROR_FLAGS);
     desc.flags = 0;

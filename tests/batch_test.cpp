@@ -601,8 +601,8 @@ TEST_F(batch, pieces_may_cross_registrations_and_pageable_memory) {
     const std::uint64_t base = (at(memory.data()) + page - 1) / page * page;
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
         // Two adjacent registrations, then pageable memory.
-        ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base), page, 0));
-        ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base + page), page, 0));
+        ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base), page, 0, nullptr));
+        ASSERT_OK(ferry_host_register(instance, reinterpret_cast<void *>(base + page), page, 0, nullptr));
         test_place device(place_kind::device, {.width = 8 * page});
         device.fill(1);
         const bytes data = random_bytes(4 * page, 2);

@@ -299,8 +299,8 @@ TEST_F(costs, a_block_of_a_pinned_pool_takes_no_allocation_and_a_few_cheap_calls
                 driver.reset_counts();
                 const long before = allocations;
                 const std::int32_t allocated = allocates_on_stream
-                                                   ? ferry_pinned_pool_alloc_async(pool, size, stream, &block)
-                                                   : ferry_pinned_pool_alloc(pool, size, &block);
+                                                   ? ferry_pinned_pool_alloc_async(pool, size, stream, &block, nullptr)
+                                                   : ferry_pinned_pool_alloc(pool, size, &block, nullptr);
                 const std::int32_t freed = frees_on_stream ? ferry_pinned_pool_free_async(pool, block, stream)
                                                            : ferry_pinned_pool_free(pool, block);
                 const long made = allocations - before;

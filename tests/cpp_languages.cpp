@@ -7,8 +7,8 @@ template <class... Any> void as_view(Any &&...) = delete;
 template <class... Any> void view_of(Any &&...) = delete;
 template <class... Any> void describe(Any &&...) = delete;
 template <class... Any> void set_extent(Any &&...) = delete;
-template <class... Any> void told_by(Any &&...) = delete;
-template <class... Any> void fetch_told(Any &&...) = delete;
+template <class... Any> void call_with_error_info(Any &&...) = delete;
+template <class... Any> void fetch_with_error_info(Any &&...) = delete;
 template <class... Any> void own(Any &&...) = delete;
 template <class... Any> void free_block(Any &&...) = delete;
 template <class... Any> void is_done(Any &&...) = delete;
@@ -300,7 +300,7 @@ void copy_strided(const ferry::instance &ferry) {
     };
     for (const auto &each : cases) {
         const auto view = ferry::view_of(each.span);
-        expect(view.mistake().field() == each.field, "a layout is taken or refused for the right reason");
+        expect(view.error().field() == each.field, "a layout is taken or refused for the right reason");
         const std::size_t w = view.width(), h = view.height(), d = view.depth();
         const ferry::status done = ferry::copy(ferry, view, ferry::view_of(back).shaped(w, h, d));
         expect(each.field ? done.side() == FERRY_SIDE_SOURCE : done.ok(), "and so by a copy");
@@ -325,7 +325,7 @@ void copy_what_is_the_programs_own(const ferry::instance &ferry) {
     expect(done.ok() && *done, "and nothing is left to do");
     expect(ferry::copy(ferry, device, back), "they come back");
     expect(back[11].alpha == 4, "they are the same");
-    expect(ferry::explain(ferry, device, back).why(), "it can be explained");
+    expect(ferry::explain(ferry, device, back).error(), "it can be explained");
     expect(ferry::copy(ferry, *ferry::describe_copy(device, back)), "and described");
 }
 
@@ -399,7 +399,7 @@ void copy_in_the_order_of_a_stream(const ferry::instance &ferry) {
 void share(const ferry::instance &ferry) {
     auto shared = *device_memory<int>::create(ferry, 0, 100);
     const auto handle = ferry::export_memory(ferry, shared.view().sub(10, 5));
-    expect(handle.why(), "memory is exported");
+    expect(handle.error(), "memory is exported");
     expect(ferry.ipc_info(*handle)->size == 5 * sizeof(int), "as much as was named");
     const auto stream = *ferry::stream::create(ferry, 0);
     auto opened = *imported::open(ferry, *handle, stream);
@@ -409,7 +409,7 @@ void share(const ferry::instance &ferry) {
     expect(back[0] == 7, "it is the same");
     const auto event = *ferry::event::create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING);
     const auto event_handle = ferry::export_event(ferry, event);
-    expect(event_handle.why(), "an event is exported");
+    expect(event_handle.error(), "an event is exported");
     expect(stream.wait(*ferry::imported_event::open(ferry, *event_handle)), "and waited for");
 }
 
@@ -443,7 +443,7 @@ void copy_mdspans(const ferry::instance &) {}
 
 int main() {
     auto opened = ferry::instance::open(ferry::any_driver());
-    expect(opened.why(), "ferry opens");
+    expect(opened.error(), "ferry opens");
     if (!opened) return 1;
     const ferry::instance ferry = *std::move(opened);
     copy_strided(ferry);
@@ -460,7 +460,7 @@ int main() {
         device_memory<int>::create(ferry, -7, 1).or_throw();
         expect(false, "a failure is thrown");
     } catch (const ferry::error &thrown) {
-        expect(thrown.why().code() == FERRY_ERROR_DEVICE, "it is that failure");
+        expect(thrown.status().code() == FERRY_ERROR_DEVICE, "it is that failure");
     }
 #else
     expect(!device_memory<int>::create(ferry, -7, 1), "a failure comes back");

@@ -20,7 +20,7 @@ namespace ferry::test {
     if (done.ok()) return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure() << done.line().text;
 }
-template <class T>::testing::AssertionResult is_success(const result<T> &made) { return is_success(made.why()); }
+template <class T>::testing::AssertionResult is_success(const result<T> &made) { return is_success(made.error()); }
 
 namespace {
 
@@ -105,8 +105,8 @@ void expect_owner_destroys(fault_driver &driver, const char *creates, const char
     const auto refused = make();
     EXPECT_FALSE(refused);
     EXPECT_FALSE(*refused);
-    EXPECT_EQ(refused.why().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_TRUE(refused.why().may_be_retried());
+    EXPECT_EQ(refused.error().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_TRUE(refused.error().can_retry());
     EXPECT_EQ(driver.calls(destroys), 3) << "a failed call leaves nothing to destroy";
 }
 
@@ -181,7 +181,7 @@ TEST_F(cpp, empty_streams_and_events_refuse_every_call) {
     ASSERT_OK(taken.wait(recorded));
     for (const stream *const empty : {&std::as_const(moved), &never}) {
         EXPECT_EQ(empty->synchronize().code(), FERRY_ERROR_INVALID_ARGUMENT);
-        EXPECT_EQ(empty->is_done().why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(empty->is_done().error().code(), FERRY_ERROR_INVALID_ARGUMENT);
         EXPECT_EQ(empty->wait(recorded).code(), FERRY_ERROR_INVALID_ARGUMENT);
     }
     event gone = event::create(gpu, 0).or_throw();
@@ -190,8 +190,8 @@ TEST_F(cpp, empty_streams_and_events_refuse_every_call) {
     for (const event *const empty : {&std::as_const(gone), &none}) {
         EXPECT_EQ(empty->record(taken).code(), FERRY_ERROR_INVALID_ARGUMENT);
         EXPECT_EQ(empty->synchronize().code(), FERRY_ERROR_INVALID_ARGUMENT);
-        EXPECT_EQ(empty->is_done().why().code(), FERRY_ERROR_INVALID_ARGUMENT);
-        EXPECT_EQ(empty->elapsed_ms_since(recorded).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(empty->is_done().error().code(), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(empty->elapsed_ms_since(recorded).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
         EXPECT_EQ(taken.wait(*empty).code(), FERRY_ERROR_INVALID_ARGUMENT);
     }
 }
@@ -206,14 +206,14 @@ TEST_F(cpp, an_instance_opens_reports_and_moves) {
     EXPECT_EQ(report->device_count, device_count());
     ASSERT_OK(moved.device_info(0));
     EXPECT_EQ(moved.device_info(0)->device, 0);
-    EXPECT_EQ(moved.device_info(1000).why().code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(moved.device_info(1000).error().code(), FERRY_ERROR_DEVICE);
     EXPECT_OK(moved.synchronize(0));
     const device_memory<int> memory = device_memory<int>::create(moved, 0, 10).or_throw();
     EXPECT_EQ(moved.address_info(memory.address())->memory, FERRY_MEMORY_DEVICE);
 
     ferry_options wrong = {};
     wrong.driver = 99;
-    expect_refusal(instance::open(wrong).why(), FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_DRIVER);
+    expect_refusal(instance::open(wrong).error(), FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_DRIVER);
 }
 
 TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
@@ -240,7 +240,7 @@ TEST_F(cpp, a_context_is_current_while_its_scope_lives) {
         EXPECT_OK(ferry_context_destroy(gpu, own));
     }
     EXPECT_EQ(current(), nullptr);
-    EXPECT_EQ(context_scope::enter(gpu, nullptr).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(context_scope::enter(gpu, nullptr).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 // Copies
@@ -379,7 +379,8 @@ TEST_F(cpp, elements_larger_than_the_array_s_are_refused) {
         EXPECT_EQ(each.refused.info().value, 8u);
         EXPECT_EQ(each.refused.info().limit, 4u);
     }
-    EXPECT_STREQ(cases[0].refused.line().c_str(), "destination.array: 8, in elements of 4 (FERRY_ERROR_ARRAY_FORMAT)");
+    EXPECT_STREQ(cases[0].refused.line().c_str(),
+                 "destination.array: 8, does not fit elements of 4 (FERRY_ERROR_ARRAY_FORMAT)");
     std::vector<float> floats(8);
     EXPECT_OK(copy(gpu, texels, floats));
     EXPECT_OK(copy(gpu, texels, view_of(doubles).as_bytes()));
@@ -396,10 +397,10 @@ TEST_F(cpp, an_empty_array_owner_is_refused_as_a_null_array) {
 }
 
 TEST_F(cpp, an_unknown_array_format_is_refused_by_field) {
-    const auto three = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 3, 8)).why();
+    const auto three = array::create(gpu, 0, array_desc(FERRY_FORMAT_FLOAT, 3, 8)).error();
     expect_refusal(three, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_CHANNELS);
-    EXPECT_STREQ(three.line().c_str(), "options.channels: 3, not one of 1, 2 and 4 (FERRY_ERROR_ARRAY_FORMAT)");
-    const auto unknown = mipmapped_array::create(gpu, 0, array_desc(0x7f, 1, 8)).why();
+    EXPECT_STREQ(three.line().c_str(), "options.channels: 3, must be 1, 2 or 4 (FERRY_ERROR_ARRAY_FORMAT)");
+    const auto unknown = mipmapped_array::create(gpu, 0, array_desc(0x7f, 1, 8)).error();
     expect_refusal(unknown, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_FORMAT);
     EXPECT_EQ(unknown.info().value, 0x7fu);
 }
@@ -444,7 +445,7 @@ TEST_F(cpp, levels_of_a_mipmapped_array_are_arrays) {
     expect_box_arrives(gpu, *first, volume{16, 12, 1});
     expect_box_arrives(gpu, *second, volume{8, 6, 1});
     EXPECT_FALSE(chain.level(5));
-    EXPECT_EQ(chain.level(5).why().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(chain.level(5).error().code(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
@@ -488,7 +489,7 @@ TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
 
 TEST_F(cpp, planes_are_arrays_and_a_planar_array_as_a_whole_cannot_be_copied) {
     const result<array> made = array::create(gpu, 0, array_desc(FERRY_FORMAT_NV12, 3, 64, 32, 0, FERRY_ARRAY_VIDEO));
-    if (!made && !on_software_driver()) GTEST_SKIP() << "no video formats: " << made.why().line().text;
+    if (!made && !on_software_driver()) GTEST_SKIP() << "no video formats: " << made.error().line().text;
     ASSERT_OK(made);
     const result<array_view> brightness = made->plane(0), colour = made->plane(1);
     ASSERT_OK(brightness);
@@ -546,7 +547,7 @@ TEST_F(cpp, peers_are_queried_probed_enabled_and_disabled) {
     ASSERT_OK(copy(opened, there, back));
     EXPECT_EQ(back, sent);
     ASSERT_OK(opened.disable_peer(0, 1));
-    EXPECT_EQ(opened.peer_info(0, 0).why().code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(opened.peer_info(0, 0).error().code(), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(cpp, a_device_is_calibrated_and_its_profile_saved_and_loaded) {
@@ -563,7 +564,7 @@ TEST_F(cpp, a_device_is_calibrated_and_its_profile_saved_and_loaded) {
     text[text.size() / 2] ^= 1;
     const status refused = told.load_profile(text.data(), text.size());
     EXPECT_EQ(refused.code(), FERRY_ERROR_PROFILE);
-    EXPECT_EQ(told.profile_size(device_count()).why().code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(told.profile_size(device_count()).error().code(), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(cpp, elements_of_compressed_arrays_are_blocks) {
@@ -651,7 +652,7 @@ TEST_F(cpp, an_explanation_describes_the_copy_that_would_be_made) {
     EXPECT_EQ(explained->blocks, FERRY_BLOCKS_NO);
     EXPECT_NE(std::string(line_of(*explained).text).find("cuMemcpy3DAsync"), std::string::npos);
     EXPECT_EQ(explain(gpu, pinned.view().shaped(9, 7), memory)->blocks, FERRY_BLOCKS_UNTIL_DONE);
-    EXPECT_EQ(explain(gpu, pinned, memory).why().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(explain(gpu, pinned, memory).error().code(), FERRY_ERROR_OUT_OF_BOUNDS);
 }
 
 // Two flags that exclude each other.
@@ -664,8 +665,8 @@ TEST_F(cpp, flags_reach_every_copy_fill_and_explanation) {
     const auto image = pinned.view().shaped(9, 7);
     const status refused[] = {copy(gpu, image, memory, contradiction),
                               copy_async(gpu, image, memory, own, contradiction),
-                              explain(gpu, image, memory, contradiction).why(),
-                              explain_async(gpu, image, memory, own, contradiction).why(),
+                              explain(gpu, image, memory, contradiction).error(),
+                              explain_async(gpu, image, memory, own, contradiction).error(),
                               fill(gpu, memory, 1u, contradiction),
                               fill_async(gpu, memory, 1u, own, contradiction)};
     for (const status &each : refused) {
@@ -737,11 +738,11 @@ TEST_F(cpp, descriptors_are_copied_filled_and_explained) {
     }
 
     down.width += 1 << 20;
-    for (const status &each :
-         {copy(gpu, down), copy_async(gpu, down, own), explain(gpu, down).why(), explain_async(gpu, down, own).why()})
+    for (const status &each : {copy(gpu, down), copy_async(gpu, down, own), explain(gpu, down).error(),
+                               explain_async(gpu, down, own).error()})
         expect_refusal(each, FERRY_ERROR_PITCH, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH);
-    expect_refusal(describe_fill(memory.view().sub(2, 8), 1u).why(), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION,
-                   FERRY_FIELD_X);
+    expect_refusal(describe_fill(memory.view().sub(2, 8), 1u).error(), FERRY_ERROR_OUT_OF_BOUNDS,
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
 }
 
 // Pinned memory and its pools
@@ -763,7 +764,7 @@ TEST_F(cpp, pinned_memory_reports_what_it_got) {
     EXPECT_EQ(from_driver->block().origin, FERRY_HOST_FROM_DRIVER);
 
     options.numa = 99;
-    expect_refusal(pinned_memory<int>::create(gpu, 1000, options).why(), FERRY_ERROR_INVALID_ARGUMENT,
+    expect_refusal(pinned_memory<int>::create(gpu, 1000, options).error(), FERRY_ERROR_INVALID_ARGUMENT,
                    FERRY_SIDE_OPTIONS, FERRY_FIELD_NUMA);
 }
 
@@ -800,7 +801,7 @@ TEST_F(cpp, a_block_returns_to_its_pinned_pool_with_its_owner) {
     ASSERT_OK(made);
     const pinned_pool pool = *std::move(made);
     EXPECT_FALSE(*made);
-    EXPECT_EQ(pinned_block<int>::create(*made, 10).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(pinned_block<int>::create(*made, 10).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
     {
         auto first = pinned_block<std::uint32_t>::create(pool, 1000).or_throw();
         auto second = pinned_block<std::uint32_t>::create(pool, 100'000).or_throw();
@@ -857,9 +858,9 @@ TEST_F(cpp, a_pinned_pool_obeys_its_options) {
     ferry_pinned_pool_options options = {};
     options.limit = 1 << 20;
     const pinned_pool pool = pinned_pool::create(gpu, options).or_throw();
-    EXPECT_EQ(pinned_block<std::byte>::create(pool, 2 << 20).why().code(), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(pinned_block<std::byte>::create(pool, 2 << 20).error().code(), FERRY_ERROR_LIMIT);
     options.flags = 1u << 31;
-    expect_refusal(pinned_pool::create(gpu, options).why(), FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS);
+    expect_refusal(pinned_pool::create(gpu, options).error(), FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS);
 }
 
 // Stream-ordered memory
@@ -898,7 +899,7 @@ TEST_F(cpp_pools, owners_of_pools_and_of_stream_ordered_memory_destroy_once_too)
     ferry_instance *const gpu = opened.get();
     CUstream_st *const stream = own;
     expect_owner_destroys(
-        driver, "cuMemPoolCreate", "cuMemPoolDestroy", [=] { return pool::create(gpu, {}); }, detail::pool_place());
+        driver, "cuMemPoolCreate", "cuMemPoolDestroy", [=] { return pool::create(gpu, {}); }, detail::pool_location());
     expect_owner_destroys(
         driver, "cuMemAllocAsync", "cuMemFreeAsync", [=] { return stream_memory<int>::create(gpu, 0, 100, stream); },
         detail::view_and{device_view<int>(), stream});
@@ -933,8 +934,8 @@ TEST_F(cpp_pools, stream_ordered_memory_is_copied_and_freed_in_the_order_of_its_
     ASSERT_OK(own.synchronize());
     ASSERT_OK(other.synchronize());
     EXPECT_EQ(used(), 0u);
-    EXPECT_EQ(stream_memory<int>::create(gpu, 1000, 10, own).why().code(), FERRY_ERROR_DEVICE);
-    EXPECT_EQ(stream_memory<int>::create(pool_view(), 10, own).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(stream_memory<int>::create(gpu, 1000, 10, own).error().code(), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(stream_memory<int>::create(pool_view(), 10, own).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_set_last) {
@@ -988,7 +989,7 @@ TEST_F(cpp_pools, pools_can_be_queried_and_set_up) {
     EXPECT_EQ(made.stats()->reserved_current, 0u);
 
     desc.index = 1000;
-    const status refused = pool::create(gpu, desc).why();
+    const status refused = pool::create(gpu, desc).error();
     EXPECT_EQ(refused.code(), FERRY_ERROR_DEVICE);
     EXPECT_EQ(refused.field(), FERRY_FIELD_INDEX);
 }
@@ -1018,7 +1019,7 @@ TEST_F(cpp_pools, the_default_and_current_pools_of_a_device_are_found_and_set) {
         EXPECT_EQ(memory.view().device(), 1);
         expect_holds_numbers(gpu, memory, stream);
     }
-    EXPECT_EQ(pool_view::of(gpu, nullptr).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(pool_view::of(gpu, nullptr).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F(cpp_pools, memory_of_a_host_pool_is_host_memory) {
@@ -1030,10 +1031,10 @@ TEST_F(cpp_pools, memory_of_a_host_pool_is_host_memory) {
     auto memory = stream_memory<std::uint32_t, FERRY_KIND_HOST>::create(made, 1000, own).or_throw();
     expect_holds_numbers(gpu, memory, own);
     EXPECT_EQ(memory.view().pointer()[999], volume::numbers(1000)[999]);
-    EXPECT_EQ(stream_memory<int>::create(made, 10, own).why().code(), FERRY_ERROR_KIND);
+    EXPECT_EQ(stream_memory<int>::create(made, 10, own).error().code(), FERRY_ERROR_KIND);
     const pool on_device = pool::create(gpu, {}).or_throw();
     const auto refused = stream_memory<int, FERRY_KIND_HOST>::create(on_device, 10, own);
-    EXPECT_EQ(refused.why().code(), FERRY_ERROR_KIND);
+    EXPECT_EQ(refused.error().code(), FERRY_ERROR_KIND);
 }
 
 // Sharing
@@ -1066,12 +1067,12 @@ TEST_F(cpp, an_export_covers_what_its_view_names) {
     ASSERT_OK(ferry_ipc_get_info(gpu, &*image, &info));
     EXPECT_EQ(info.size, pitched.view().row_pitch() * 2 + 100);
 
-    EXPECT_EQ(export_memory(gpu, memory.view().sub(0, 0)).why().code(), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(export_memory(gpu, memory.view().sub(990, 20)).why().code(), FERRY_ERROR_OUT_OF_BOUNDS);
-    expect_refusal(imported_memory<int>::open(gpu, {}, nullptr).why(), FERRY_ERROR_HANDLE, FERRY_SIDE_NONE,
+    EXPECT_EQ(export_memory(gpu, memory.view().sub(0, 0)).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(export_memory(gpu, memory.view().sub(990, 20)).error().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    expect_refusal(imported_memory<int>::open(gpu, {}, nullptr).error(), FERRY_ERROR_HANDLE, FERRY_SIDE_NONE,
                    FERRY_FIELD_HANDLE);
     const auto wrong_kind = imported_memory<int, FERRY_KIND_HOST>::open(gpu, *handle, nullptr);
-    EXPECT_EQ(wrong_kind.why().code(), FERRY_ERROR_KIND);
+    EXPECT_EQ(wrong_kind.error().code(), FERRY_ERROR_KIND);
     EXPECT_EQ(ferry_ipc_close_memory(gpu, memory.address() + 400, nullptr), FERRY_ERROR_ADDRESS) << "nothing is open";
 }
 
@@ -1085,8 +1086,8 @@ TEST_F(cpp, an_imported_event_works_as_an_event) {
     ASSERT_OK(own.wait(opened));
     ASSERT_OK(opened.synchronize());
     EXPECT_TRUE(*opened.is_done());
-    EXPECT_EQ(export_event(gpu, event::create(gpu, 0).or_throw()).why().code(), FERRY_ERROR_NOT_SHAREABLE);
-    EXPECT_EQ(imported_event::open(gpu, {}).why().code(), FERRY_ERROR_HANDLE);
+    EXPECT_EQ(export_event(gpu, event::create(gpu, 0).or_throw()).error().code(), FERRY_ERROR_NOT_SHAREABLE);
+    EXPECT_EQ(imported_event::open(gpu, {}).error().code(), FERRY_ERROR_HANDLE);
 }
 
 // What one process sends to the other. The pool's descriptor follows separately.
@@ -1145,7 +1146,7 @@ TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
         number *= 2;
     EXPECT_EQ(back, sent);
     EXPECT_EQ(
-        export_pool(gpu, *pool_view::default_of(gpu, FERRY_LOCATION_DEVICE, 0), FERRY_HANDLE_POSIX_FD).why().code(),
+        export_pool(gpu, *pool_view::default_of(gpu, FERRY_LOCATION_DEVICE, 0), FERRY_HANDLE_POSIX_FD).error().code(),
         FERRY_ERROR_NOT_SHAREABLE);
 }
 
@@ -1169,12 +1170,12 @@ TEST_F(cpp, ends_of_different_sizes_are_refused_naming_the_smaller_one) {
         expect_refusal(too_small, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, each.field);
         EXPECT_EQ(too_small.info().value, each.size);
         EXPECT_EQ(too_small.info().limit, each.limit);
-        expect_refusal(describe_copy(each.small, large.view()).why(), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE,
+        expect_refusal(describe_copy(each.small, large.view()).error(), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE,
                        each.field);
     }
     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
     EXPECT_STREQ(copy(opened.get(), large.view(), cases[0].small).line().c_str(),
-                 "destination.width: 32, but it ends at 28 (FERRY_ERROR_OUT_OF_BOUNDS)");
+                 "destination.width: 32, past the end at 28 (FERRY_ERROR_OUT_OF_BOUNDS)");
 }
 
 TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
@@ -1196,10 +1197,10 @@ TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
         expect_refusal(refused, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, each.field);
         EXPECT_EQ(refused.info().value, each.value);
         EXPECT_EQ(refused.info().limit, each.limit);
-        EXPECT_EQ(each.box.sub(0, 1).mistake().field(), each.field) << "the first mistake stays";
+        EXPECT_EQ(each.box.sub(0, 1).error().field(), each.field) << "the first error stays";
     }
-    EXPECT_EQ(view_of(source.elements).shaped(8, 6, 5).mistake().code(), FERRY_ERROR_OUT_OF_BOUNDS);
-    EXPECT_EQ(source.view().shaped(4, 4).mistake().code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(view_of(source.elements).shaped(8, 6, 5).error().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(source.view().shaped(4, 4).error().code(), FERRY_ERROR_INVALID_ARGUMENT);
     const std::uint64_t room = far - reinterpret_cast<std::uintptr_t>(source.elements.data());
     const host_view<std::uint32_t> tight(source.elements.data(), 8, far, far, 0, 6),
         endless(source.elements.data(), 8, 6, far, far / 2);
@@ -1207,9 +1208,9 @@ TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
         status refused;
         std::int32_t field;
         std::uint64_t value, limit;
-    } overflows[] = {{tight.sub(0, far - 1, 0, 1, 1, 1).mistake(), FERRY_FIELD_Y, far - 1, room / 32},
-                     {tight.sub(0, 0, far - 1, 1, 1, 1).mistake(), FERRY_FIELD_Z, far - 1, room / (32 * 6)},
-                     {endless.sub(0, 0, far - 1, 1, 1, 1).mistake(), FERRY_FIELD_SLICE_HEIGHT, 6, 2}};
+    } overflows[] = {{tight.sub(0, far - 1, 0, 1, 1, 1).error(), FERRY_FIELD_Y, far - 1, room / 32},
+                     {tight.sub(0, 0, far - 1, 1, 1, 1).error(), FERRY_FIELD_Z, far - 1, room / (32 * 6)},
+                     {endless.sub(0, 0, far - 1, 1, 1, 1).error(), FERRY_FIELD_SLICE_HEIGHT, 6, 2}};
     for (const auto &each : overflows) {
         EXPECT_EQ(each.refused.code(), FERRY_ERROR_OVERFLOW);
         EXPECT_EQ(each.refused.field(), each.field);
@@ -1243,7 +1244,7 @@ TEST_F(cpp, a_failure_throws_only_where_asked) {
         FAIL() << "there is no such device";
     } catch (const std::exception &thrown) {
         EXPECT_EQ(thrown.what(), "device: " + std::string(status(FERRY_ERROR_DEVICE).line().c_str()));
-        EXPECT_EQ(dynamic_cast<const error &>(thrown).why().code(), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(dynamic_cast<const error &>(thrown).status().code(), FERRY_ERROR_DEVICE);
     }
     const status dead(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
     EXPECT_TRUE(dead.context_is_dead());
@@ -1316,10 +1317,10 @@ TEST_F(cpp, piece_lists_of_unequal_lengths_are_refused_naming_the_wrong_side) {
         EXPECT_EQ(each.info().value, value);
     };
     const auto expect_all_refuse = [&](const pieces &all, std::int32_t side, std::uint64_t limit, std::uint64_t value) {
-        expect_refused(all.mistake, side, limit, value);
+        expect_refused(all.error, side, limit, value);
         expect_refused(copy_pieces(gpu, all), side, limit, value);
         expect_refused(copy_pieces_async(gpu, all, nullptr), side, limit, value);
-        expect_refused(prepared::create(gpu, all, nullptr).why(), side, limit, value);
+        expect_refused(prepared::create(gpu, all, nullptr).error(), side, limit, value);
     };
     expect_all_refuse({three, two, two}, FERRY_SIDE_DESTINATION, 2, 3);
     expect_all_refuse({two, three, two}, FERRY_SIDE_SOURCE, 2, 3);
@@ -1337,7 +1338,7 @@ TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
     ticket of_copy = copy_async_ticket(gpu, device, back, nullptr).or_throw();
     ASSERT_OK(of_copy.wait());
     EXPECT_EQ(back, numbers);
-    const ferry_ticket_info info = of_copy.query().or_throw();
+    const ferry_ticket_info info = of_copy.info().or_throw();
     EXPECT_EQ(info.done, 1);
     EXPECT_EQ(info.bytes_done, numbers.size() * sizeof(std::uint32_t));
     const ferry_copy_desc desc = describe_copy(view_of(numbers), view_of(device)).or_throw();
@@ -1385,7 +1386,7 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     EXPECT_OK(whole.launch(nullptr));
     EXPECT_EQ(whole.count(), 1u);
     EXPECT_EQ(whole.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_UNSUPPORTED) << "made of descriptors";
-    EXPECT_EQ(prepared::create(gpu, one, nullptr, ~std::uint32_t{0}).why().code(), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(prepared::create(gpu, one, nullptr, ~std::uint32_t{0}).error().code(), FERRY_ERROR_FLAGS);
 
     prepared taken(gpu, moved.release(), 8); // as if the handle came from the C function
     EXPECT_EQ(moved.count(), 0u);

@@ -454,7 +454,7 @@ TEST_F(deferred_frees, invalid_frees_are_refused_and_change_nothing) {
     const pinned_memory pinned(4096);
     EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(reinterpret_cast<std::uintptr_t>(pinned.data())));
     std::uint64_t pooled = 0;
-    if (ferry_device_alloc_async(instance, 0, 4096, stream, &pooled) == FERRY_SUCCESS) {
+    if (ferry_device_alloc_async(instance, 0, 4096, stream, &pooled, nullptr) == FERRY_SUCCESS) {
         EXPECT_EQ(FERRY_ERROR_ADDRESS, give_up(pooled)); // ferry_device_free_async is for pool memory
         EXPECT_OK(ferry_device_free_async(instance, pooled, stream));
     }

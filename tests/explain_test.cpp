@@ -82,41 +82,46 @@ constexpr waiting_row rows[] = {
      "driver route: cuMemcpy3DAsync, device 0 to pinned, 48 B x 3 rows x 1 slices; does not block"},
     {place_kind::registered, place_kind::array_2d, FERRY_BLOCKS_NO,
      "driver route: cuMemcpy3DAsync, pinned to array on device 0, 48 B x 3 rows x 1 slices; does not block; no kernel: "
-     "array"},
+     "an array "
+     "that kernels cannot copy"},
     {place_kind::device, place_kind::managed, FERRY_BLOCKS_NO,
      "driver route: cuMemcpy3DAsync, device 0 to managed, 48 B x 3 rows x 1 slices; does not block; no kernel: managed "
      "memory, which may be anywhere"},
     {place_kind::pageable, place_kind::device, FERRY_BLOCKS_NO,
-     "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, pageable to device 0, 48 B x 3 rows x 1 slices; "
+     "staged route: cuLaunchKernel on 8 SMs and 5 threads, pageable to device 0, 48 B x 3 rows x 1 slices; "
      "does not block"},
     {place_kind::device, place_kind::pageable, FERRY_BLOCKS_NO,
-     "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads, device 0 to pageable, 48 B x 3 rows x 1 slices; "
+     "staged route: cuLaunchKernel on 8 SMs and 5 threads, device 0 to pageable, 48 B x 3 rows x 1 slices; "
      "does not block"},
     {place_kind::pageable, place_kind::array_2d, FERRY_BLOCKS_UNTIL_STAGED,
      "driver route: cuStreamSynchronize and cuMemcpy3DAsync, pageable to array on device 0, 48 B x 3 rows x 1 slices; "
      "blocks until the source "
-     "has been read; not staged: array"},
+     "has been read; not staged: an array that kernels cannot copy"},
     {place_kind::array_2d, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, array on device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until done; not "
-     "staged: array"},
+     "driver route: cuMemcpy3DAsync, array on device 0 to pageable, 48 B x 3 rows x 1 slices; blocks until the copy is "
+     "complete; not "
+     "staged: an array that kernels cannot copy"},
     {place_kind::pinned, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
-     "memory alone"},
+     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; blocks until the copy is complete; no "
+     "kernel: both "
+     "ends are host memory"},
     {place_kind::pageable, place_kind::pinned, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
-     "memory alone"},
+     "driver route: cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks until the copy is complete; "
+     "no kernel: both "
+     "ends are host memory"},
     {place_kind::pinned, place_kind::open_pool_of_host, FERRY_BLOCKS_NO,
-     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; does not block; no kernel: host "
-     "memory alone"},
+     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; does not block; no kernel: both "
+     "ends are host memory"},
     {place_kind::open_pool_of_host, place_kind::pinned, FERRY_BLOCKS_NO,
-     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; does not block; no kernel: host "
-     "memory alone"},
+     "driver route: cuMemcpy3DAsync, pinned to pinned, 48 B x 3 rows x 1 slices; does not block; no kernel: both "
+     "ends are host memory"},
     {place_kind::pageable, place_kind::open_pool_of_host, FERRY_BLOCKS_UNTIL_STAGED,
      "driver route: cuStreamSynchronize and cuMemcpy3DAsync, pageable to pinned, 48 B x 3 rows x 1 slices; blocks "
-     "until the source has been read; no kernel: host memory alone"},
+     "until the source has been read; no kernel: both ends are host memory"},
     {place_kind::open_pool_of_host, place_kind::pageable, FERRY_BLOCKS_UNTIL_DONE,
-     "driver route: cuMemcpy3DAsync, pinned to pageable, 48 B x 3 rows x 1 slices; blocks until done; no kernel: host "
-     "memory alone"},
+     "driver route: cuMemcpy3DAsync, pinned to pageable, 48 B x 3 rows x 1 slices; blocks until the copy is complete; "
+     "no kernel: both "
+     "ends are host memory"},
 };
 
 TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
@@ -130,19 +135,18 @@ TEST_F(explanations, read_as_one_line_with_the_predicted_times) {
     told.height = told.depth = 1;
     told.driver_ns = 123456;
     told.kernel_ns = 7890;
-    EXPECT_EQ(format(told), "kernel route: cuLaunchKernel on 8 multiprocessors, pinned to device 0, 4 B x 1 rows x 1 "
+    EXPECT_EQ(format(told), "kernel route: cuLaunchKernel on 8 SMs, pinned to device 0, 4 B x 1 rows x 1 "
                             "slices; does not block; 123.5 us by the driver, 7.9 us by a kernel");
     told.kernel_ns = 0;
-    EXPECT_EQ(format(told), "kernel route: cuLaunchKernel on 8 multiprocessors, pinned to device 0, 4 B x 1 rows x 1 "
+    EXPECT_EQ(format(told), "kernel route: cuLaunchKernel on 8 SMs, pinned to device 0, 4 B x 1 rows x 1 "
                             "slices; does not block; 123.5 us");
     told.route = FERRY_ROUTE_STAGED;
     told.source_memory = FERRY_MEMORY_PAGEABLE;
     told.threads = 7;
     told.calls = 3;
     told.staged_ns = 45000;
-    EXPECT_EQ(format(told),
-              "staged route: cuLaunchKernel on 8 multiprocessors and 7 threads in 3 calls, pageable to device 0, "
-              "4 B x 1 rows x 1 slices; does not block; 123.5 us by the driver, 45.0 us staged");
+    EXPECT_EQ(format(told), "staged route: cuLaunchKernel on 8 SMs and 7 threads in 3 calls, pageable to device 0, "
+                            "4 B x 1 rows x 1 slices; does not block; 123.5 us by the driver, 45.0 us staged");
 }
 
 TEST_F(explanations, tell_what_the_caller_waits_for) {

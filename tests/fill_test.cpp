@@ -408,7 +408,7 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     options.register_chunk = page;
     const instance_owner instance = open_or_fail(options);
     void *const memory = std::aligned_alloc(page, 2 * page);
-    ASSERT_OK(ferry_host_register(instance.get(), memory, 2 * page, 0));
+    ASSERT_OK(ferry_host_register(instance.get(), memory, 2 * page, 0, nullptr));
     std::memset(memory, 7, 2 * page);
     ferry_place place;
     ferry_place_any(&place, reinterpret_cast<std::uintptr_t>(memory) + page - 64);

@@ -307,10 +307,10 @@ TEST_F(contexts, pop_without_a_context_is_refused) {
 
 TEST_F(contexts, the_primary_context_is_reference_counted) {
     CUcontext retained = nullptr;
-    ASSERT_OK(ferry_context_retain_primary(basic.get(), 0, &retained));
+    ASSERT_OK(ferry_context_retain_primary(basic.get(), 0, &retained, nullptr));
     EXPECT_EQ(retained, context);
     EXPECT_OK(ferry_context_release_primary(basic.get(), 0));
-    EXPECT_EQ(ferry_context_retain_primary(basic.get(), 99, &retained), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_context_retain_primary(basic.get(), 99, &retained, nullptr), FERRY_ERROR_DEVICE);
 }
 
 TEST_F(contexts, an_adopted_context_is_used_until_it_is_released_or_destroyed) {
@@ -448,7 +448,7 @@ TEST_F(memory, address_info_describes_every_kind_of_memory) {
     ASSERT_OK(ferry_device_alloc(basic.get(), device_count() - 1, 10000, &device, nullptr));
     ASSERT_OK(allocate_pinned(basic.get(), 10000, 0, &pinned));
     void *const pages = std::aligned_alloc(4096, 2 * 4096);
-    ASSERT_OK(ferry_host_register(basic.get(), pages, 2 * 4096, 0));
+    ASSERT_OK(ferry_host_register(basic.get(), pages, 2 * 4096, 0, nullptr));
 
     ferry_address_info info = ask(device + 9999);
     EXPECT_EQ(info.memory, FERRY_MEMORY_DEVICE);

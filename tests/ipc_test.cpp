@@ -66,7 +66,7 @@ struct shared_pool {
     shared_pool(const shared_pool &) = delete;
     std::uint64_t allocate(std::uint64_t size) const {
         std::uint64_t address = 0;
-        EXPECT_OK(ferry_pool_alloc_async(instance, pool, size, nullptr, &address));
+        EXPECT_OK(ferry_pool_alloc_async(instance, pool, size, nullptr, &address, nullptr));
         EXPECT_OK(raw().cuCtxSynchronize());
         return address;
     }
@@ -272,7 +272,7 @@ TEST_F(ipc, a_handle_of_a_later_version_is_refused_with_both_versions) {
     EXPECT_EQ(ferry_ipc_import_memory(basic.get(), &later, &address, &error), FERRY_ERROR_HANDLE);
     EXPECT_EQ(error.value, 2u);
     EXPECT_EQ(error.limit, 1u);
-    EXPECT_EQ(describe(error), "handle: 2, not version 1 (FERRY_ERROR_HANDLE)");
+    EXPECT_EQ(describe(error), "handle: 2, must be version 1 (FERRY_ERROR_HANDLE)");
 }
 
 TEST_F(ipc, handles_that_cannot_be_valid_here_are_refused_before_the_driver_opens_anything) {
@@ -417,7 +417,7 @@ TEST_F(ipc, objects_that_cannot_be_shared_are_refused_by_field) {
     refuses_memory(ours, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
     EXPECT_OK(ferry_device_free(basic.get(), ours));
     std::uint64_t pooled = 0;
-    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &pooled));
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &pooled, nullptr));
     refuses_memory(pooled, FERRY_ERROR_NOT_SHAREABLE, FERRY_FIELD_POOL);
     EXPECT_OK(ferry_device_free(basic.get(), pooled));
     shared_pool pool(basic.get());
@@ -979,7 +979,7 @@ FERRY_SECOND_PROCESS(frees_what_is_not_its_own) {
         EXPECT_EQ(ferry_device_free_async(ferry.get(), address, nullptr), FERRY_ERROR_IMPORTED);
         EXPECT_TRUE(holds(address, 1, small));
         std::uint64_t refused = 7;
-        EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 100, nullptr, &refused), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 100, nullptr, &refused, nullptr), FERRY_ERROR_IMPORTED);
         EXPECT_EQ(refused, 0u);
         EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0), FERRY_ERROR_IMPORTED);
         EXPECT_EQ(ferry_pool_set_current(ferry.get(), FERRY_LOCATION_DEVICE, 0, pool), FERRY_ERROR_IMPORTED);

@@ -361,7 +361,7 @@ TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_ma
     memory.stops_next = true;
     std::thread at_work([&] {
         for (std::size_t at = 0; at < ranges; ++at)
-            EXPECT_OK(ferry_host_register(instance.get(), range(at), page, 0));
+            EXPECT_OK(ferry_host_register(instance.get(), range(at), page, 0, nullptr));
         for (std::size_t at = 0; at < ranges; ++at)
             EXPECT_OK(ferry_host_unregister(instance.get(), range(at)));
     });

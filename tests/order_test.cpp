@@ -255,7 +255,7 @@ TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable
     constexpr std::uint64_t size = 20'000;
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const pages memory(16 * page);
-    ASSERT_OK(ferry_host_register(counted.get(), memory.data(), page, 0));
+    ASSERT_OK(ferry_host_register(counted.get(), memory.data(), page, 0, nullptr));
     device_memory device(size);
     ferry_copy_desc copy = {};
     ferry_place_host(&copy.source, memory.data());
@@ -286,7 +286,7 @@ struct host_pool_memory {
         if (ferry_pool_create(instance, &desc, &pool, nullptr)) return;
         EXPECT_OK(ferry_pool_set_access(instance, pool, device, FERRY_ACCESS_READ_WRITE));
         const test_stream stream;
-        EXPECT_OK(ferry_pool_alloc_async(instance, pool, size, stream, &address));
+        EXPECT_OK(ferry_pool_alloc_async(instance, pool, size, stream, &address, nullptr));
         EXPECT_OK(raw().cuStreamSynchronize(stream));
     }
     ~host_pool_memory() {
@@ -485,7 +485,7 @@ TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_reg
                         for (const registration &part : parts)
                             if (part.pages) {
                                 ASSERT_OK(ferry_host_register(counted.get(), host.data() + part.first * page,
-                                                              part.pages * page, 0));
+                                                              part.pages * page, 0, nullptr));
                             }
                         ferry_copy_desc copy = rows_to_host(at(first), device.address(), flags);
                         if (is_line) {
@@ -566,7 +566,7 @@ TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) 
 TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_in_part) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const pages host(256 * page);
-    ASSERT_OK(ferry_host_register(counted.get(), host.data(), 128 * page, 0));
+    ASSERT_OK(ferry_host_register(counted.get(), host.data(), 128 * page, 0, nullptr));
     device_memory device(256 * page);
     for (const bool to_device : {true, false})
         for (const std::uint64_t first : {std::uint64_t{0}, 64 * page, 192 * page}) {

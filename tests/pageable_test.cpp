@@ -464,7 +464,7 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
     const device_memory device(size);
     const auto base = reinterpret_cast<std::uintptr_t>(memory);
     for (const std::size_t first : {std::size_t{0}, 20 * page}) {
-        ASSERT_OK(ferry_host_register(counted.get(), memory + first, 30 * page, 0));
+        ASSERT_OK(ferry_host_register(counted.get(), memory + first, 30 * page, 0, nullptr));
         for (const bool is_synchronous : {false, true}) {
             ASSERT_OK(raw().cuMemsetD8(device, 0, size));
             ASSERT_OK(raw().cuCtxSynchronize());
@@ -1815,7 +1815,7 @@ TEST_F(pageable, whichever_call_first_meets_a_dead_context_ends_the_copies_there
              std::uint64_t none = 0;
              CUmemPoolHandle_st *pool = nullptr;
              const std::int32_t status = ferry_pool_get_default(ferry, FERRY_LOCATION_DEVICE, 0, &pool);
-             return status ? status : ferry_pool_alloc_async(ferry, pool, 4096, stream, &none);
+             return status ? status : ferry_pool_alloc_async(ferry, pool, 4096, stream, &none, nullptr);
          }},
     };
     const bytes host = random_bytes(300'000, 1);

@@ -41,13 +41,13 @@ ferry_pool_stats stats_of(const pool_owner &pool) {
 
 void *allocate(const pool_owner &pool, std::uint64_t size) {
     void *address = nullptr;
-    EXPECT_OK(ferry_pinned_pool_alloc(pool.get(), size, &address));
+    EXPECT_OK(ferry_pinned_pool_alloc(pool.get(), size, &address, nullptr));
     return address;
 }
 
 void *allocate(const pool_owner &pool, std::uint64_t size, CUstream stream) {
     void *address = nullptr;
-    EXPECT_OK(ferry_pinned_pool_alloc_async(pool.get(), size, stream, &address));
+    EXPECT_OK(ferry_pinned_pool_alloc_async(pool.get(), size, stream, &address, nullptr));
     return address;
 }
 
@@ -225,9 +225,9 @@ TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
     const pool_owner small = new_pool(basic.get(), 2 * large);
     void *const blocks[] = {allocate(small, large), allocate(small, large)};
     void *none = &none;
-    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none, nullptr), FERRY_ERROR_LIMIT);
     EXPECT_EQ(none, nullptr);
-    EXPECT_EQ(ferry_pinned_pool_alloc_async(small.get(), large, second, &none), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(small.get(), large, second, &none, nullptr), FERRY_ERROR_LIMIT);
     const CUstream third = new_stream(), idle = new_stream();
     {
         gate held(first);
@@ -238,7 +238,8 @@ TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
         ASSERT_OK(raw().cuEventDestroy(passed));
         ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[1], first));
         ASSERT_OK(ferry_pinned_pool_free_async(small.get(), blocks[0], third));
-        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none), FERRY_ERROR_LIMIT) << "the host does not wait";
+        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &none, nullptr), FERRY_ERROR_LIMIT)
+            << "the host does not wait";
         EXPECT_EQ(allocate(small, large, second), blocks[1]);
         EXPECT_EQ(raw().cuStreamQuery(second), CUDA_ERROR_NOT_READY) << "it waits for the first";
         EXPECT_EQ(raw().cuStreamQuery(idle), CUDA_SUCCESS);
@@ -275,7 +276,7 @@ TEST_F(pinned_pools, keep_bytes_intact_that_streams_still_read) {
     for (unsigned round = 0; round < 24; ++round) {
         const CUstream stream = streams[round % 2];
         void *address = nullptr;
-        while (ferry_pinned_pool_alloc(small.get(), large, &address) == FERRY_ERROR_LIMIT)
+        while (ferry_pinned_pool_alloc(small.get(), large, &address, nullptr) == FERRY_ERROR_LIMIT)
             std::this_thread::yield();
         ASSERT_NE(address, nullptr);
         wanted = random_bytes(large, round);
@@ -371,19 +372,19 @@ TEST_F(pinned_pools, at_the_limit_release_free_slabs_of_other_sizes) {
         for (std::uint64_t i = 0; i < 600000 / size; ++i)
             blocks.push_back(allocate(small, size));
     void *address = nullptr;
-    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &address), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &address, nullptr), FERRY_ERROR_LIMIT);
     for (void *const block : blocks)
         EXPECT_OK(ferry_pinned_pool_free_async(small.get(), block, first));
     EXPECT_OK(raw().cuStreamSynchronize(first));
-    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), large, &address));
+    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), large, &address, nullptr));
     EXPECT_LE(stats_of(small).reserved_current, large + 100000);
     void *beside = nullptr;
-    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), 100, &beside)) << "a slab no larger than needed";
+    EXPECT_OK(ferry_pinned_pool_alloc(small.get(), 100, &beside, nullptr)) << "a slab no larger than needed";
     EXPECT_LE(stats_of(small).reserved_high, large + 100000);
     const std::uint64_t before = stats_of(small).reserved_current;
     EXPECT_OK(ferry_pinned_pool_free(small.get(), beside));
     EXPECT_OK(ferry_pinned_pool_free(small.get(), address));
-    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), 2 * large, &address), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), 2 * large, &address, nullptr), FERRY_ERROR_LIMIT);
     EXPECT_EQ(stats_of(small).reserved_current, before) << "nothing is released in vain";
     EXPECT_EQ(ferry_status_traits(FERRY_ERROR_LIMIT), FERRY_STATUS_RETRY);
 }
@@ -394,7 +395,7 @@ TEST_F(pinned_pools, are_destroyed_only_without_allocated_blocks_and_wait_for_th
     ferry_pinned_pool *const other = new_pool(instance.get()).release();
     void *blocks[3] = {};
     for (void *&block : blocks)
-        ASSERT_OK(ferry_pinned_pool_alloc(other, large, &block));
+        ASSERT_OK(ferry_pinned_pool_alloc(other, large, &block, nullptr));
     EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[0], first));
     EXPECT_OK(ferry_pinned_pool_free_async(other, blocks[1], second));
     EXPECT_EQ(ferry_pinned_pool_destroy(other), FERRY_ERROR_IN_USE);
@@ -430,7 +431,7 @@ TEST_F(pinned_pools, leave_captures_alone) {
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_EQ(ferry_pinned_pool_free_async(pool.get(), block, first), FERRY_ERROR_CAPTURE);
-    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), large, first, &address), FERRY_ERROR_CAPTURE);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), large, first, &address, nullptr), FERRY_ERROR_CAPTURE);
     EXPECT_EQ(address, nullptr);
     std::vector<void *> taken; // asks the driver, and grows
     for (int i = 0; i < 3; ++i)
@@ -576,14 +577,17 @@ TEST_F(pinned_pools, refuse_bad_options_and_arguments) {
         EXPECT_EQ(made, nullptr);
     }
     void *address = &address;
-    EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), 0, &address), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_pinned_pool_alloc(pool.get(), 0, &address, &error), error, FERRY_ERROR_INVALID_ARGUMENT,
+                   FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
     EXPECT_EQ(address, nullptr);
     for (const std::uint64_t huge : {UINT64_MAX, (std::uint64_t{1} << 47) + 1})
-        EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), huge, &address), out_of_device_memory);
-    EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), 1, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_alloc(nullptr, 1, &address), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 1, first, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 0, first, &address), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), huge, &address, nullptr), out_of_device_memory);
+    EXPECT_EQ(ferry_pinned_pool_alloc(pool.get(), 1, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_alloc(nullptr, 1, &address, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(pool.get(), 1, first, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    expect_refusal(ferry_pinned_pool_alloc_async(pool.get(), 0, first, &address, &error), error,
+                   FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
     EXPECT_EQ(ferry_pinned_pool_free(nullptr, &address), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_pinned_pool_free_async(nullptr, &address, first), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_pinned_pool_trim(nullptr, 0), FERRY_ERROR_INVALID_ARGUMENT);
@@ -664,12 +668,14 @@ struct typical_use {
         return failed;
     }
     std::int32_t use() {
-        if (std::int32_t failed = ferry_pinned_pool_alloc(pool, large, &blocks[0])) return failed;
-        if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, first_stream, &blocks[1])) return failed;
+        if (std::int32_t failed = ferry_pinned_pool_alloc(pool, large, &blocks[0], nullptr)) return failed;
+        if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, first_stream, &blocks[1], nullptr))
+            return failed;
         if (std::int32_t failed = free_on(blocks[0], first_stream)) return failed;
         if (std::int32_t failed = free_on(blocks[1], nullptr)) return failed;
         // The limit is reached: these calls wait, or query events.
-        if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, second_stream, &blocks[0])) return failed;
+        if (std::int32_t failed = ferry_pinned_pool_alloc_async(pool, large, second_stream, &blocks[0], nullptr))
+            return failed;
         if (std::int32_t failed = free_on(blocks[0], second_stream)) return failed;
         if (std::int32_t failed = ferry_pinned_pool_trim(pool, 0)) return failed;
         return ferry_pinned_pool_reset_stats(pool);
@@ -741,9 +747,9 @@ TEST_F(pinned_pools, that_cannot_grow_say_so_or_make_a_stream_wait) {
     void *const block = allocate(faulty, large), *none = &none;
     for (const char *const entry : {"cuMemHostRegister", "cuMemHostAlloc"})
         driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, 1, true);
-    EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &none), out_of_device_memory);
+    EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &none, nullptr), out_of_device_memory);
     EXPECT_EQ(none, nullptr);
-    EXPECT_EQ(ferry_pinned_pool_alloc_async(faulty.get(), large, second, &none), out_of_device_memory);
+    EXPECT_EQ(ferry_pinned_pool_alloc_async(faulty.get(), large, second, &none, nullptr), out_of_device_memory);
     EXPECT_EQ(stats_of(faulty).reserved_high, large);
     gate held(first);
     EXPECT_OK(ferry_pinned_pool_free_async(faulty.get(), block, first));
@@ -817,9 +823,9 @@ TEST_F(pinned_pools, lose_no_block_to_a_permanent_error) {
     EXPECT_OK(raw().cuStreamSynchronize(first));
     driver.fail("cuEventQuery", CUDA_ERROR_INVALID_VALUE, 1, true); // this says nothing about the stream
     void *address = nullptr;
-    EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address, nullptr), FERRY_ERROR_LIMIT);
     driver.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, 1, true); // this may come from another context
-    EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address), FERRY_ERROR_LIMIT);
+    EXPECT_EQ(ferry_pinned_pool_alloc(faulty.get(), large, &address, nullptr), FERRY_ERROR_LIMIT);
     driver.fail("cuEventCreate", CUDA_ERROR_LAUNCH_FAILED, 1, true); // now this context is dead too: nothing runs there
     EXPECT_EQ(allocate(faulty, large), block);
     EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block));
@@ -835,7 +841,7 @@ TEST_F(pinned_pools, destroy_all_events_whatever_a_query_of_one_returns) {
     };
     const auto allocate_once = [](ferry_pinned_pool *of) {
         void *block = nullptr;
-        const std::int32_t status = ferry_pinned_pool_alloc(of, large, &block);
+        const std::int32_t status = ferry_pinned_pool_alloc(of, large, &block, nullptr);
         EXPECT_OK(ferry_pinned_pool_free(of, block));
         return status;
     };
@@ -954,7 +960,8 @@ TEST_F(pinned_pools, do_not_take_a_failed_record_as_proof_that_earlier_frees_wer
         EXPECT_OK(ferry_pinned_pool_free(small.get(), taken)); // its event was passed long ago
         EXPECT_EQ(taken = allocate(small, large), old);
         void *more = nullptr;
-        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &more), FERRY_ERROR_LIMIT) << "its stream is held";
+        EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), large, &more, nullptr), FERRY_ERROR_LIMIT)
+            << "its stream is held";
     }
     EXPECT_OK(ferry_pinned_pool_free(small.get(), taken));
 }
@@ -1032,8 +1039,9 @@ TEST_F(pinned_pools, serve_many_threads_and_streams_at_once) {
             CUstream_st *const stream = streams[random() % 2];
             const bool is_async = random() % 2, frees_async = random() % 3;
             void *block = nullptr;
-            const std::int32_t status = is_async ? ferry_pinned_pool_alloc_async(shared.get(), size, stream, &block)
-                                                 : ferry_pinned_pool_alloc(shared.get(), size, &block);
+            const std::int32_t status = is_async
+                                            ? ferry_pinned_pool_alloc_async(shared.get(), size, stream, &block, nullptr)
+                                            : ferry_pinned_pool_alloc(shared.get(), size, &block, nullptr);
             if (status == FERRY_ERROR_LIMIT) {
                 ++limits;
                 continue;

@@ -347,7 +347,7 @@ TEST_F(pinned, pageable_memory_is_the_last_resort_and_freed_like_the_rest) {
         EXPECT_EQ(ask(counted.get(), block.address).memory, FERRY_MEMORY_PAGEABLE);
         expect_usable(counted.get(), block.address, block.size);
         // The program may register it like other memory of the process.
-        EXPECT_OK(ferry_host_register(counted.get(), block.address, block.size, 0));
+        EXPECT_OK(ferry_host_register(counted.get(), block.address, block.size, 0, nullptr));
         EXPECT_EQ(ferry_host_free(counted.get(), block.address), FERRY_ERROR_ADDRESS);
         EXPECT_OK(ferry_host_unregister(counted.get(), block.address));
         EXPECT_OK(ferry_host_free(counted.get(), block.address));
@@ -381,7 +381,7 @@ TEST_F(pinned, without_memory_for_the_record_there_is_no_block_and_no_registrati
         EXPECT_EQ(address, nullptr);
     }
     mapped_pages own(4 * page);
-    EXPECT_EQ(ferry_host_register(counted.get(), own.data, own.size, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr), FERRY_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(ask(counted.get(), own.data).memory, FERRY_MEMORY_PAGEABLE);
     memory.left = -1;
 }
@@ -412,7 +412,7 @@ TEST_F(pinned, whichever_driver_call_fails_the_status_comes_back_and_nothing_lea
                 } else {
                     EXPECT_EQ(address, nullptr);
                 }
-                if (expect_fault_or_success(ferry_host_register(counted.get(), own.data, own.size, 0)) &&
+                if (expect_fault_or_success(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr)) &&
                     !expect_fault_or_success(ferry_host_unregister(counted.get(), own.data)) &&
                     ask(basic.get(), own.data).memory == FERRY_MEMORY_PINNED) { // the call did not reach the driver
                     EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
@@ -438,7 +438,7 @@ TEST_F(pinned, wrong_frees_are_refused_and_harm_nothing) {
     void *block = nullptr;
     ASSERT_OK(allocate_pinned(counted.get(), 2 * page, 0, &block));
     mapped_pages own(2 * page);
-    ASSERT_OK(ferry_host_register(counted.get(), own.data, own.size, 0));
+    ASSERT_OK(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr));
     EXPECT_EQ(ferry_host_free(counted.get(), own.data), FERRY_ERROR_ADDRESS) << "it is registered, not allocated";
     EXPECT_EQ(ferry_host_free(counted.get(), own.data + page), FERRY_ERROR_ADDRESS);
     if (is_mapped_by_ferry) { // then it is ferry's registration
@@ -475,7 +475,7 @@ TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_fr
     ferry_host_block block;
     ASSERT_OK(allocate(2 * page, new_options(), block));
     mapped_pages pages(2 * page);
-    ASSERT_OK(ferry_host_register(counted.get(), pages.data, pages.size, 0));
+    ASSERT_OK(ferry_host_register(counted.get(), pages.data, pages.size, 0, nullptr));
     ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
     ASSERT_OK(ferry_context_destroy(counted.get(), own));
     if (block.origin == FERRY_HOST_FROM_MAPPING) {
@@ -483,7 +483,7 @@ TEST_F(pinned, a_block_outlives_the_context_it_was_pinned_in_and_can_still_be_fr
         EXPECT_OK(ferry_host_free(counted.get(), block.address));
     }
     // A range whose registration ended with its context can be registered again and is then reported as it is now.
-    ASSERT_OK(ferry_host_register(counted.get(), pages.data + page, page, 0));
+    ASSERT_OK(ferry_host_register(counted.get(), pages.data + page, page, 0, nullptr));
     EXPECT_EQ(ask(counted.get(), pages.data + page).range_size, page);
     EXPECT_EQ(ask(counted.get(), pages.data).memory, FERRY_MEMORY_PAGEABLE);
     EXPECT_OK(ferry_host_unregister(counted.get(), pages.data + page));
@@ -517,7 +517,7 @@ TEST_F(pinned, captures_on_other_streams_are_left_alone) {
         EXPECT_OK(allocate_pinned(counted.get(), page, flags, &block));
         EXPECT_OK(ferry_host_free(counted.get(), block));
     }
-    EXPECT_OK(ferry_host_register(counted.get(), own.data, own.size, 0));
+    EXPECT_OK(ferry_host_register(counted.get(), own.data, own.size, 0, nullptr));
     EXPECT_OK(ferry_host_unregister(counted.get(), own.data));
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -568,7 +568,7 @@ TEST_F(pieces, a_registration_in_pieces_looks_like_one_to_the_caller) {
     for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{100}}) {
         driver.reset_counts();
         const std::uint64_t size = 5 * page - 50;
-        ASSERT_OK(ferry_host_register(one_page.get(), own.data + lead, size, 0));
+        ASSERT_OK(ferry_host_register(one_page.get(), own.data + lead, size, 0, nullptr));
         const int count = lead ? 6 : 5;
         EXPECT_EQ(driver.calls("cuMemHostRegister"), count);
         for (const std::uint64_t offset : {lead, lead + page, lead + size - 1}) {
@@ -579,19 +579,22 @@ TEST_F(pieces, a_registration_in_pieces_looks_like_one_to_the_caller) {
         }
         EXPECT_LE(ask(basic.get(), own.data + page).range_size, page) << "the driver got single pages";
         EXPECT_EQ(ask(one_page.get(), own.data + lead + size).memory, FERRY_MEMORY_PAGEABLE);
-        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, page, 0),
+        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, page, 0, nullptr),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
         ASSERT_OK(ferry_host_unregister(one_page.get(), own.data + lead));
         EXPECT_EQ(driver.calls("cuMemHostUnregister"), count);
         for (std::uint64_t offset = 0; offset < own.size; offset += page / 2)
             EXPECT_EQ(ask(basic.get(), own.data + offset).memory, FERRY_MEMORY_PAGEABLE);
     }
-    EXPECT_EQ(ferry_host_register(one_page.get(), own.data, UINT64_MAX, 0), FERRY_ERROR_OVERFLOW);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_host_register(one_page.get(), own.data, UINT64_MAX, 0, &error), error, FERRY_ERROR_OVERFLOW,
+                   FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
 }
 
 TEST_F(pieces, all_pieces_are_registered_or_none) {
     mapped_pages own(8 * page);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, 2 * page, 0)); // another registration, which must stay
+    // Another registration, which must stay.
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, 2 * page, 0, nullptr));
     const auto expect_nothing_registered = [&] {
         for (std::uint64_t at = 2; at < 8; ++at)
             EXPECT_EQ(ask(basic.get(), own.data + at * page).memory, FERRY_MEMORY_PAGEABLE);
@@ -600,13 +603,13 @@ TEST_F(pieces, all_pieces_are_registered_or_none) {
     for (int nth = 1; nth <= 6; ++nth) {
         driver.reset_counts();
         driver.fail("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY, nth);
-        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0), out_of_memory);
+        EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr), out_of_memory);
         EXPECT_EQ(driver.calls("cuMemHostUnregister"), nth - 1);
         expect_nothing_registered();
     }
     // One of the six pages is registered already.
     ASSERT_OK(raw().cuMemHostRegister(own.data + 6 * page, page, 0));
-    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0),
+    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     ASSERT_OK(raw().cuMemHostUnregister(own.data + 6 * page));
     expect_nothing_registered();
@@ -615,24 +618,25 @@ TEST_F(pieces, all_pieces_are_registered_or_none) {
     counts.left = 0;
     std::int32_t status = FERRY_SUCCESS;
     for (std::uint64_t at = 0; at < others.size && status == FERRY_SUCCESS; at += page) {
-        status = ferry_host_register(one_page.get(), others.data + at, page, 0);
+        status = ferry_host_register(one_page.get(), others.data + at, page, 0, nullptr);
         if (status == FERRY_SUCCESS) held.push_back(at);
     }
     EXPECT_EQ(status, FERRY_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(ask(basic.get(), others.data + held.size() * page).memory, FERRY_MEMORY_PAGEABLE);
-    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr),
+              FERRY_ERROR_OUT_OF_MEMORY);
     expect_nothing_registered();
     counts.left = -1;
     for (const std::uint64_t at : held)
         EXPECT_OK(ferry_host_unregister(one_page.get(), others.data + at));
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0));
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data + 2 * page, 6 * page, 0, nullptr));
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data + 2 * page));
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
 }
 
 TEST_F(pieces, unregistering_releases_all_pieces_and_returns_the_first_error) {
     mapped_pages own(3 * page);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, 0));
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, 0, nullptr));
     driver.reset_counts();
     driver.fail("cuMemHostUnregister", CUDA_ERROR_OPERATING_SYSTEM, 2);
     EXPECT_EQ(ferry_host_unregister(one_page.get(), own.data), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_OPERATING_SYSTEM);
@@ -648,7 +652,7 @@ TEST_F(pieces, read_only_memory_is_registered_for_reading) {
     ASSERT_OK(ferry_device_get_info(basic.get(), 0, &info));
     if (!info.host_register_read_only) GTEST_SKIP() << "not on this machine";
     mapped_pages own(3 * page, PROT_READ);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, FERRY_REGISTER_READ_ONLY));
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, own.size, FERRY_REGISTER_READ_ONLY, nullptr));
     device_memory there(own.size);
     ASSERT_OK(raw().cuMemsetD8(there, 7, own.size));
     EXPECT_OK(ferry_copy_bytes(one_page.get(), there, number(own.data), own.size, nullptr));
@@ -667,7 +671,7 @@ public:
         for (std::size_t at = 0; at < pattern.size();) {
             const std::size_t end = std::min(pattern.find_first_not_of(pattern[at], at), pattern.size());
             if (pattern[at] != '.') {
-                EXPECT_OK(ferry_host_register(instance, pages.data + at * page, (end - at) * page, 0));
+                EXPECT_OK(ferry_host_register(instance, pages.data + at * page, (end - at) * page, 0, nullptr));
                 registered_.push_back(pages.data + at * page);
             }
             at = end;
@@ -875,12 +879,11 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
               "driver route: cuStreamSynchronize and cuMemcpy3DAsync in 4 calls, pinned to device 0, 16384 B x 1 "
               "rows x 1 slices; blocks until the source has been read");
     EXPECT_EQ(explain(2 * page, 2 * page, false), "driver route: cuMemcpy3DAsync in 2 calls, device 0 to pinned, 8192 "
-                                                  "B x 1 rows x 1 slices; blocks until done");
+                                                  "B x 1 rows x 1 slices; blocks until the copy is complete");
     if (!ferry_instance_get_proc(one_page.get(), "cuLibraryLoadData", 12000)) return;
     flags = 0;
-    EXPECT_EQ(explain(2 * page, 2 * page, false),
-              "staged route: cuLaunchKernel on 8 multiprocessors and 5 threads in 2 calls, "
-              "device 0 to pinned, 8192 B x 1 rows x 1 slices; does not block");
+    EXPECT_EQ(explain(2 * page, 2 * page, false), "staged route: cuLaunchKernel on 8 SMs and 5 threads in 2 calls, "
+                                                  "device 0 to pinned, 8192 B x 1 rows x 1 slices; does not block");
 }
 
 TEST_F(pieces, the_status_of_a_later_part_comes_back) {
@@ -936,7 +939,7 @@ TEST_F(pieces, a_copy_past_an_allocation_is_refused_by_full_checks_and_by_the_dr
 
 TEST_F(pieces, full_checks_refuse_a_copy_that_runs_into_unmapped_memory) {
     mapped_pages own(4 * page);
-    ASSERT_OK(ferry_host_register(one_page_full.get(), own.data, 2 * page, 0));
+    ASSERT_OK(ferry_host_register(one_page_full.get(), own.data, 2 * page, 0, nullptr));
     ASSERT_EQ(mprotect(own.data + 3 * page, page, PROT_NONE), 0);
     device_memory there(4 * page);
     const auto copy = [&](std::uint64_t size, ferry_error_info &error) {
@@ -1001,8 +1004,8 @@ TEST_F(pieces, fills_cross_pieces_and_do_not_run_into_pageable_memory) {
 
 TEST_F(pieces, a_fill_whose_pattern_a_border_cuts_is_refused_whole) {
     mapped_pages own(2 * page);
-    ASSERT_OK(ferry_host_register(one_page.get(), own.data, page + 2, 0));
-    if (ferry_host_register(one_page.get(), own.data + page + 2, 100, 0)) {
+    ASSERT_OK(ferry_host_register(one_page.get(), own.data, page + 2, 0, nullptr));
+    if (ferry_host_register(one_page.get(), own.data + page + 2, 100, 0, nullptr)) {
         EXPECT_OK(ferry_host_unregister(one_page.get(), own.data));
         GTEST_SKIP() << "this driver does not register a page twice";
     }

@@ -90,7 +90,7 @@ protected:
     }
     std::uint64_t take(CUmemoryPool pool, std::uint64_t size) const {
         std::uint64_t address = 0;
-        EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, size, *stream, &address));
+        EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, size, *stream, &address, nullptr));
         return address;
     }
     void free(std::uint64_t address) const { EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream)); }
@@ -111,7 +111,7 @@ TEST_F(pools, memory_is_usable_for_work_enqueued_after_its_allocation) {
     test_place host(place_kind::pinned, {.width = 100'000}), back(place_kind::pinned, {.width = 100'000});
     host.fill(1);
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_device_alloc_async(basic.get(), FERRY_DEVICE_UNKNOWN, 100'000, *stream, &address));
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), FERRY_DEVICE_UNKNOWN, 100'000, *stream, &address, nullptr));
     EXPECT_EQ(address % 256, 0u);
     EXPECT_OK(ferry_copy_bytes_async(basic.get(), address, host.address(), 100'000, *stream, nullptr));
     EXPECT_OK(ferry_copy_bytes_async(full.get(), back.address(), address, 100'000, *stream, nullptr));
@@ -143,15 +143,15 @@ TEST_F(pools, allocating_and_freeing_on_a_named_stream_is_one_driver_call_each) 
     const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
     std::uint64_t first = 0, second = 0;
     driver.reset_counts();
-    ASSERT_OK(ferry_device_alloc_async(counted.get(), FERRY_DEVICE_UNKNOWN, 4096, *stream, &first));
-    ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, 4096, *stream, &second));
+    ASSERT_OK(ferry_device_alloc_async(counted.get(), FERRY_DEVICE_UNKNOWN, 4096, *stream, &first, nullptr));
+    ASSERT_OK(ferry_pool_alloc_async(counted.get(), pool, 4096, *stream, &second, nullptr));
     EXPECT_EQ(driver.calls_beginning("cu"), 2);
     ASSERT_OK(ferry_device_free_async(counted.get(), first, *stream));
     ASSERT_OK(ferry_device_free_async(counted.get(), second, *stream));
     EXPECT_EQ(driver.calls_beginning("cu"), 4);
     EXPECT_OK(ferry_context_synchronize(counted.get(), 0, nullptr));
     driver.reset_counts();
-    ASSERT_OK(ferry_device_alloc_async(counted.get(), 0, 4096, *stream, &first));
+    ASSERT_OK(ferry_device_alloc_async(counted.get(), 0, 4096, *stream, &first, nullptr));
     EXPECT_EQ(driver.calls_beginning("cu"), device_count() > 1 ? 2 : 1) << "asks for the device if there are several";
     EXPECT_OK(ferry_device_free_async(counted.get(), first, *stream));
     EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
@@ -159,7 +159,7 @@ TEST_F(pools, allocating_and_freeing_on_a_named_stream_is_one_driver_call_each) 
 
 TEST_F(pools, allocating_no_bytes_succeeds) {
     std::uint64_t address = 1;
-    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 0, *stream, &address));
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 0, *stream, &address, nullptr));
     EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream));
     EXPECT_OK(ferry_device_free_async(basic.get(), 0, *stream));
     EXPECT_OK(ferry_device_free_async(basic.get(), 0, nullptr));
@@ -168,7 +168,7 @@ TEST_F(pools, allocating_no_bytes_succeeds) {
 
 TEST_F(pools, either_free_takes_memory_of_either_kind) {
     std::uint64_t pooled = 0, plain = 0, on_host = 0;
-    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &pooled));
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &pooled, nullptr));
     ASSERT_OK(ferry_device_alloc(basic.get(), 0, 4096, &plain, nullptr));
     EXPECT_OK(ferry_device_free(basic.get(), pooled));
     EXPECT_OK(ferry_device_free_async(basic.get(), plain, *stream));
@@ -211,11 +211,11 @@ TEST_F(pools, a_thread_without_a_context_allocates_and_frees) {
     made_current nothing(nullptr);
     for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}, CU_STREAM_PER_THREAD}) {
         std::uint64_t address = 0;
-        ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, on, &address));
+        ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, on, &address, nullptr));
         EXPECT_EQ(about(address).device, 0);
         EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
         CUmemoryPool pool = default_pool();
-        ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, on, &address));
+        ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, on, &address, nullptr));
         EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
         CUcontext current = context;
         EXPECT_OK(raw().cuCtxGetCurrent(&current));
@@ -226,11 +226,15 @@ TEST_F(pools, a_thread_without_a_context_allocates_and_frees) {
 TEST_F(pools, a_default_stream_needs_the_device_named) {
     std::uint64_t address = 1;
     for (const CUstream on : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
-        EXPECT_EQ(ferry_device_alloc_async(basic.get(), FERRY_DEVICE_UNKNOWN, 64, on, &address), FERRY_ERROR_DEVICE);
+        EXPECT_EQ(ferry_device_alloc_async(basic.get(), FERRY_DEVICE_UNKNOWN, 64, on, &address, nullptr),
+                  FERRY_ERROR_DEVICE);
     EXPECT_EQ(address, 0u);
     for (const int device : {-2, device_count()})
-        for (const CUstream on : {CUstream{nullptr}, CUstream{*stream}})
-            EXPECT_EQ(ferry_device_alloc_async(basic.get(), device, 64, on, &address), FERRY_ERROR_DEVICE);
+        for (const CUstream on : {CUstream{nullptr}, CUstream{*stream}}) {
+            ferry_error_info error = new_error();
+            expect_refusal(ferry_device_alloc_async(basic.get(), device, 64, on, &address, &error), error,
+                           FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
+        }
 }
 
 TEST_F(pools, memory_lies_on_the_named_device_whatever_context_is_current) {
@@ -242,12 +246,12 @@ TEST_F(pools, memory_lies_on_the_named_device_whatever_context_is_current) {
                 SCOPED_TRACE(testing::Message() << "stream " << on << " device " << device);
                 made_current now(current);
                 std::uint64_t address = 0;
-                ASSERT_OK(ferry_device_alloc_async(basic.get(), device, 4096, on, &address));
+                ASSERT_OK(ferry_device_alloc_async(basic.get(), device, 4096, on, &address, nullptr));
                 const ferry_address_info info = about(address);
                 EXPECT_EQ(info.device, device);
                 EXPECT_EQ(info.pool, default_pool(device));
                 EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
-                ASSERT_OK(ferry_pool_alloc_async(basic.get(), default_pool(device), 4096, on, &address));
+                ASSERT_OK(ferry_pool_alloc_async(basic.get(), default_pool(device), 4096, on, &address, nullptr));
                 EXPECT_EQ(about(address).device, device);
                 EXPECT_OK(ferry_device_free_async(basic.get(), address, on));
                 CUcontext after = nullptr;
@@ -364,7 +368,7 @@ TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
         std::uint64_t address = 0;
         ferry_error_info error = new_error();
         ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-        ASSERT_OK(ferry_device_alloc_async(instance, FERRY_DEVICE_UNKNOWN, 8192, *stream, &address));
+        ASSERT_OK(ferry_device_alloc_async(instance, FERRY_DEVICE_UNKNOWN, 8192, *stream, &address, nullptr));
         ferry_place place;
         ferry_place_device(&place, 0, address);
         const std::uint8_t nine = 9;
@@ -540,7 +544,7 @@ TEST_F(pools, a_pool_grows_to_its_maximum_size_and_no_further) {
     const std::uint64_t address = take(pool, 60 * mib);
     for (const CUstream on : {CUstream{*stream}, CUstream{nullptr}}) {
         std::uint64_t more = 1;
-        EXPECT_EQ(ferry_pool_alloc_async(basic.get(), pool, 60 * mib, on, &more), out_of_memory);
+        EXPECT_EQ(ferry_pool_alloc_async(basic.get(), pool, 60 * mib, on, &more, nullptr), out_of_memory);
         EXPECT_EQ(more, 0u);
     }
     free(address);
@@ -590,8 +594,8 @@ TEST_F(pools, nulls_are_refused) {
     std::uint64_t address = 1;
     std::int32_t access = 1;
     const std::int32_t statuses[] = {
-        ferry_device_alloc_async(nullptr, 0, 64, *stream, &address),
-        ferry_device_alloc_async(it, 0, 64, *stream, nullptr),
+        ferry_device_alloc_async(nullptr, 0, 64, *stream, &address, nullptr),
+        ferry_device_alloc_async(it, 0, 64, *stream, nullptr, nullptr),
         ferry_device_free_async(nullptr, 64, *stream),
         ferry_pool_create(nullptr, &desc, &made, nullptr),
         ferry_pool_create(it, nullptr, &made, nullptr),
@@ -605,9 +609,9 @@ TEST_F(pools, nulls_are_refused) {
         ferry_pool_get_current(it, FERRY_LOCATION_HOST, 1, &made),
         ferry_pool_set_current(it, 0, 0, nullptr),
         ferry_pool_set_current(nullptr, 0, 0, pool),
-        ferry_pool_alloc_async(it, nullptr, 64, *stream, &address),
-        ferry_pool_alloc_async(it, pool, 64, *stream, nullptr),
-        ferry_pool_alloc_async(nullptr, pool, 64, *stream, &address),
+        ferry_pool_alloc_async(it, nullptr, 64, *stream, &address, nullptr),
+        ferry_pool_alloc_async(it, pool, 64, *stream, nullptr, nullptr),
+        ferry_pool_alloc_async(nullptr, pool, 64, *stream, &address, nullptr),
         ferry_pool_get_info(it, nullptr, &info),
         ferry_pool_get_info(it, pool, nullptr),
         ferry_pool_get_attributes(it, nullptr, &attributes),
@@ -671,7 +675,7 @@ TEST_F(pools, pools_of_the_program_work_everywhere) {
             EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0) << "the location of a current pool is known";
         }
         std::uint64_t address = 0;
-        EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &address));
+        EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &address, nullptr));
         EXPECT_EQ(about(address).pool, pool);
         EXPECT_OK(ferry_device_free_async(basic.get(), address, nullptr));
         EXPECT_OK(ferry_pool_destroy(counted.get(), pool));
@@ -687,8 +691,8 @@ TEST_F(pools, allocations_that_name_no_pool_come_from_the_current_pool) {
     EXPECT_OK(ferry_pool_get_current(full.get(), FERRY_LOCATION_DEVICE, 0, &current));
     EXPECT_EQ(current, pool);
     std::uint64_t address = 0, other = 0;
-    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &address));
-    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &other));
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, *stream, &address, nullptr));
+    ASSERT_OK(ferry_device_alloc_async(basic.get(), 0, 4096, nullptr, &other, nullptr));
     EXPECT_EQ(about(address).pool, pool);
     EXPECT_EQ(about(other).pool, pool);
     EXPECT_OK(ferry_device_free_async(basic.get(), other, nullptr));
@@ -846,7 +850,7 @@ TEST_F(pools, host_pool_memory_is_usable_at_once_by_the_host_and_by_devices_with
             made_current nothing(nullptr);
             EXPECT_EQ(about(address).memory, FERRY_MEMORY_PAGEABLE);
             std::uint64_t more = 0;
-            EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &more));
+            EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 64, nullptr, &more, nullptr));
             EXPECT_OK(ferry_device_free_async(basic.get(), more, nullptr));
         }
         free(address);
@@ -864,7 +868,7 @@ TEST_F(pools, taking_access_away_waits_for_the_copies_in_flight) {
     std::uint64_t far = 0;
     {
         other_device other;
-        ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 1 << 20, nullptr, &far));
+        ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 1 << 20, nullptr, &far, nullptr));
         ASSERT_OK(raw().cuMemsetD8(far, 7, 1 << 20));
         synchronize();
     }
@@ -1026,8 +1030,8 @@ TEST_F(pools, a_driver_without_the_entry_points_says_so_and_does_everything_else
     std::int32_t access = 1;
     test_place plain(place_kind::device, {.width = 64}), back(place_kind::pinned, {.width = 64});
     const std::int32_t statuses[] = {
-        ferry_device_alloc_async(it, 0, 64, *stream, &address),
-        ferry_device_alloc_async(it, 0, 64, nullptr, &address),
+        ferry_device_alloc_async(it, 0, 64, *stream, &address, nullptr),
+        ferry_device_alloc_async(it, 0, 64, nullptr, &address, nullptr),
         ferry_device_free_async(it, plain.address(), *stream),
         ferry_device_free_async(it, plain.address(), nullptr),
         ferry_pool_create(it, &desc, &made, nullptr),
@@ -1036,8 +1040,8 @@ TEST_F(pools, a_driver_without_the_entry_points_says_so_and_does_everything_else
         ferry_pool_get_default(it, FERRY_LOCATION_HOST, 0, &made),
         ferry_pool_get_current(it, 0, 0, &made),
         ferry_pool_set_current(it, 0, 0, pool),
-        ferry_pool_alloc_async(it, pool, 64, *stream, &address),
-        ferry_pool_alloc_async(it, pool, 64, nullptr, &address),
+        ferry_pool_alloc_async(it, pool, 64, *stream, &address, nullptr),
+        ferry_pool_alloc_async(it, pool, 64, nullptr, &address, nullptr),
         ferry_pool_get_info(it, pool, &info),
         ferry_pool_get_attributes(it, pool, &attributes),
         ferry_pool_set_attributes(it, pool, &attributes),
@@ -1066,7 +1070,7 @@ TEST_F(pools, a_device_without_pools_is_unsupported) {
     const instance_owner old = open_or_fail(driver.options());
     std::uint64_t address = 0;
     driver.fail("cuMemAllocAsync", CUDA_ERROR_NOT_SUPPORTED);
-    EXPECT_EQ(ferry_device_alloc_async(old.get(), 0, 64, *stream, &address), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_device_alloc_async(old.get(), 0, 64, *stream, &address, nullptr), FERRY_ERROR_UNSUPPORTED);
     driver.fail("cuMemGetDefaultMemPool", CUDA_ERROR_NOT_SUPPORTED);
     CUmemoryPool pool = nullptr;
     EXPECT_EQ(ferry_pool_get_default(old.get(), FERRY_LOCATION_HOST, 0, &pool), FERRY_ERROR_UNSUPPORTED);
@@ -1203,7 +1207,7 @@ TEST_F(pools, whatever_fails_the_status_comes_back_and_nothing_leaks) {
         {"allocate and free on the legacy stream",
          [](ferry_instance *it, CUmemoryPool pool) {
              std::uint64_t address = 0;
-             if (const std::int32_t status = ferry_pool_alloc_async(it, pool, 64, nullptr, &address)) {
+             if (const std::int32_t status = ferry_pool_alloc_async(it, pool, 64, nullptr, &address, nullptr)) {
                  EXPECT_EQ(address, 0u);
                  return status;
              }
@@ -1217,7 +1221,7 @@ TEST_F(pools, whatever_fails_the_status_comes_back_and_nothing_leaks) {
          [](ferry_instance *it, CUmemoryPool) {
              std::uint64_t address = 0;
              if (const std::int32_t status =
-                     ferry_device_alloc_async(it, device_count() - 1, 64, CU_STREAM_PER_THREAD, &address)) {
+                     ferry_device_alloc_async(it, device_count() - 1, 64, CU_STREAM_PER_THREAD, &address, nullptr)) {
                  EXPECT_EQ(address, 0u);
                  return status;
              }
@@ -1309,7 +1313,7 @@ TEST_F(pools, threads_create_use_and_destroy_pools_at_once) {
             for (int round = 0; round < 20; ++round) {
                 const CUmemoryPool pool = make(desc_of(FERRY_LOCATION_DEVICE, (i + round) % device_count()));
                 std::uint64_t address = 0;
-                EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, own, &address));
+                EXPECT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, own, &address, nullptr));
                 EXPECT_EQ(about(address).pool, pool);
                 EXPECT_EQ(info_of(pool).index, (i + round) % device_count());
                 EXPECT_OK(ferry_device_free_async(basic.get(), address, own));

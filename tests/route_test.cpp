@@ -126,7 +126,7 @@ TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
     constexpr std::uint64_t size = 4096;
     device_memory memory(size);
     alignas(4096) static std::byte bytes[size];
-    ASSERT_OK(ferry_host_register(counted.get(), bytes, size, FERRY_REGISTER_READ_ONLY));
+    ASSERT_OK(ferry_host_register(counted.get(), bytes, size, FERRY_REGISTER_READ_ONLY, nullptr));
     ferry_copy_desc copy = {};
     copy.source.address = memory;
     copy.destination.address = reinterpret_cast<std::uintptr_t>(bytes);
@@ -159,6 +159,7 @@ TEST_F(routes, the_flags_of_a_copy_override_those_of_the_instance) {
     EXPECT_EQ(launches(0), 1);
     EXPECT_EQ(launches(FERRY_COPY_BY_DRIVER), 0);
     EXPECT_EQ(launches(FERRY_COPY_NO_KERNELS), 0);
+    EXPECT_EQ(launches(FERRY_COPY_DEFAULT), 0) << "three rows go by the driver unless a flag asks for a kernel";
     driver.reset_counts();
     EXPECT_OK(ferry_copy_bytes(instance.get(), to.address(), from.address(), 64, nullptr));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms use the flags of the instance";

@@ -67,7 +67,7 @@ public:
         const std::uint64_t first = (address() + size() / 3) / page * page + page, last = address() + size() / 3 * 2;
         if (first + page > last) return;
         registered_ = reinterpret_cast<void *>(first);
-        EXPECT_OK(ferry_host_register(ferry, registered_, (last - first) / page * page, 0));
+        EXPECT_OK(ferry_host_register(ferry, registered_, (last - first) / page * page, 0, nullptr));
     }
     void unregister_part(ferry_instance *ferry) {
         if (registered_) {

@@ -224,8 +224,8 @@ TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
             EXPECT_OK(ferry_copy_bytes(instance, device.address(), address + offset, page, nullptr));
             EXPECT_EQ(std::memcmp(device.read().data(), told.data() + offset, page), 0);
         };
-        ASSERT_OK(ferry_host_register(instance, pages, page, 0));
-        ASSERT_OK(ferry_host_register(instance, pages + page, page, 0));
+        ASSERT_OK(ferry_host_register(instance, pages, page, 0, nullptr));
+        ASSERT_OK(ferry_host_register(instance, pages + page, page, 0, nullptr));
         expect_copied(page / 2);     // from one registration into the next
         expect_copied(3 * page / 2); // from a registration into pageable memory
         ASSERT_OK(ferry_host_unregister(instance, pages));
@@ -313,7 +313,7 @@ TEST_F(pool_trap, trap_10_owners_keep_access_and_ferry_relies_on_no_context_or_a
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     std::uint64_t address = 0;
-    ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, stream, &address));
+    ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, stream, &address, nullptr));
     CUcontext owner = context;
     CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_CONTEXT};
     void *answers[] = {&owner};
@@ -375,7 +375,7 @@ FERRY_SECOND_PROCESS(imports_a_pool_and_closes_first) {
     EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &of_pool, descriptor, &pool, nullptr));
     EXPECT_EQ(close(descriptor), 0);
     EXPECT_OK(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr));
-    EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 4096, nullptr, &more), FERRY_ERROR_IMPORTED);
+    EXPECT_EQ(ferry_pool_alloc_async(ferry.get(), pool, 4096, nullptr, &more, nullptr), FERRY_ERROR_IMPORTED);
     EXPECT_EQ(more, 0u);
     EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0), FERRY_ERROR_IMPORTED);
     EXPECT_EQ(ferry_device_free(ferry.get(), address), FERRY_ERROR_IMPORTED);
@@ -398,7 +398,7 @@ TEST_F(trap, trap_12_operations_that_an_imported_pool_lacks_are_refused_by_name)
     std::uint64_t address = 0;
     std::int64_t descriptor = -1;
     ferry_ipc_handle of_pool = {}, of_memory = {};
-    ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, nullptr, &address));
+    ASSERT_OK(ferry_pool_alloc_async(basic.get(), pool, 4096, nullptr, &address, nullptr));
     ASSERT_OK(ferry_ipc_export_pool(basic.get(), pool, FERRY_HANDLE_POSIX_FD, &of_pool, &descriptor, nullptr));
     ASSERT_OK(ferry_ipc_export_memory(basic.get(), address, 0, &of_memory, nullptr));
     second_process other("imports_a_pool_and_closes_first");
@@ -453,10 +453,11 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
     auto *const pages = static_cast<std::byte *>(std::aligned_alloc(page, 4 * limit));
     const bytes told = random_bytes(4 * limit, 13);
     std::memcpy(pages, told.data(), told.size());
-    EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0), FERRY_SUCCESS) << "the limit must be in force";
+    EXPECT_NE(ferry_host_register(unlimited.get(), pages, size, 0, nullptr), FERRY_SUCCESS)
+        << "the limit must be in force";
     for (const std::uint64_t lead : {std::uint64_t{0}, std::uint64_t{24}}) {
         largest = 0;
-        ASSERT_OK(ferry_host_register(limited.get(), pages + lead, size, 0));
+        ASSERT_OK(ferry_host_register(limited.get(), pages + lead, size, 0, nullptr));
         EXPECT_LE(largest, limit - page);
         test_place device(place_kind::device, {.width = size});
         device.fill(1);
@@ -561,7 +562,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
         CUmemoryPool pool = nullptr;
         std::uint64_t pooled = 0;
         if (ferry_pool_create(late, &pool_desc, &pool, nullptr) ||
-            ferry_pool_alloc_async(late, pool, 4096, stream, &pooled))
+            ferry_pool_alloc_async(late, pool, 4096, stream, &pooled, nullptr))
             std::exit(6);
     }
     const auto source = reinterpret_cast<std::uint64_t>(pinned);
@@ -631,8 +632,8 @@ TEST_F(trap, trap_17_a_forked_child_gets_no_block_from_a_pinned_pool) {
     ferry_pinned_pool *pinned = nullptr;
     void *block = nullptr, *ready = nullptr;
     ASSERT_OK(ferry_pinned_pool_create(basic.get(), nullptr, &pinned, nullptr));
-    ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &block));
-    ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &ready));
+    ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &block, nullptr));
+    ASSERT_OK(ferry_pinned_pool_alloc(pinned, 4096, &ready, nullptr));
     ASSERT_OK(ferry_pinned_pool_free(pinned, ready));
     const pid_t child = fork();
     ASSERT_GE(child, 0);
@@ -641,7 +642,7 @@ TEST_F(trap, trap_17_a_forked_child_gets_no_block_from_a_pinned_pool) {
         ferry_pool_stats stats = {};
         stats.struct_size = sizeof stats;
         void *more = nullptr;
-        const bool all_told = ferry_pinned_pool_alloc(pinned, 4096, &more) == no_driver && !more &&
+        const bool all_told = ferry_pinned_pool_alloc(pinned, 4096, &more, nullptr) == no_driver && !more &&
                               ferry_pinned_pool_free(pinned, block) == no_driver &&
                               ferry_pinned_pool_get_stats(pinned, &stats) == no_driver &&
                               ferry_pinned_pool_trim(pinned, 0) == no_driver &&
@@ -659,7 +660,7 @@ TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
     CUstream stream = nullptr;
     std::uint64_t address = 0;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    ASSERT_OK(ferry_pool_alloc_async(faulty.get(), pool, 64, stream, &address));
+    ASSERT_OK(ferry_pool_alloc_async(faulty.get(), pool, 64, stream, &address, nullptr));
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -671,9 +672,9 @@ TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
         std::uint64_t more = 0;
         ferry_instance *const it = faulty.get();
         const std::int32_t statuses[] = {
-            ferry_device_alloc_async(it, FERRY_DEVICE_UNKNOWN, 64, stream, &more),
-            ferry_device_alloc_async(it, 0, 64, nullptr, &more),
-            ferry_pool_alloc_async(it, pool, 64, nullptr, &more),
+            ferry_device_alloc_async(it, FERRY_DEVICE_UNKNOWN, 64, stream, &more, nullptr),
+            ferry_device_alloc_async(it, 0, 64, nullptr, &more, nullptr),
+            ferry_pool_alloc_async(it, pool, 64, nullptr, &more, nullptr),
             ferry_device_free_async(it, address, stream),
             ferry_pool_create(it, &desc, &made, nullptr),
             ferry_pool_get_info(it, pool, &info),
@@ -757,7 +758,7 @@ TEST_F(pool_trap, trap_20_a_device_that_is_not_a_peer_gets_no_access_to_a_pool) 
     EXPECT_EQ(driver->calls("cuMemPoolSetAccess"), 0);
     EXPECT_EQ(access(), FERRY_ACCESS_NONE);
     std::uint64_t address = 0;
-    EXPECT_OK(ferry_pool_alloc_async(faulty.get(), pool, 4096, nullptr, &address));
+    EXPECT_OK(ferry_pool_alloc_async(faulty.get(), pool, 4096, nullptr, &address, nullptr));
     EXPECT_OK(ferry_device_free_async(faulty.get(), address, nullptr));
     driver->fail("cuDeviceCanAccessPeer", CUDA_ERROR_LAUNCH_FAILED);
     EXPECT_EQ(give_access(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_FAILED);

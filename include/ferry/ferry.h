@@ -2,17 +2,28 @@
  * ferry: copies between host memory, GPU memory and CUDA arrays.
  *
  * One descriptor says what to copy; ferry checks it, chooses a route and runs it. The library loads the NVIDIA driver
- * at run time. Without a driver it runs on its own software driver and reports that. This header is the whole C API
- * and its manual. It needs no CUDA header: CUDA's handles appear by their tags, so a CUstream or a cudaStream_t needs
- * no cast, and device addresses are uint64_t.
+ * at run time. On request it uses its own software driver instead. This header is the whole C API and its manual. It
+ * needs no CUDA header: CUDA's handles appear by their tags, so a CUstream or a cudaStream_t needs no cast, and device
+ * addresses are uint64_t.
  *
  * Conventions
  * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
  *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them.
  * Errors      A call that fails has done nothing unless its comment says otherwise. Pointer, handle and number outputs
- *             are then 0 or NULL; output structs are unchanged. A pointer to ferry_error_info may always be NULL. A
- *             NULL that is not allowed is FERRY_ERROR_INVALID_ARGUMENT.
+ *             are then 0 or NULL; output structs are unchanged. A pointer to ferry_error_info may always be NULL.
+ *             Every call that returns a status may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL
+ *             that is not allowed and for a number outside its documented range, _ABI_MISMATCH for a struct_size,
+ *             _DEVICE for a device that does not exist, _UNSUPPORTED where the driver lacks the feature, and the
+ *             driver's own statuses.
+ * Labels      The comment of a function has five labels. A label that is left out means:
+ *             Thread-safety: safe from any thread.
+ *             Blocking: never.
+ *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
+ *               the call ends is gone.
+ *             Errors: the common errors if the function returns a status, else none.
+ *             Driver: none.
+ *             Errors that are listed come in addition to the common ones, except after "none".
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
  *             that takes a device uses ferry's context for that device (see Contexts); the first such call may take as
@@ -21,14 +32,16 @@
  *             (FERRY_HOST_FROM_MAPPING) only stops being pinned then. The driver's pools belong to no context.
  * Structs     Options, descriptions, ferry_error_info and output structs begin with struct_size: set it to sizeof the
  *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
- *             to this library must be zero; in a larger output struct they are zeroed (in ferry_error_info left
- *             alone). Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
+ *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
+ *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
  *             ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have no struct_size and never change.
- *             Reserved fields must be zero.
- * Strings     Returned strings are UTF-8 and must not be freed. Only ferry_instance_get_missing_entry_point may return
- *             NULL.
+ *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
+ * Strings     Returned strings are UTF-8 and static: they must not be freed. Only
+ *             ferry_instance_get_missing_entry_point may return NULL.
  * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
  *             object that another call is using, and the limits in a function's own comment.
+ * Forks       In the child of a fork, ferry_prepared_destroy and the calls on tickets, staging, pinned pools and
+ *             deferred frees return -1003 and do nothing.
  * Bindings    All constants fit int32_t, or uint32_t if they end in u; with bindgen, use --default-macro-constant-type
  *             signed. Callbacks use C's calling convention.
  */
@@ -75,11 +88,7 @@ typedef struct ferry_instance ferry_instance;
 /*
  * Returns the version of the loaded library: major * 10000 + minor * 100 + patch.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
  * Errors:        none.
- * Driver:        none.
  */
 FERRY_API int32_t ferry_version(void);
 
@@ -108,16 +117,16 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_NO_DEVICE (-16)       /* a driver without a usable device */
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
-#define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
+#define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
 #define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
 #define FERRY_ERROR_LIMIT (-23)           /* the pinned pool is at its limit */
-#define FERRY_ERROR_IN_USE (-24)          /* memory from it is still allocated or imported */
-#define FERRY_ERROR_HANDLE (-25)          /* not ferry's handle, a damaged one, or its object is gone */
-#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before this one was started */
-#define FERRY_ERROR_POOL (-27)            /* the pool of this memory has not been imported; no imported pool */
-#define FERRY_ERROR_IMPORTED (-28)        /* another process's object: cannot be freed, destroyed or allocated from */
+#define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
+#define FERRY_ERROR_HANDLE (-25)          /* not a handle of ferry, or damaged, or its object no longer exists */
+#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
+#define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
+#define FERRY_ERROR_IMPORTED (-28)        /* imported: only its own process may free, change or allocate from it */
 #define FERRY_ERROR_NOT_SHAREABLE (-29)   /* this kind of memory, pool or event cannot be shared */
 #define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
 #define FERRY_ERROR_ROUTE (-31)           /* the route that the flags force cannot take this copy: see value */
@@ -127,39 +136,19 @@ FERRY_API int32_t ferry_version(void);
 
 /*
  * Returns the constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     a static string.
- * Errors:        none; "FERRY_ERROR_UNKNOWN_STATUS" for an unknown status, "CUDA_ERROR_UNKNOWN_RESULT" for a driver
- *                result unknown to this version.
- * Driver:        none; needs no instance.
+ * Unknown statuses are "FERRY_ERROR_UNKNOWN_STATUS", unknown results of the driver "CUDA_ERROR_UNKNOWN_RESULT". Needs
+ * no instance.
  */
 FERRY_API const char *ferry_status_name(int32_t status);
 
-/*
- * Returns the meaning of the status in a few English words.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     a static string.
- * Errors:        none; unknown statuses have a text too.
- * Driver:        none; needs no instance.
- */
+/* Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance. */
 FERRY_API const char *ferry_status_text(int32_t status);
 
 #define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
 #define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
 
-/*
- * Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        none; 0 for unknown statuses.
- * Driver:        none; needs no instance.
- */
+/* Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0, also for unknown statuses.
+ * Needs no instance. */
 FERRY_API uint32_t ferry_status_traits(int32_t status);
 
 /* Which side of a descriptor an error is about. */
@@ -190,7 +179,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_DRIVER 16
 #define FERRY_FIELD_CHECKS 17
 #define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
-#define FERRY_FIELD_SOFTWARE 19  /* software_* options that differ from those of the software driver that runs */
+#define FERRY_FIELD_SOFTWARE 19  /* software_* options that differ from those of the running software driver */
 #define FERRY_FIELD_PATTERN 20   /* pattern_size */
 #define FERRY_FIELD_NUMA 21
 #define FERRY_FIELD_NUMA_NODE 22
@@ -252,15 +241,9 @@ typedef struct ferry_error_info {
 
 /*
  * Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7:
- * destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ...
- * (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero: call with size 0
- * to measure.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's buffer; it may be NULL when size is 0.
- * Errors:        none; returns 0 for a NULL error.
- * Driver:        none.
+ * destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ...
+ * (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL
+ * error. `buffer` may be NULL when size is 0: the call then measures the line.
  */
 FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
 
@@ -268,122 +251,19 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * Instance
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* Which driver. */
-#define FERRY_DRIVER_CUDA 0     /* the default: the NVIDIA driver or an error */
-#define FERRY_DRIVER_AUTO 1     /* the NVIDIA driver if it has a usable device, else the software driver */
-#define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
-
-/* How much is checked before the driver sees a copy. */
-#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; resolves ANY */
-#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation */
-
-/* ferry_options.kernels: when ferry's kernels are loaded. */
-#define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */
-#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, in every primary context (made for this); LAZY in others */
-#define FERRY_KERNELS_NONE 2    /* never: the driver makes every copy */
-
-/* ferry_options.staging: threads and staging buffers for FERRY_ROUTE_STAGED, pageable memory to or from a device. */
-#define FERRY_STAGING_LAZY 0    /* for each device with its first such copy */
-#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN */
-#define FERRY_STAGING_NONE 2    /* never: the driver makes such copies, and they block */
-
-/* Levels of the log callback. */
-#define FERRY_LOG_ERROR 0
-#define FERRY_LOG_WARNING 1
-#define FERRY_LOG_INFO 2
+/* Which driver, which checks, which threads: see Options. */
+typedef struct ferry_options ferry_options;
 
 /*
- * How to open an instance. All zero but struct_size means defaults.
+ * Opens an instance. `options` may be NULL for defaults: the NVIDIA driver or an error. Several instances may be open
+ * at once. Instances on the software driver share it: a later one with other software_* values is refused.
  *
- * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
- *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain
- *              dlsym does not do: it finds first versions. Called only during ferry_open, on the calling thread; the
- *              results must stay valid until ferry_close. ferry then loads no library. Not used with
- *              FERRY_DRIVER_SOFTWARE.
- * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
- *              receives the size. Set both or neither. Copies do not call it, with two exceptions: staged copies on
- *              first need, also on ferry's threads; batches that need more room than earlier ones, or room for several
- *              threads at once. The software driver does not use it. A graph keeps 16 bytes for each staged copy in
- *              it; they come from malloc, because the graph may outlive the instance.
- * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
- *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
- * copy_flags   Flags for every copy and fill whose own flags are 0, and for the short forms and pieces, which have
- *              none.
- * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
- *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
- *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
- *              streams back until it has enqueued more.
- * log          `message` is one line without its end, valid during the callback. ferry writes nowhere else.
- * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
- *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
- *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
- * staging_threads  Workers that run during staged copies; 0: half the processors available to the program, at most 8.
- *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for the
- *              remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
- * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
- *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Default: those of the
- *              program's main thread at ferry_open, whichever thread copies first. A staging buffer always lies near
- *              its device.
- * staging_priority  The workers' niceness, -20 to 19; 0: the main thread's. If the system refuses it, they get that of
- *              the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
- * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
- * deferred_bytes  The maximum kept on each device of what ferry_array_destroy_async and similar calls gave up. Above
- *              it, ferry's allocations on the device destroy what streams have passed, and wait for running work. 0: a
- *              sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of memory.
- * submit       Uses the program's own threads; ferry starts only a watchdog. Each call asks the program to call
- *              work(argument) once, soon, on any thread, even while the rest of the program waits for a stream: until
- *              then the copy and the work behind it on its stream stand still. Returns 1 if work will be called, or 0
- *              if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit
- *              from a host function, so neither submit nor work may call the driver or wait for a thread that does.
- *              work calls no driver and returns when nothing is left to do. A copy asks for at most staging_threads
- *              threads. If all threads that came are stuck in page faults that do not resolve, or none came while a
- *              thread waits for a ticket, the watchdog starts a copying thread for as long as it is needed.
- *
- * All callbacks but submit run inside calls of this instance (also ferry_open and ferry_close), on the calling thread,
- * so possibly on several threads at once. They must not call ferry and must not throw.
- */
-typedef struct ferry_options {
-    uint32_t struct_size;
-    int32_t driver;            /* FERRY_DRIVER_* */
-    int32_t checks;            /* FERRY_CHECKS_* */
-    uint32_t software_devices; /* number of devices of the software driver, 1 to 64; 0 for the default, 2 */
-    uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
-    uint32_t reserved;
-    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB; committed on first write */
-    void *(*get_proc)(void *user, const char *name, int32_t version);
-    void *get_proc_user;
-    void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
-    void (*deallocate)(void *user, void *memory, uint64_t size);
-    void *allocate_user;
-    void (*log)(void *user, int32_t level, const char *message);
-    void *log_user;
-    uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
-    uint32_t copy_flags;     /* FERRY_COPY_*, for copies and fills that have none of their own */
-    int32_t kernels;         /* FERRY_KERNELS_* */
-    int32_t staging;         /* FERRY_STAGING_* */
-    uint32_t staging_threads;
-    const int32_t *staging_cpus; /* NULL: any */
-    uint32_t staging_cpu_count;
-    int32_t staging_priority;
-    int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
-    int32_t staging_numa_node;
-    uint64_t staging_bytes; /* 0: 16 MiB */
-    int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
-    void *submit_user;
-    uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
-} ferry_options;
-
-/*
- * Opens an instance. `options` may be NULL for defaults. Several instances may be open at once. Instances on the
- * software driver share it: a later one with other software_* values is refused.
- *
- * Thread-safety: safe.
  * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN also makes each device's primary context and waits for
  *                its running work; otherwise makes no context.
- * Ownership:     *instance is the caller's until ferry_close; NULL on failure. `options` is read before return. The
- *                callbacks and their data must live until ferry_close has returned.
- * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status from cuInit: four
- *                different machines. With AUTO the software driver serves instead and ferry_report gives the reason.
+ * Ownership:     *instance is the caller's until ferry_close. `options` is read before return. The callbacks and their
+ *                data must live until ferry_close has returned.
+ * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status if cuInit fails. With
+ *                FERRY_DRIVER_AUTO the software driver serves instead, and ferry_report gives that status.
  *                _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
  *                _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's
  *                kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
@@ -397,80 +277,22 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * (memory, registrations, arrays, streams, events, contexts, pools, imports, prepared batches). Anything left stays as
  * it is, except that prepared batches must not be touched again, and host memory and pinned pools can no longer be
  * freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards, unless they
- * hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). Harmless at process exit and
- * after the driver has gone. Does nothing in the child of a fork, because another thread may have been changing the
+ * hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). The call is harmless at process
+ * exit and after the driver has gone. In the child of a fork it does nothing: another thread may have been changing the
  * instance's memory, which ends with the child. NULL is allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
- *                batches with tables in the instance (ferry_copy_batch_async); until streams have passed what was
- *                given up on them (ferry_array_destroy_async), which is then destroyed. If the instance holds the last
- *                reference to a primary context, the driver waits for its work and destroys it with everything in it.
- *                The last instance on the software driver ends that driver: running work ends first, then all its
- *                addresses, arrays and contexts are gone.
- * Ownership:     *instance is gone.
- * Errors:        none.
+ *                batches with tables in the instance (ferry_copy_batch_async); until streams have passed deferred frees
+ *                (ferry_device_free_deferred, ferry_array_destroy_async), which are then done. If the instance holds
+ *                the last reference to a primary context, the driver waits for its work and destroys it with everything
+ *                in it. The last instance on the software driver ends that driver: running work ends first, then all
+ *                its addresses, arrays and contexts are gone.
  * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
  *                cuEventSynchronize and the calls that release pinned memory and staging buffers; cuArrayDestroy,
- *                cuMipmappedArrayDestroy, cuMemFree and cuEventDestroy for what was given up in stream order.
+ *                cuMipmappedArrayDestroy, cuMemFree and cuEventDestroy for deferred frees.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
-
-/* What ferry_open found. */
-typedef struct ferry_report {
-    uint32_t struct_size;
-    int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: what runs */
-    int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
-    int32_t device_count;
-    int32_t fallback_reason; /* why AUTO took the software driver, as ferry_open with CUDA would say; or 0 */
-    uint32_t
-        missing_count; /* optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point */
-    int32_t checks;    /* FERRY_CHECKS_* in force */
-    uint32_t failed_peers; /* ordered pairs of devices between which a probe with data failed so far */
-    int32_t kernels; /* FERRY_KERNELS_* in force: NONE too where the driver lacks what they need or refused them */
-    int32_t kernels_loaded;   /* 1: the driver has them by now */
-    uint32_t kernel_contexts; /* in which they are by now; 16 at most are counted */
-    int32_t staging;          /* FERRY_STAGING_* in force: NONE too where kernels are */
-    uint32_t staging_threads; /* that copies may keep busy; which of ferry's run is in ferry_staging_info */
-    uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
-    uint64_t staging_bytes;   /* of each existing staging buffer */
-} ferry_report;
-
-/*
- * Fills `report` up to report->struct_size.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
- * Driver:        none; the values are from ferry_open, except those of peers and kernels, which are current.
- */
-FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
-
-/*
- * Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc"; NULL past
- * the last.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     a static string.
- * Errors:        none.
- * Driver:        none.
- */
-FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index);
-
-/*
- * Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver, software or
- * not. `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in
- * cudaTypedefs.h.
- *
- * Thread-safety: safe if the program's own get_proc is.
- * Blocking:      never.
- * Ownership:     valid until ferry_close.
- * Errors:        NULL.
- * Driver:        cuGetProcAddress.
- */
-FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, int32_t version);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Copies
@@ -515,8 +337,9 @@ typedef struct ferry_place {
 /*
  * Route flags of a copy or fill. Without them ferry takes the route with the shortest predicted time: a kernel if it
  * wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace all of the instance's
- * (ferry_options.copy_flags); a maximum of 65535 SMs limits nothing, so it only replaces them.
+ * (ferry_options.copy_flags).
  *
+ * DEFAULT      Nothing is asked for: only replaces the instance's flags.
  * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
  *              one can take the copy. The copy stays stream-ordered.
  * NO_KERNELS   Leaves all SMs to other work.
@@ -533,6 +356,7 @@ typedef struct ferry_place {
 #define FERRY_COPY_BY_KERNEL 0x200u
 #define FERRY_COPY_BY_STAGING 0x400u
 #define FERRY_COPY_MAX_SMS_SHIFT 16
+#define FERRY_COPY_DEFAULT 0xffff0000u /* a maximum of 65535 SMs, which limits nothing */
 
 /* One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
  * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices, flags and reserved fields are
@@ -549,14 +373,9 @@ typedef struct ferry_copy_desc {
 } ferry_copy_desc;
 
 /*
- * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
- * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        none; ferry_copy checks. A NULL place is ignored.
- * Driver:        none.
+ * Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
+ * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks
+ * the values. A NULL place is ignored.
  */
 FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
 FERRY_API void ferry_place_host(ferry_place *place, const void *address);
@@ -569,13 +388,8 @@ FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUar
 FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
 
 /*
- * Fills a descriptor from two places and an extent. A NULL place leaves that end all zero.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs; the places may be those inside *copy.
- * Errors:        none; ferry_copy checks. A NULL copy is ignored.
- * Driver:        none.
+ * Sets a descriptor from two places, which may be those inside *copy, and an extent. ferry_copy checks the values. A
+ * NULL place leaves that end all zero. A NULL copy is ignored.
  */
 FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
                                     uint64_t width, uint64_t height, uint64_t depth);
@@ -587,14 +401,11 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current one, else that of the
  * destination's device, else of the source's, else of device 0.
  *
- * Thread-safety: safe.
  * Blocking:      until the copy is complete.
- * Ownership:     `copy` is read before return.
  * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
- *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
- *                _UNSUPPORTED from one 2D layer or face to another of the same array, which the driver gets wrong;
- *                _ROUTE if the route forced by the flags cannot take the copy; the driver's own, which may also report
- *                earlier asynchronous work that failed.
+ *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from one 2D layer or
+ *                face to another of the same array, which the driver gets wrong; _ROUTE if the route forced by the
+ *                flags cannot take the copy. The driver's own may also report earlier asynchronous work that failed.
  * Driver:        cuMemcpy3D, or cuMemcpy3DPeer if an end is on another device than the context; then
  *                cuStreamSynchronize where those return early (device to device, pageable host to device). If the
  *                driver refuses a copy because its host memory was registered in pieces, ferry splits it, with one
@@ -613,25 +424,25 @@ typedef struct ferry_ticket ferry_ticket;
  * per-thread one (both cast to a pointer). The context is the stream's; for those three it is found as for ferry_copy.
  * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except for the driver's own copies from host memory to host memory, and of
- *                pageable memory that cannot be staged (with managed memory, arrays without a surface, another
- *                device's; see docs/staging.md). Those wait for earlier work on the stream, and until a pageable
- *                source has been read or, with a host destination, until the copy is complete. Memory of a host pool
- *                is not host memory here if the device has access to the pool. ferry_copy_explain_async reports what
- *                applies. The first copy by a kernel in a context may wait while the kernel is loaded; the first
- *                staged one, while threads start and memory is pinned (ferry_options.kernels and staging). Like every
- *                call that enqueues, it waits for the driver's lock while another thread frees (see Memory).
+ * Blocking:      does not wait for the GPU, with two exceptions. The driver's own copies from host memory to host
+ *                memory wait, and so do its copies of pageable memory that cannot be staged (with managed memory,
+ *                arrays without a surface, another device's; see docs/staging.md). Such a call waits for earlier work
+ *                on the stream, and until a pageable source has been read or, with a host destination, until the copy
+ *                is complete. ferry_copy_explain_async reports what applies. Memory of a host pool does not count as
+ *                host memory here if the device has access to the pool. The first copy by a kernel in a context may
+ *                wait while the kernel is loaded; the first staged copy, while threads start and memory is pinned
+ *                (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
+ *                while another thread frees (see Memory).
  * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
  *                source must not change until then. Memory that is unmapped while a copy runs cannot be made safe.
  *                *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
- * Errors:        as ferry_copy; nothing was enqueued, except the parts before the one that fails of a split copy.
- *                FERRY_ERROR_CAPTURE on a stream that is being captured: between memory from pools of two devices,
- *                neither of which has access to the other's pool; from pageable memory that cannot be staged, which
- *                the driver would read at the launch, before the graph's earlier nodes have run. With a ticket also
- *                _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of
- *                times. If the driver refuses only the event behind the copy, the copy is in flight all the same. A
- *                later call that synchronises reports later failures.
+ * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy before the part that fails.
+ *                FERRY_ERROR_CAPTURE on a stream that is being captured, for two kinds of copy: between memory from
+ *                pools of two devices, neither of which has access to the other's pool; and from pageable memory that
+ *                cannot be staged, which the driver would read at the launch, before the graph's earlier nodes have
+ *                run. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy
+ *                may run any number of times. If the driver refuses only the event behind the copy, the copy is in
+ *                flight all the same. A later call that synchronises reports later failures.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
  *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
  *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable
@@ -645,9 +456,7 @@ FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_de
  * Copies `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy. Pass host addresses as
  * integers: (uint64_t)(uintptr_t)pointer.
  *
- * Thread-safety: safe.
  * Blocking:      until the copy is complete.
- * Ownership:     none.
  * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
  * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
  */
@@ -657,7 +466,6 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
 /*
  * ferry_copy_bytes on a stream, as ferry_copy_async.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_copy_async.
  * Ownership:     the memory must live until the stream has passed the copy.
  * Errors:        as ferry_copy_bytes; nothing was enqueued.
@@ -675,7 +483,7 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
 /* A copy's progress. */
 typedef struct ferry_ticket_info {
     uint32_t struct_size;
-    int32_t done;         /* 1: it has ended, well or not */
+    int32_t done;         /* 1: the copy has ended, with success or not */
     int32_t status;       /* of the copy: 0 while in flight and after success; else what ended it */
     int32_t route;        /* FERRY_ROUTE_* that it took */
     uint64_t bytes_done;  /* bytes that have arrived; only staged copies count before the end */
@@ -683,15 +491,11 @@ typedef struct ferry_ticket_info {
 } ferry_ticket_info;
 
 /*
- * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment
- * before its stream continues. The call also detects a dead context, at the latest when no bytes have arrived since
- * the last query.
+ * Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
+ * continues. The call also detects a dead context, at the latest when no bytes have arrived since the last query.
  *
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. info->status is the copy's
- *                own result.
+ * Errors:        info->status is the copy's own result; a copy that failed is no error of this call.
  * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
  */
 FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
@@ -702,20 +506,16 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * Thread-safety: as ferry_ticket_get_info.
  * Blocking:      until the copy is done, or its context has died.
  * Ownership:     the ticket stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the status that ended the copy, which may come from earlier work that
- *                failed; -1003 in the child of a fork.
+ * Errors:        the status that ended the copy, which may come from earlier work that failed.
  * Driver:        cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
  *                progress.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
 
 /*
- * Ends a ticket, at any time; the copy continues. NULL is allowed.
+ * Releases a ticket, at any time; the copy continues. NULL is allowed.
  *
  * Thread-safety: not beside another call on the same ticket.
- * Blocking:      never.
- * Ownership:     the ticket is gone.
- * Errors:        -1003 in the child of a fork, where it does nothing.
  * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
@@ -725,8 +525,8 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* Flags of batches. Their values differ from all FERRY_COPY_*. */
-#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch in which a copy writes what another one reads or writes */
-#define FERRY_BATCH_UPDATABLE 0x2000u     /* of prepared pieces only: ferry_prepared_set_addresses will be called */
+#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch if a copy writes bytes that another one reads or writes */
+#define FERRY_BATCH_UPDATABLE 0x2000u     /* prepared pieces only: allows ferry_prepared_set_addresses */
 
 /*
  * Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves
@@ -735,14 +535,14 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 and count 0
  * are fine.
  *
- * Neither check level lets a copy leave the allocation that it begins in, with two exceptions: adjacent memory of the
- * same device (refused by full checks) and out of a registration of host memory. The context is found as for
- * ferry_copy, for the first copy that has a device. A copy with flags of its own, and with instance flags every box of
- * rows, goes as they ask, by a call or launch of its own; pieces use the instance's flags. Boxes out of arrays that
- * kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however many there are; the driver makes
- * copies into arrays.
+ * Neither check level lets a copy leave the allocation that it begins in, with two exceptions: into adjacent memory of
+ * the same device (refused by full checks), and out of a registration of host memory. The context is found as for
+ * ferry_copy, for the first copy that has a device.
  *
- * Thread-safety: safe.
+ * A copy with flags of its own follows them and takes a call or launch of its own. So does every box of rows if the
+ * instance has flags. Pieces use the instance's flags. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take
+ * one launch where that is faster, however many there are; the driver makes copies into arrays.
+ *
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
@@ -761,12 +561,11 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  * Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is complete
  * for later work.
  *
- * Thread-safety: safe.
  * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; and for the stream if
  *                the driver cannot make an event for a table (see Driver).
  * Ownership:     `copies` is read before return. The memory must live until the stream has passed the batch.
- * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before one that the
- *                driver refuses.
+ * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
+ *                the driver refuses.
  * Driver:        as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on streams
  *                other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46 boxes,
  *                keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
@@ -777,12 +576,10 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
 
 /*
  * Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
- * ferry_copy_bytes. The fastest form for thousands of small pieces.
+ * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses.
  *
- * Thread-safety: safe.
  * Blocking:      until all pieces are complete.
- * Ownership:     the arrays are read before return.
- * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses.
+ * Errors:        as ferry_copy_batch.
  * Driver:        as ferry_copy_batch.
  */
 FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
@@ -791,7 +588,6 @@ FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *de
 /*
  * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
  * Errors:        as ferry_copy_batch_async.
@@ -806,15 +602,14 @@ typedef struct ferry_prepared ferry_prepared;
 
 /*
  * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
- * plan keeps the current profile and instance flags. `count` 0 is fine.
+ * plan keeps the current profile and instance flags. `count` 0 is fine. The only flag is FERRY_BATCH_CHECK_OVERLAP.
  *
- * Thread-safety: safe.
  * Blocking:      while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the
  *                device.
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
- *                is read before return. The memory and the context must live, and the memory stay of the same kind,
- *                for every launch.
- * Errors:        as ferry_copy_batch; *prepared is then NULL. The only flag is FERRY_BATCH_CHECK_OVERLAP.
+ *                is read before return. For every launch the memory and the context must live, and the memory must stay
+ *                of the same kind.
+ * Errors:        as ferry_copy_batch.
  * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
  *                created, waited for and destroyed.
  */
@@ -824,13 +619,12 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
 
 /*
  * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and
- * pieces are not merged.
+ * pieces are not merged. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
  * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
- *                one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+ *                one allocation at either end.
  * Driver:        as ferry_prepared_create.
  */
 FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
@@ -841,15 +635,14 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
  * would. A default stream is that of the current context, else of the context it was prepared in. On a stream that is
- * being captured the batch becomes part of the graph and must live as long as the graph may run. In another context of
- * the device, which does not see all memory of the first, the driver copies instead of kernels.
+ * being captured the batch becomes part of the graph and must live as long as the graph may run. Another context of the
+ * device does not see all memory of the first: there the driver copies instead of kernels.
  *
  * Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     as ferry_copy_batch_async.
  * Errors:        FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another
- *                context, and _CAPTURE if the graph would hold parts of it by their addresses; the driver's own.
- *                `error` has no index.
+ *                context, and _CAPTURE if the graph would hold parts of it by their addresses. `error` has no index.
  * Driver:        as ferry_copy_batch_async, without the look-ups.
  */
 FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
@@ -858,12 +651,12 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses of
  * pieces of size 0 are not read. The change is ordered on `stream`: earlier launches use the old addresses; later
  * launches, also replays of graphs, use the new ones. The caller orders launches on other streams. Each piece keeps
- * its size, whether it is pinned host memory, the device's or a peer's, and its destination's remainder modulo 16. The
- * new addresses are checked as before, with the original flags and for the context that the batch was prepared in.
+ * its size, its kind of memory (pinned host memory, the device's or a peer's), and its destination's remainder modulo
+ * 16. The new addresses are checked as before, with the original flags and for the context that the batch was prepared
+ * in.
  *
  * Thread-safety: safe, but not beside another call on the same prepared batch.
  * Blocking:      does not wait for the GPU.
- * Ownership:     the arrays are read before return.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
  *                _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
  *                _CAPTURE on a stream that is being captured. The addresses are unchanged after an error.
@@ -874,12 +667,13 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
                                                ferry_error_info *error);
 
 /*
- * Ends a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more. NULL is allowed.
+ * Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more. NULL is
+ * allowed.
  *
  * Thread-safety: not beside another call on the same batch.
  * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
  * Ownership:     *prepared is gone, whatever is returned.
- * Errors:        the driver's own, which may be those of earlier work.
+ * Errors:        the driver's own may be those of earlier work.
  * Driver:        cuMemFree for the table.
  */
 FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
@@ -891,10 +685,10 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
 /*
  * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned
  * host memory. The address with its origin and the width must be multiples of the pattern's size, and so must the row
- * pitch if there is more than one row. A pitch that is given is never below x + width. Height 0 and depth 0 count as
+ * pitch if there is more than one row. A row pitch other than 0 is at least x + width. Height 0 and depth 0 count as
  * 1. Width 0 fills nothing and succeeds if kind, device, pattern_size, flags and reserved fields are valid.
  *
- * The driver itself fills patterns of up to 4 bytes over rows at one distance. Everything else needs a kernel of
+ * The driver itself fills patterns of up to 4 bytes over equally spaced rows. Everything else needs a kernel of
  * ferry's: a pattern of 8 or 16 bytes that does not repeat every 4, and slices with gaps, unless their rows are tight
  * or each slice has one row. Such a fill is refused if no kernel can run or reach the memory.
  */
@@ -910,32 +704,26 @@ typedef struct ferry_fill_desc {
 } ferry_fill_desc;
 
 /*
- * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken). A NULL place
- * leaves the destination all zero; a NULL pattern means zero bytes.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs; the place may be the one inside *fill.
- * Errors:        none; ferry_fill checks. A NULL fill is ignored.
- * Driver:        none.
+ * Sets a descriptor from a place, which may be the one inside *fill, an extent and `pattern_size` bytes of pattern (at
+ * most 16 are taken). ferry_fill checks the values. A NULL place leaves the destination all zero; a NULL pattern means
+ * zero bytes. A NULL fill is ignored.
  */
 FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
                                     uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
 
 /*
- * Fills, and returns when the bytes are there. Ordered as ferry_copy. The context is the current one if it belongs to
- * the memory's device, else ferry's for that device; for pinned and managed memory the current one, else device 0's.
- * Memory that the driver fills only in the memory's own context, such as another process's, uses that context.
+ * Fills, and returns when the bytes are there. The fill is ordered like a ferry_copy. The context is the current one if
+ * it belongs to the memory's device, else ferry's for that device; for pinned and managed memory the current one, else
+ * device 0's. Memory that the driver fills only in the memory's own context, such as another process's, uses that
+ * context.
  *
- * Thread-safety: safe.
  * Blocking:      until the fill is complete.
- * Ownership:     `fill` is read before return.
  * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
  *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT
- *                for NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with
- *                the field PATTERN or DEPTH for a fill that needs a kernel (see ferry_fill_desc) if the flags, the
- *                options or the driver exclude kernels, the box leaves an allocation or registration, or kernels
- *                cannot reach the memory; _ROUTE if FERRY_COPY_BY_KERNEL is impossible; the driver's own.
+ *                for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if
+ *                FERRY_COPY_BY_KERNEL is impossible. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED
+ *                with the field PATTERN or DEPTH if the flags, the options or the driver exclude kernels, if the box
+ *                leaves an allocation or registration, or if kernels cannot reach the memory.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
  *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
  *                are if all of the memory is registered. By a kernel, in memory of the context's device also where
@@ -949,7 +737,6 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
  * with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
  * are those of the context found as for ferry_fill.
  *
- * Thread-safety: safe.
  * Blocking:      does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
  * Ownership:     `fill` is read before return. The memory must live until the stream has passed the fill.
  * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that cannot reach the
@@ -971,34 +758,24 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
 #define FERRY_ROUTE_STAGED 3 /* by a kernel on the stream and CPU threads that share a pinned staging buffer */
 
-/* Why a route does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
+/* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0
-#define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
-#define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
-#define FERRY_OBSTACLE_FORBIDDEN 3    /* FERRY_COPY_NO_KERNELS */
-#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver refused ferry's kernels, or the options exclude them */
-#define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
-#define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
-#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: only with BY_KERNEL */
-#define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
-#define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
-#define FERRY_OBSTACLE_NOT_MEASURED 10
-#define FERRY_OBSTACLE_BEYOND 11       /* an end reaches past its allocation or registration */
-#define FERRY_OBSTACLE_READ_ONLY 12    /* the destination is memory that the device may only read */
-#define FERRY_OBSTACLE_NOT_PAGEABLE 13 /* no end is pageable memory, so nothing has to be staged */
+#define FERRY_OBSTACLE_NO_ROUTE 1      /* pieces of a batch are not staged: the instance's flags are BY_STAGING */
+#define FERRY_OBSTACLE_FORBIDDEN 2     /* FERRY_COPY_NO_KERNELS */
+#define FERRY_OBSTACLE_NOT_LOADED 3    /* the driver refused ferry's kernels, or the options exclude them */
+#define FERRY_OBSTACLE_HOST_TO_HOST 4  /* both ends are host memory */
+#define FERRY_OBSTACLE_PAGEABLE 5      /* an end is pageable memory, or memory of a host pool out of reach */
+#define FERRY_OBSTACLE_MANAGED 6       /* an end is managed memory, which may be anywhere: needs BY_KERNEL or URGENT */
+#define FERRY_OBSTACLE_ARRAY 7         /* an end is an array that kernels do not take: see ferry_array_create */
+#define FERRY_OBSTACLE_NO_ACCESS 8     /* the copy's context has no access to an end */
+#define FERRY_OBSTACLE_BEYOND 9        /* an end reaches past its allocation or registration */
+#define FERRY_OBSTACLE_READ_ONLY 10    /* the destination is memory that the device may only read */
+#define FERRY_OBSTACLE_NOT_PAGEABLE 11 /* no end is pageable memory, so nothing has to be staged */
 #define FERRY_OBSTACLE_NO_STAGING                                                                                      \
-    14 /* the options keep staging out, or there are no threads or no pinned memory for it */
-#define FERRY_OBSTACLE_OTHER_DEVICE 15 /* an end lies on another device than the one of the stream */
+    12 /* the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read */
+#define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
 
-/*
- * Returns a text such as "pageable memory"; "?" for an unknown number.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     a static string.
- * Errors:        none.
- * Driver:        none.
- */
+/* Returns a text such as "pageable memory"; "?" for an unknown number. */
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 
 /* What the caller waits for. */
@@ -1011,11 +788,11 @@ typedef struct ferry_explanation {
     uint32_t struct_size;
     int32_t route;              /* FERRY_ROUTE_* */
     int32_t blocks;             /* FERRY_BLOCKS_* */
-    int32_t synchronises;       /* 1: ferry waits itself: after the driver's call where that returns before the copy is
-                                 * complete; before it where that would read a pageable source too early */
-    char driver_call[32];       /* "cuMemcpy3DAsync" or "cuLaunchKernel" and their like; empty for FERRY_ROUTE_NONE */
+    int32_t synchronises;       /* 1: ferry itself waits: after the driver's call if that returns before the copy is
+                                 * complete; before it if that would read a pageable source too early */
+    char driver_call[32];       /* such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
-    int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */
+    int32_t source_memory;      /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE */
     int32_t source_device;      /* where device or array memory lies; -1 otherwise */
     int32_t destination_memory; /* FERRY_MEMORY_* */
     int32_t destination_device;
@@ -1029,19 +806,16 @@ typedef struct ferry_explanation {
     uint32_t max_sms;        /* the maximum number of SMs that the route keeps busy; 0 for the driver's */
     uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
     int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
-    uint32_t threads;        /* of the host that the route keeps busy, at most; the caller's too, while it waits */
+    uint32_t threads; /* the maximum number of CPU threads that the route keeps busy, a waiting caller included */
 } ferry_explanation;
 
 /*
- * Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. The
- * explanation does not cover whether a copy between two devices uses the link between them: that depends on peer
- * access.
+ * Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation`. The explanation does not cover
+ * whether a copy between two devices uses the link between them: that depends on peer access.
  *
- * Thread-safety: safe.
  * Blocking:      never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
  *                ferry_copy.
- * Ownership:     the caller's struct.
- * Errors:        as ferry_copy, and _ABI_MISMATCH.
+ * Errors:        as ferry_copy.
  * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
@@ -1050,10 +824,8 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
 /*
  * Reports what ferry_copy_async would do, as ferry_copy_explain.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_copy_explain.
- * Ownership:     as ferry_copy_explain.
- * Errors:        as ferry_copy_async, and _ABI_MISMATCH.
+ * Errors:        as ferry_copy_async.
  * Driver:        as ferry_copy_explain.
  */
 FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
@@ -1063,15 +835,167 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
 /*
  * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
  * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
- * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's buffer; it may be NULL when size is 0.
- * Errors:        none; returns 0 for a NULL explanation.
- * Driver:        none.
+ * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a
+ * NULL explanation. `buffer` may be NULL when size is 0.
  */
 FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Options
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* ferry_options.driver */
+#define FERRY_DRIVER_CUDA 0     /* the default: the NVIDIA driver or an error */
+#define FERRY_DRIVER_AUTO 1     /* the NVIDIA driver if it has a usable device, else the software driver */
+#define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
+
+/* ferry_options.checks: what is checked before the driver sees a copy. */
+#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; resolves ANY */
+#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation */
+
+/* ferry_options.kernels: when ferry's kernels are loaded. */
+#define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, which makes all primary contexts; LAZY in other contexts */
+#define FERRY_KERNELS_NONE 2    /* never: the driver makes every copy */
+
+/* ferry_options.staging: threads and staging buffers for FERRY_ROUTE_STAGED, pageable memory to or from a device. */
+#define FERRY_STAGING_LAZY 0    /* for each device with its first such copy */
+#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN */
+#define FERRY_STAGING_NONE 2    /* never: the driver makes such copies, and they block */
+
+/* Where host memory or threads are placed. */
+#define FERRY_NUMA_ANY 0    /* where the system puts it */
+#define FERRY_NUMA_DEVICE 1 /* near `device`: on its node in ferry_device_info; as ANY if that is not known */
+#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
+
+/* Levels of the log callback. */
+#define FERRY_LOG_ERROR 0
+#define FERRY_LOG_WARNING 1
+#define FERRY_LOG_INFO 2
+
+/*
+ * How to open an instance. All zero but struct_size means defaults.
+ *
+ * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
+ *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain
+ *              dlsym does not do: it finds first versions. Called only during ferry_open, on the calling thread; the
+ *              results must stay valid until ferry_close. ferry then loads no library. Not used with
+ *              FERRY_DRIVER_SOFTWARE.
+ * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
+ *              receives the size. Set both or neither. Copies do not call it, with two exceptions: staged copies on
+ *              first need, also on ferry's threads; batches that need more room than earlier ones, or room for several
+ *              threads at once. The software driver does not use it. A graph keeps 16 bytes for each staged copy in
+ *              it; they come from malloc, because the graph may outlive the instance.
+ * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
+ *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
+ * copy_flags   Flags for every copy and fill whose own flags are 0, and for the short forms and pieces, which have
+ *              none.
+ * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
+ *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
+ *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
+ *              streams back until it has enqueued more.
+ * log          `message` is one line without its end, valid during the callback. ferry writes nowhere else.
+ * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
+ *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
+ *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
+ * staging_threads  Workers that run during staged copies; 0: half the processors available to the program, at most 8.
+ *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for the
+ *              remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
+ * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
+ *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Default: those of the
+ *              program's main thread at ferry_open, whichever thread copies first. A staging buffer always lies near
+ *              its device.
+ * staging_priority  The workers' niceness, -20 to 19; 0: the main thread's. If the system refuses it, they get that of
+ *              the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
+ * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
+ * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device.
+ *              Above it, ferry's allocations on the device destroy what streams have passed, and wait for running
+ *              work. 0: a sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of memory.
+ * submit       Uses the program's own threads; ferry starts only a watchdog. Each call asks the program to call
+ *              work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
+ *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
+ *              or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
+ *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
+ *              does. work calls no driver and returns when nothing is left to do. A copy asks for at most
+ *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
+ *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
+ *              runs for as long as it is needed.
+ *
+ * All callbacks but submit run inside calls of this instance (also ferry_open and ferry_close), on the calling thread,
+ * so possibly on several threads at once. They must not call ferry and must not throw.
+ */
+struct ferry_options {
+    uint32_t struct_size;
+    int32_t driver;            /* FERRY_DRIVER_* */
+    int32_t checks;            /* FERRY_CHECKS_* */
+    uint32_t software_devices; /* number of devices of the software driver, 1 to 64; 0 for the default, 2 */
+    uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
+    uint32_t reserved;
+    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB; committed on first write */
+    void *(*get_proc)(void *user, const char *name, int32_t version);
+    void *get_proc_user;
+    void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
+    void (*deallocate)(void *user, void *memory, uint64_t size);
+    void *allocate_user;
+    void (*log)(void *user, int32_t level, const char *message);
+    void *log_user;
+    uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
+    uint32_t copy_flags;     /* FERRY_COPY_*, for copies and fills that have none of their own */
+    int32_t kernels;         /* FERRY_KERNELS_* */
+    int32_t staging;         /* FERRY_STAGING_* */
+    uint32_t staging_threads;
+    const int32_t *staging_cpus; /* NULL: any */
+    uint32_t staging_cpu_count;
+    int32_t staging_priority;
+    int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
+    int32_t staging_numa_node;
+    uint64_t staging_bytes; /* 0: 16 MiB */
+    int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
+    void *submit_user;
+    uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
+};
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Report
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What ferry_open found. */
+typedef struct ferry_report {
+    uint32_t struct_size;
+    int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use */
+    int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
+    int32_t device_count;
+    int32_t fallback_reason; /* why AUTO took the software driver: the status of ferry_open with CUDA; or 0 */
+    uint32_t
+        missing_count; /* optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point */
+    int32_t checks;    /* FERRY_CHECKS_* in force */
+    uint32_t failed_peers;    /* ordered pairs of devices between which a probe has lost data so far */
+    int32_t kernels;          /* FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them */
+    int32_t kernels_loaded;   /* 1: the driver has loaded them */
+    uint32_t kernel_contexts; /* contexts in which they are loaded; 16 at most are counted */
+    int32_t staging;          /* FERRY_STAGING_* in force; NONE also if kernels are */
+    uint32_t staging_threads; /* the maximum that copies keep busy; ferry_staging_info has those that run */
+    uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
+    uint64_t staging_bytes;   /* of each existing staging buffer */
+} ferry_report;
+
+/* Fills `report`. The values are those of ferry_open, except for peers and kernels, which are current. */
+FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
+
+/* Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc"; NULL past
+ * the last. */
+FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index);
+
+/*
+ * Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver, software or
+ * not. `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in
+ * cudaTypedefs.h.
+ *
+ * Thread-safety: safe if the program's own get_proc is.
+ * Ownership:     valid until ferry_close.
+ * Driver:        cuGetProcAddress.
+ */
+FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, int32_t version);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Devices
@@ -1115,7 +1039,7 @@ typedef struct ferry_device_info {
     int32_t concurrent_managed_access;
     int32_t memory_pools;            /* stream-ordered allocation works */
     uint32_t pool_handle_types;      /* FERRY_HANDLE_* */
-    int32_t numa_node;               /* of the host memory nearest to it; -1 where the driver does not tell */
+    int32_t numa_node;               /* of the nearest host memory; -1 if the driver does not report it */
     int32_t integrated;              /* shares the host's physical memory */
     int32_t texture_pitch_alignment; /* bytes */
     int32_t host_memory_pools;       /* pools of FERRY_LOCATION_HOST work */
@@ -1124,15 +1048,7 @@ typedef struct ferry_device_info {
     uint32_t reserved;
 } ferry_device_info;
 
-/*
- * Fills `info` up to info->struct_size with the facts of device number `device`.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE.
- * Driver:        none; cuDeviceGetAttribute and its like were asked at ferry_open.
- */
+/* Fills `info` with the facts of device number `device`. They were queried at ferry_open. */
 FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -1145,21 +1061,17 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
 /*
  * Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver makes the context, on the first retain in the process (up to hundreds of ms).
  * Ownership:     one reference to *context is the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
  * Driver:        cuDevicePrimaryCtxRetain.
  */
-FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context);
+FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context,
+                                               ferry_error_info *error);
 
 /*
  * Releases one reference to the device's primary context.
  *
- * Thread-safety: safe.
  * Blocking:      as the driver, if this was the last reference in the process.
- * Ownership:     the reference is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
  * Driver:        cuDevicePrimaryCtxRelease.
  */
 FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device);
@@ -1168,10 +1080,8 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
  * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
  * `flags` are CUctx_flags; 0 is the driver's default.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver makes the context.
- * Ownership:     *context is the caller's, to be given to ferry_context_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Ownership:     *context is the caller's until ferry_context_destroy.
  * Driver:        cuCtxCreate (as of CUDA 3.2), cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags,
@@ -1181,10 +1091,7 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
  * Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the
  * device's primary context. No thread may have the context current, and no other call may be using it.
  *
- * Thread-safety: safe.
  * Blocking:      until the context's work has ended.
- * Ownership:     the context is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuCtxDestroy.
  */
 FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context);
@@ -1195,9 +1102,8 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
  * stays in the primary context in any case; the first staged copy retains that.
  *
  * Thread-safety: safe; calls already running on other threads may still use the former context.
- * Blocking:      never.
  * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own for an invalid context.
+ * Errors:        the driver's own for an invalid context.
  * Driver:        cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context);
@@ -1208,8 +1114,6 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
  *
  * Thread-safety: safe; affects only the calling thread.
  * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
  * Driver:        cuCtxPushCurrent.
  */
 FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context);
@@ -1218,9 +1122,7 @@ FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, s
  * Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
  *
  * Thread-safety: safe; affects only the calling thread.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _NO_CONTEXT if there was none; the driver's own.
+ * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
  * Driver:        cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context);
@@ -1228,10 +1130,6 @@ FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **
 /*
  * Stores the calling thread's current context in *context; NULL if there is none.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuCtxGetCurrent.
  */
 FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context);
@@ -1240,10 +1138,8 @@ FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUc
  * Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses
  * for `device`, which need not be the thread's current one.
  *
- * Thread-safety: safe.
  * Blocking:      until the work has ended.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own, also late errors of earlier work.
+ * Errors:        late errors of earlier work.
  * Driver:        cuCtxSynchronize.
  */
 FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context);
@@ -1271,24 +1167,21 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
 
 /*
  * Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative numbers
- * are more urgent, down to a limit that the driver applies; copies do not heed it.
+ * are more urgent, down to a limit that the driver applies; copies ignore it.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_FLAGS.
  * Driver:        cuStreamCreateWithPriority.
  */
 FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
                                       struct CUstream_st **stream, ferry_error_info *error);
 
 /*
- * Destroys a stream; work enqueued on it still completes. NULL is allowed.
+ * Destroys a stream; work enqueued on it still completes. NULL is allowed. The default streams are not
+ * (FERRY_ERROR_INVALID_ARGUMENT).
  *
  * Thread-safety: safe; no other call may be using the stream.
- * Blocking:      never.
- * Ownership:     the stream is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (the default streams too), _UNSUPPORTED; the driver's own.
  * Driver:        cuStreamDestroy.
  */
 FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream);
@@ -1297,10 +1190,8 @@ FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream
  * Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else device
  * 0's.
  *
- * Thread-safety: safe.
  * Blocking:      until the work has ended.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own, also late errors of earlier work.
+ * Errors:        late errors of earlier work.
  * Driver:        cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream);
@@ -1309,22 +1200,17 @@ FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUst
  * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must check
  * the status. Default streams as for ferry_stream_synchronize.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, also late errors of earlier work.
+ * Errors:        late errors of earlier work.
  * Driver:        cuStreamQuery.
  */
 FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
 
 /*
- * Makes later work on `stream` wait for the last record of `event`, on any device. An event that was never recorded is
- * not waited for. Default streams as for ferry_stream_synchronize.
+ * Makes later work on `stream` wait for the last record of `event`, on any device. It does not wait for an event that
+ * was never recorded. The event may be destroyed or recorded again at once. Default streams as for
+ * ferry_stream_synchronize.
  *
- * Thread-safety: safe.
  * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
- * Ownership:     none; the event may be destroyed or recorded again at once.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
  * Driver:        cuStreamWaitEvent.
  */
 FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
@@ -1337,10 +1223,9 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
 /*
  * Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_* bits.
  *
- * Thread-safety: safe.
- * Blocking:      never, but on first need as ferry_context_retain_primary.
+ * Blocking:      never, except on first need as ferry_context_retain_primary.
  * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_FLAGS.
  * Driver:        cuEventCreate.
  */
 FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags,
@@ -1350,10 +1235,7 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
  * Destroys an event; calls and streams that already wait for it are not affected. NULL is allowed.
  *
  * Thread-safety: safe; no other call may be using the event.
- * Blocking:      never.
- * Ownership:     the event is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for an event of another process
- *                (ferry_ipc_close_event); the driver's own.
+ * Errors:        FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
  * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event);
@@ -1362,10 +1244,8 @@ FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_s
  * Records `event` after the work enqueued on `stream` so far. The stream must belong to the event's context. Default
  * streams as for ferry_stream_synchronize: for an event of another device, name a stream.
  *
- * Thread-safety: safe.
  * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (a stream of another context: -1400).
+ * Errors:        the driver's -1400 for a stream of another context.
  * Driver:        cuEventRecord.
  */
 FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream);
@@ -1373,10 +1253,8 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
 /*
  * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
  *
- * Thread-safety: safe.
  * Blocking:      until that work has ended.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, also late errors of earlier work.
+ * Errors:        late errors of earlier work.
  * Driver:        cuEventSynchronize.
  */
 FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event);
@@ -1385,10 +1263,7 @@ FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUeve
  * Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else to 0. A
  * failure also sets 0, so a loop must check the status.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, also late errors of earlier work.
+ * Errors:        late errors of earlier work.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done);
@@ -1397,11 +1272,8 @@ FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st 
  * Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed first.
  * Both events belong to one context and must have passed.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (not passed yet: -1600; never recorded,
- *                without timing, or of two contexts: -1400).
+ * Errors:        the driver's -1600 if an event has not passed yet, and -1400 if one was never recorded or has no
+ *                timing, or if the two are of two contexts.
  * Driver:        cuEventElapsedTime.
  */
 FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUevent_st *start, struct CUevent_st *end,
@@ -1420,13 +1292,12 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Allocates `size` bytes on `device`, aligned to 256 bytes or more.
+ * Allocates `size` bytes on `device`, aligned to 256 bytes or more. Size 0 is an error.
  *
- * Thread-safety: safe.
- * Blocking:      may wait for the device, as cuMemAlloc may; for running work where more was given up than
- *                ferry_options.deferred_bytes, or the device has no memory left and some was given up.
+ * Blocking:      may wait for the device, as cuMemAlloc may. Waits for running work if deferred frees keep more than
+ *                ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep some.
  * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE; the driver's own (out of memory: -1002).
+ * Errors:        the driver's -1002 if it is out of memory.
  * Driver:        cuMemAlloc; before it, or before it is called again, as ferry_deferred_trim.
  */
 FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
@@ -1434,13 +1305,11 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
 
 /*
  * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
- * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next.
+ * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next. A width or height of 0 is an error.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a 0 width or height too), _DEVICE; the driver's own, also for other
- *                element sizes.
+ * Errors:        the driver's own for other element sizes.
  * Driver:        cuMemAllocPitch, otherwise as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
@@ -1449,46 +1318,40 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
 
 /*
  * Allocates `size` bytes of managed memory: one address for the host and every device, between which the driver moves
- * the pages. `device` is the one whose context asks for it. Where ferry_device_info says concurrent_managed_access 0,
- * the host must not touch it while any device has work.
+ * the pages. The context of `device` allocates it. If ferry_device_info.concurrent_managed_access is 0, the host
+ * must not touch managed memory while any device has work. Size 0 is an error.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE, _UNSUPPORTED; the driver's own (out of memory:
- *                -1002).
+ * Errors:        the driver's -1002 if it is out of memory.
  * Driver:        cuMemAllocManaged, attached globally.
  */
 FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                                       ferry_error_info *error);
 
 /*
- * Frees what ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
- * ferry_pool_alloc_async gave. 0 is allowed.
+ * Frees memory of ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
+ * ferry_pool_alloc_async. 0 is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the device has ended, as cuMemFree does.
- * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is neither device nor managed memory nor of a pool, or
- *                was given to ferry_device_free_deferred; _IMPORTED for memory of another process
- *                (ferry_ipc_close_memory); the driver's own.
+ * Errors:        FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool, or was given to
+ *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory).
  * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
 
 /*
- * Frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`, and waits for no work.
- * The instance keeps the memory until the stream has passed and ferry_deferred_trim, a later allocation of ferry's on
- * the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver. The stream must come after
- * all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the memory's
- * device.
+ * A deferred free: frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`, and waits
+ * for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a later allocation
+ * of ferry's on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver. The stream must
+ * come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the
+ * memory's device.
  *
- * Thread-safety: safe.
  * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees.
  * Ownership:     the memory is gone, though ferry_address_get_info knows it until the driver has it back.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is not the beginning of such an allocation or was given
- *                up already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY, _UNSUPPORTED; the
- *                driver's own; -1003 in the child of a fork. After an error the memory is still the caller's.
+ * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such an allocation or was freed already;
+ *                _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the memory is
+ *                still the caller's.
  * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
@@ -1500,54 +1363,38 @@ typedef struct ferry_deferred_info {
     uint32_t arrays;      /* mipmapped ones too */
     uint32_t allocations; /* of ferry_device_alloc and ferry_device_alloc_pitched */
     uint32_t reserved;
-    uint64_t bytes; /* of both; of arrays those of their texels */
+    uint64_t bytes; /* of both; for arrays, of their texels */
 } ferry_deferred_info;
 
-/*
- * Fills `info` up to info->struct_size with what is kept on `device`, on all devices for FERRY_DEVICE_UNKNOWN.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE; -1003 in the child of a fork.
- * Driver:        none.
- */
+/* Fills `info` with what is kept on `device`, on all devices for FERRY_DEVICE_UNKNOWN. */
 FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info);
 
 /*
  * Returns memory and arrays kept on `device` (on each device for FERRY_DEVICE_UNKNOWN) to the driver, oldest first,
  * until at most `keep` bytes are left there. Anything that its stream has not passed yet stays.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own: whatever it refused to free stays; -1003 in
- *                the child of a fork.
+ * Errors:        the driver's own: whatever it refused to free stays.
  * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
 
 #define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
-#define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to get, and cuMemFreeHost takes it too */
+#define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too */
 #define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing it is anyway */
 #define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing it is anyway */
 #define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see min_size */
 #define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
 
-/* Where host memory is to lie. */
-#define FERRY_NUMA_ANY 0    /* where the system puts it */
-#define FERRY_NUMA_DEVICE 1 /* near `device`: on the node that ferry_device_info tells; as ANY where it tells none */
-#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
-
 /* How to allocate host memory. All zero but struct_size means the defaults. */
 typedef struct ferry_host_options {
     uint32_t struct_size;
     uint32_t flags;    /* FERRY_HOST_* */
-    int32_t numa;      /* FERRY_NUMA_*: a preference; a node that is full does not make it fail */
+    int32_t numa;      /* FERRY_NUMA_*: a preference; a full node does not make the call fail */
     int32_t device;    /* of FERRY_NUMA_DEVICE */
     int32_t numa_node; /* of FERRY_NUMA_NODE */
-    uint32_t threads;  /* that touch it first, the caller's among them, 1 to 64; 0: as many as help */
-    uint64_t min_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to do with; 0: any */
+    uint32_t threads;  /* that touch the memory first, the caller included, 1 to 64; 0: as many as help */
+    uint64_t min_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to accept; 0: any */
 } ferry_host_options;
 
 /* Where a block of host memory came from. */
@@ -1562,27 +1409,26 @@ typedef struct ferry_host_block {
     void *address;
     uint64_t size;     /* bytes; less than asked for only where that was allowed */
     int32_t origin;    /* FERRY_HOST_FROM_* */
-    int32_t numa_node; /* where its first page lies; -1 where the system does not tell */
+    int32_t numa_node; /* of its first page; -1 if the system does not report it */
 } ferry_host_block;
 
 /*
  * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with undefined
- * contents. `options` may be NULL for defaults; fields whose flag or mode is not set are not read. Fills `block` up to
- * block->struct_size, which must reach beyond `size`.
+ * contents. Size 0 is an error. `options` may be NULL for defaults; fields whose flag or mode is not set are not read.
+ * Fills `block`, whose struct_size must reach beyond `size`.
  *
  * ferry maps the memory in huge pages where the system gives them, touches it from several threads and registers it
  * with the driver: several times as fast as the driver's own allocation. If that fails, and for the flags
  * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries
  * half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
  *
- * Thread-safety: safe.
  * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.
  * Ownership:     block->address is the caller's until ferry_host_free on the same instance. The memory stays pinned
  *                until the end of the context that it was made in: the current one, else ferry's for device 0. After a
  *                fork the child does not have the memory.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error`
- *                (a node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own (out of
- *                memory: -1002).
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
+ *                does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it is out of
+ *                memory.
  * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
  */
 FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
@@ -1591,11 +1437,9 @@ FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, cons
 /*
  * Frees memory that ferry_host_alloc of the same instance returned. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
- * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for memory of a pinned pool and for registered memory; the
- *                driver's own for an unknown address (freed twice, for example).
+ * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool and for registered memory; the driver's own for an
+ *                unknown address (freed twice, for example).
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
@@ -1603,37 +1447,68 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
 #define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for memory the process itself may only read */
 
 /*
- * Pins `size` bytes of the caller's own memory where they lie, for every device. What is larger than the
- * register_chunk of ferry_options is registered in pieces of that size: all of them or, on failure, none. Copies and
- * fills on the same instance may cross from one piece or registration into the next, and copies may leave them for
- * pageable memory: the driver refuses that, ferry then runs one call for each part (see ferry_copy). The program's own
- * calls of the driver cannot.
+ * Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than
+ * ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none. Copies and fills
+ * on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable
+ * memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own
+ * calls of the driver must stay within one piece.
  * `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
  *
- * Thread-safety: safe.
  * Blocking:      yes: pages are faulted in and pinned.
  * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
  *                with its context, as for ferry_host_alloc.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's own
- *                (already registered, in part even: -1712). Nothing is registered then.
+ * Errors:        FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
+ *                Nothing is registered then.
  * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
  */
-FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags);
+FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
+                                      ferry_error_info *error);
 
 /*
  * Undoes ferry_host_register; `address` is the one given there.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is the caller's as before.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what ferry itself registered (ferry_host_free takes that);
- *                the driver's own (not registered: -1713). All pieces are given up, and the first error is returned:
+ * Errors:        FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes that); the driver's -1713
+ *                if it is not registered. ferry unregisters the other pieces all the same and returns the first error:
  *                there is nothing left to try again.
  * Driver:        cuMemHostUnregister, once for each piece.
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
 
-/* What an array is made of; the values are CUarray_format's. These take 1, 2 or 4 channels. */
+/* What kind of memory lies at an address. */
+#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
+#define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
+#define FERRY_MEMORY_DEVICE 2
+#define FERRY_MEMORY_MANAGED 3
+#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
+
+/* What lies at an address. */
+typedef struct ferry_address_info {
+    uint32_t struct_size;
+    int32_t memory; /* FERRY_MEMORY_* */
+    int32_t device; /* where device memory lies; -1 otherwise */
+    uint32_t reserved;
+    uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
+    uint64_t range_size;     /* bytes */
+    uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
+    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
+} ferry_address_info;
+
+/*
+ * Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool
+ * is pinned for devices that have access to the pool, and pageable for the others. The call reports it for the current
+ * context's device, else for device 0.
+ *
+ * Driver:        cuPointerGetAttributes.
+ */
+FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Arrays
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* The elements of an array; the values are CUarray_format's. These take 1, 2 or 4 channels. */
 #define FERRY_FORMAT_UINT8 0x01
 #define FERRY_FORMAT_UINT16 0x02
 #define FERRY_FORMAT_UINT32 0x03
@@ -1671,7 +1546,7 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address)
 #define FERRY_FORMAT_BC6H_SF16 0x9c
 #define FERRY_FORMAT_BC7_UNORM 0x9d
 #define FERRY_FORMAT_BC7_UNORM_SRGB 0x9e
-/* Video, with FERRY_ARRAY_VIDEO: packed ones are copied as they are, planar ones (3 channels) plane by plane, see
+/* Video, with FERRY_ARRAY_VIDEO: packed formats are copied whole, planar formats (3 channels) plane by plane, see
  * ferry_array_get_plane. */
 #define FERRY_FORMAT_NV12 0xb0 /* planar 4:2:0, 8 bits */
 #define FERRY_FORMAT_P010 0x9f /* planar 4:2:0, 10 bits */
@@ -1694,14 +1569,14 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address)
 #define FERRY_ARRAY_SURFACE 0x02u        /* surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST) */
 #define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
 #define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
-#define FERRY_ARRAY_VIDEO 0x100u         /* of the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
+#define FERRY_ARRAY_VIDEO 0x100u         /* for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
 
 /* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
  * a slice, and so is a face of a cube: its number is z. */
 typedef struct ferry_array_desc {
     uint32_t struct_size;
     int32_t format;    /* FERRY_FORMAT_* */
-    uint32_t channels; /* 1, 2 or 4, or what the format says */
+    uint32_t channels; /* 1, 2 or 4, or the number that the format has */
     uint32_t flags;    /* FERRY_ARRAY_* */
     uint64_t width;
     uint64_t height;
@@ -1709,7 +1584,7 @@ typedef struct ferry_array_desc {
 } ferry_array_desc;
 
 /*
- * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. A copy takes any other CUarray as well.
+ * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too.
  *
  * With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read the
  * array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the
@@ -1721,12 +1596,10 @@ typedef struct ferry_array_desc {
  * An array given to ferry_array_destroy_async is reused for an equal description on the same device, once its stream
  * has passed. Its contents are undefined, as in a new array.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device, as ferry_device_alloc; never if an array is reused.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_async.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; _ARRAY_FORMAT for a format that the
- *                driver does not have, or a number of channels that the format does not have; the driver's own, also
- *                for unsupported sizes.
+ * Errors:        FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or a number of channels
+ *                that the format does not have; the driver's own for unsupported sizes.
  * Driver:        cuArray3DCreate, or cuEventQuery if an array is reused; and as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -1735,10 +1608,9 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
 /*
  * Destroys an array. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the array is gone. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array given to ferry_array_destroy_async; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_async.
  * Driver:        cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
  */
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
@@ -1750,14 +1622,12 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
  * destroy it. The stream must come after all work that uses the array; it may be destroyed at once. NULL is allowed.
  * Default streams are those of the array's device.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_device_free_deferred.
- * Ownership:     the array and its planes are gone. The program must have destroyed its texture and surface objects of
- *                the array, which would name the next owner's array. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array that another instance or the driver made, a level,
- *                and one that was given up already; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY,
- *                _UNSUPPORTED; the driver's own; -1003 in the child of a fork. After an error the array is still the
- *                caller's.
+ * Ownership:     the array and its planes are gone. First destroy its texture and surface objects: they would name the
+ *                array of its next owner. Graphs that copy from it may not run any more.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array that another instance or the driver made, for a level,
+ *                and for an array already destroyed in this way; _CAPTURE on a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the array is still the caller's.
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array,
@@ -1765,15 +1635,14 @@ FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUa
 
 /*
  * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
- * and at least 1; layers and faces are not halved. 0, or more than there can be: as many as there can be. What
- * FERRY_ARRAY_SURFACE means for ferry_array_create it means here for each level. One that was given to
- * ferry_mipmapped_array_destroy_async is given out again as there.
+ * and at least 1; layers and faces are not halved. `levels` of 0, or above the maximum, creates the maximum number.
+ * FERRY_ARRAY_SURFACE means for each level what it means for ferry_array_create. A mipmapped array given to
+ * ferry_mipmapped_array_destroy_async is reused if the description and the number of levels are equal.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_array_create.
  * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
  *                ferry_mipmapped_array_destroy_async.
- * Errors:        as ferry_array_create; FERRY_ERROR_UNSUPPORTED.
+ * Errors:        as ferry_array_create.
  * Driver:        cuMipmappedArrayCreate, otherwise as ferry_array_create.
  */
 FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -1781,12 +1650,11 @@ FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t
                                                ferry_error_info *error);
 
 /*
- * Level number `level` of a mipmapped array, an array like any other to copies; 0 is the largest.
+ * Stores level number `level` of a mipmapped array in *array. Copies take it like any other array. Level 0 is the
+ * largest.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     *array belongs to the mipmapped array and ends with it; it is not to be destroyed by itself.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such level: -1001).
+ * Ownership:     *array belongs to the mipmapped array and ends with it; it must not be destroyed by itself.
+ * Errors:        the driver's -1001 if there is no such level.
  * Driver:        cuMipmappedArrayGetLevel.
  */
 FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
@@ -1795,19 +1663,15 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
 /*
  * Destroys a mipmapped array with all its levels. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
  * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped);
 
 /*
- * As ferry_array_destroy_async, of a mipmapped array with all its levels. ferry_mipmapped_array_create gives it out
- * again where the number of levels asked for is equal too.
+ * ferry_array_destroy_async for a mipmapped array with all its levels.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     as ferry_array_destroy_async.
  * Errors:        as ferry_array_destroy_async.
@@ -1817,75 +1681,40 @@ FERRY_API int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, 
                                                       struct CUstream_st *stream);
 
 /*
- * Plane number `plane` of an array in a planar video format, an array like any other to copies: brightness first, then
- * colour, which is smaller where the format samples it less often.
+ * Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any other
+ * array. Luma is plane 0; the chroma planes follow, smaller where the format subsamples them.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     *plane_array belongs to `array` and ends with it; it is not to be destroyed by itself.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such plane, no planar format: -1001).
+ * Ownership:     *plane_array belongs to `array` and ends with it; it must not be destroyed by itself.
+ * Errors:        the driver's -1001 if there is no such plane or the format is not planar.
  * Driver:        cuArrayGetPlane.
  */
 FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray_st *array, uint32_t plane,
                                         struct CUarray_st **plane_array);
 
 /*
- * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element: of
- * a block of 4 x 4 texels for block-compressed formats, whose copies count blocks; 0 for formats that have no such
- * thing (planar ones).
+ * Fills `desc` from any CUarray. *element_size, unless NULL, is the size of one element in bytes: for block-compressed
+ * formats, whose copies count blocks, of a block of 4 x 4 texels; 0 for planar formats, which have no such size.
  *
- * Thread-safety: safe.
- * Blocking:      never, but on a thread without a context as ferry_context_retain_primary.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own for what is no array, where it tells.
+ * Blocking:      never, except on a thread without a context as ferry_context_retain_primary.
+ * Errors:        the driver's own for a handle that is no array, if the driver detects it.
  * Driver:        cuArray3DGetDescriptor.
  */
 FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
                                        uint32_t *element_size);
-
-/* What kind of memory lies at an address. */
-#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
-#define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
-#define FERRY_MEMORY_DEVICE 2
-#define FERRY_MEMORY_MANAGED 3
-#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
-
-typedef struct ferry_address_info {
-    uint32_t struct_size;
-    int32_t memory; /* FERRY_MEMORY_* */
-    int32_t device; /* where device memory lies; -1 otherwise */
-    uint32_t reserved;
-    uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
-    uint64_t range_size;     /* bytes */
-    uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
-    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
-} ferry_address_info;
-
-/*
- * What is this address? Fills `info` up to info->struct_size. Memory of a pool in host memory is pinned to the devices
- * that have access to the pool and pageable to the others; it is told as it is to the current context's, else device 0.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH. An address the driver does not know is pageable.
- * Driver:        cuPointerGetAttributes.
- */
-FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Pinned pools
  *
  * Pinned host memory in blocks: an allocation takes well below a microsecond. Blocks are freed in stream order; an
  * event keeps a block from reuse until the stream has passed. If a context is lost, or destroyed before the pool,
- * blocks that waited for its streams become free. In the child of a fork every call returns -1003 and does nothing.
+ * blocks that waited for its streams become free.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* One pool. Opaque, and ferry's own: the driver has no such pool. */
 typedef struct ferry_pinned_pool ferry_pinned_pool;
 
-/* How to make one. All zero but struct_size means: anywhere, without a limit. A pool's memory lies on one NUMA node, so
- * a program that cares makes one pool for each. */
+/* How to create a pinned pool. All zero but struct_size means: on any node, without a limit. A pool's memory lies on
+ * one NUMA node; create one pool for each node that matters. */
 typedef struct ferry_pinned_pool_options {
     uint32_t struct_size;
     uint32_t flags;    /* FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED */
@@ -1898,16 +1727,13 @@ typedef struct ferry_pinned_pool_options {
 
 /*
  * Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
- * _destroy: 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less near
- * the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0,
- * whatever context is current. That context must not end before the pool. `options` may be NULL.
+ * _destroy. For each size of blocks it takes 64 KiB or more at once, in larger pieces as it holds more of them, up to
+ * 2 MiB; less near the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE,
+ * else for device 0, whatever context is current. That context must not end before the pool. `options` may be NULL.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
  *                _OUT_OF_MEMORY.
- * Driver:        none.
  */
 FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
                                            ferry_pinned_pool **pool, ferry_error_info *error);
@@ -1917,10 +1743,9 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  *
  * Thread-safety: no other call on this pool may be running or come later.
  * Blocking:      until the streams have passed the frees, as ferry_host_free.
- * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then, and a pool that is still so
- *                at ferry_close stays in memory for good. After an error of the driver's own the pool is gone all the
- *                same, and memory that the driver did not take back is lost.
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
+ *                ferry_close is leaked. After an error of the driver's own the pool is gone all the same, and memory
+ *                that the driver did not take back is lost.
  * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
@@ -1928,44 +1753,39 @@ FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
 /*
  * Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes, and to
  * 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
- * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
+ * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes. Size 0 is an error.
  *
- * Thread-safety: safe.
  * Blocking:      only if the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, if its limit makes it
  *                release free blocks of other sizes first.
  * Ownership:     *address is the caller's until it is freed, on a stream or not.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT if neither free blocks nor the pool's limit
- *                suffice: a later call may succeed, once streams have passed their frees, unless `size` itself exceeds
- *                the limit; as ferry_host_alloc.
+ * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
+ *                streams have passed their frees, unless `size` itself exceeds the limit; as ferry_host_alloc.
  * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
  */
-FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address);
+FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address,
+                                          ferry_error_info *error);
 
 /*
  * Allocates `size` bytes for later work on `stream`. The host must wait until the stream has reached this point before
  * using them. A block that was freed on the same stream is reused at once. If the pool is at its limit or cannot grow,
  * `stream` waits for a block that was freed on another stream.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
- * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
- * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured,
- *                _UNSUPPORTED.
+ * Ownership:     as ferry_pinned_pool_alloc. If the block is freed on another stream, that stream must come after
+ *                `stream`.
+ * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
  * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use;
  *                cuEventQuery; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
-                                                void **address);
+                                                void **address, ferry_error_info *error);
 
 /*
- * Frees a block that none of the caller's work uses any more. The pool tracks whatever an allocation made its stream
- * wait for. NULL is allowed. May also be called from a host function of a stream.
+ * Frees a block that none of the caller's work uses any more. If the allocation made its stream wait for another
+ * stream, the pool tracks that wait. NULL is allowed. May also be called from a host function of a stream.
  *
- * Thread-safety: safe.
  * Blocking:      never, not even while other threads are in the driver.
- * Ownership:     the block is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is no block of this pool, or was freed already.
- * Driver:        none.
+ * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
  */
 FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address);
 
@@ -1973,12 +1793,9 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address)
  * Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address` is
  * allowed. Default streams as for ferry_stream_synchronize.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the block is gone; the stream may be destroyed at once.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
- *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. After an error the block is still the
- *                caller's.
+ * Errors:        FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the block is still the caller's.
  * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
@@ -1987,34 +1804,25 @@ FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *ad
  * Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is allocated or
  * waits for its stream stays.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_host_free, if there is memory to release.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuEventQuery; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep);
 
-/*
- * Bytes of a pool, now and at most since it was made or since the last reset. One of the driver's goes on counting what
- * ferry_device_free freed as used (CUDA 13.0).
- */
+/* Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. A pool of the
+ * driver's still counts memory that was freed with ferry_device_free as used (CUDA 13.0). */
 typedef struct ferry_pool_stats {
     uint32_t struct_size;
     uint32_t reserved;
     uint64_t reserved_current; /* held by the pool */
     uint64_t reserved_high;
-    uint64_t used_current; /* allocated from it, as the pool rounds; of a pinned pool also what waits for streams */
+    uint64_t used_current; /* allocated, as the pool rounds; in a pinned pool also blocks that wait for streams */
     uint64_t used_high;
 } ferry_pool_stats;
 
 /*
- * Fills `stats` up to stats->struct_size.
+ * Fills `stats`.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats);
@@ -2022,10 +1830,6 @@ FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_poo
 /*
  * Resets both high-water marks to the current values.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
@@ -2033,41 +1837,39 @@ FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
 /* ---------------------------------------------------------------------------------------------------------------
  * Stream-ordered memory
  *
- * Memory that is allocated and freed as work of a stream, out of the driver's pools. ferry_device_info.memory_pools
- * says whether a device has it, and its host_memory_pools and host_numa_memory_pools whether there are such pools;
- * without it these calls answer FERRY_ERROR_UNSUPPORTED. Pools are the driver's own handles: a CUmemoryPool or
- * cudaMemPool_t of the program's serves everywhere, and copies and fills take memory of pools like any other.
+ * Memory from the driver's pools, allocated and freed as work of a stream. ferry_device_info.memory_pools says whether
+ * a device has pools, host_memory_pools and host_numa_memory_pools whether pools in host memory work; without them
+ * these calls return FERRY_ERROR_UNSUPPORTED. Pools are the driver's own handles: every call takes a CUmemoryPool or
+ * cudaMemPool_t of the program's too. Copies and fills take memory of pools like any other.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Allocates `size` bytes in the order of `stream`, from the current pool of `device`: usable for what is enqueued there
- * from now on, elsewhere after an event. `device` is FERRY_DEVICE_UNKNOWN for the stream's own; with a default stream
- * it must be named (else _DEVICE). The current context never decides where memory lies. Size 0 gives an address of no
- * bytes, which may be 0.
- * Under capture the allocation becomes part of the graph. Until that is launched the driver does not know the address,
- * so copies and fills of it must state kind DEVICE and the device.
+ * Allocates `size` bytes from the current pool of `device`, in the order of `stream`: work enqueued there from now on
+ * may use the memory, and so may work elsewhere after an event. FERRY_DEVICE_UNKNOWN means the stream's own device;
+ * with a default stream the device must be named (else _DEVICE). The current context never decides where memory lies.
+ * Size 0 gives an address of no bytes, which may be 0.
  *
- * Thread-safety: safe.
+ * Under capture the allocation becomes part of the graph. Until the graph is launched the driver does not know the
+ * address, so copies and fills of it must state kind DEVICE and the device.
+ *
  * Blocking:      does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
  * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own (out of memory: -1002).
+ * Errors:        the driver's -1002 if it is out of memory.
  * Driver:        cuMemAllocAsync; cuDeviceGetMemPool and cuMemAllocFromPoolAsync for another device than the stream's.
  */
 FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size,
-                                           struct CUstream_st *stream, uint64_t *address);
+                                           struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
 
 /*
- * Frees in the order of `stream` what ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc gave. The
- * stream must come after all work that uses it. 0 is allowed. Default streams are those of the memory's device.
+ * Frees memory of ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc in the order of `stream`. The
+ * stream must come after all work that uses the memory. 0 is allowed. Default streams are those of the memory's device.
  * ferry_device_free takes stream-ordered memory too, and waits.
  *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU; memory of ferry_device_alloc may, as the driver pleases.
- * Ownership:     the memory is gone: to ferry_address_get_info and to full checks from this call on.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for memory of another process
- *                (ferry_ipc_close_memory); _ADDRESS for what is not the beginning of an allocation or was freed
- *                already, except memory of ferry_device_alloc: freed twice in stream order it is not told from memory
- *                that lives, and the process may crash, as with the driver; the driver's own.
+ * Blocking:      does not wait for the GPU, except that the driver may for memory of ferry_device_alloc.
+ * Ownership:     the memory is gone, also for ferry_address_get_info and full checks, from this call on.
+ * Errors:        FERRY_ERROR_IMPORTED for memory of another process (ferry_ipc_close_memory); _ADDRESS for an address
+ *                that is not the beginning of an allocation or was freed already. Memory of ferry_device_alloc that is
+ *                freed twice in stream order is not detected: the process may crash, as with the driver.
  * Driver:        cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
@@ -2077,67 +1879,60 @@ FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t add
 #define FERRY_LOCATION_HOST 1      /* in host memory */
 #define FERRY_LOCATION_HOST_NUMA 2 /* in host memory on a NUMA node */
 
-/* A pool to be made. */
+/* How to create a pool. */
 typedef struct ferry_pool_desc {
     uint32_t struct_size;
     int32_t location;      /* FERRY_LOCATION_* */
     int32_t index;         /* ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST */
-    uint32_t handle_types; /* FERRY_HANDLE_*: how it may be shared, of ferry_device_info.pool_handle_types; 0: not */
+    uint32_t handle_types; /* FERRY_HANDLE_* in ferry_device_info.pool_handle_types: how to share it; 0: not shared */
     uint64_t max_size;     /* bytes; 0: no limit of its own */
 } ferry_pool_desc;
 
 /*
- * Makes a pool. The devices have no access to a pool in host memory before ferry_pool_set_access; copies work without,
- * slowly, as with pageable memory. A pool in host memory without a node cannot be shared.
+ * Creates a pool. Devices have no access to a pool in host memory before ferry_pool_set_access; without access copies
+ * work, but as slowly as with pageable memory. A pool of FERRY_LOCATION_HOST cannot be shared.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
- *                that there is not: _INVALID_ARGUMENT, index); the driver's own.
+ *                that does not exist: _INVALID_ARGUMENT, index).
  * Driver:        cuMemPoolCreate.
  */
 FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
                                     struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
- * Destroys a pool of which nothing is allocated any more. The driver would take one that is in use, and end the process
- * some time later (CUDA 13.0). Where it was its location's current pool, the default one is current again. NULL is
+ * Destroys a pool. All of its memory must have been freed: the driver would accept a pool in use, and end the process
+ * some time later (CUDA 13.0). If the pool was current for its location, the default pool is current again. NULL is
  * allowed.
  *
  * Thread-safety: safe; no other call may be using the pool.
- * Blocking:      until the streams have passed the frees of its memory: unless all have, for all work of the current
- *                context, of those that ferry uses and of the primary ones, also before it is refused as in use;
- *                streams of other contexts must have passed theirs. May wait for the device.
- * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: nothing has happened then; _INVALID_ARGUMENT
- *                (the default pool too), _IMPORTED for a pool of another process (ferry_ipc_close_pool), _UNSUPPORTED;
- *                the driver's own.
+ * Blocking:      until the streams have passed the frees of its memory. If some have not, the call waits for all work
+ *                of the current context, of the contexts that ferry uses and of the primary contexts, also before it
+ *                returns FERRY_ERROR_IN_USE; streams of other contexts must already have passed their frees. May wait
+ *                for the device.
+ * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then unchanged; _INVALID_ARGUMENT
+ *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
  * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
 /*
- * The default pool of a location: the driver's own, which can be neither destroyed nor shared. `index` as in
+ * Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in
  * ferry_pool_desc.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     *pool is the driver's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED (locations other than devices need CUDA 13.0); the
- *                driver's own.
+ * Errors:        FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
  * Driver:        cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
  */
 FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
                                          struct CUmemPoolHandle_st **pool);
 
 /*
- * The current pool of a location, from which ferry_device_alloc_async takes memory: the default one until another is
- * set. For the whole process.
+ * Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another pool is
+ * set, it is the default pool. It is the same for the whole process.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     *pool is whose it was.
+ * Ownership:     *pool belongs to its owner as before.
  * Errors:        as ferry_pool_get_default.
  * Driver:        cuDeviceGetMemPool, cuMemGetMemPool.
  */
@@ -2145,12 +1940,10 @@ FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t locat
                                          struct CUmemPoolHandle_st **pool);
 
 /*
- * Makes `pool` the current one of a location, for the whole process. It must be of that location.
+ * Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the pool stays the caller's.
- * Errors:        as ferry_pool_get_default; _IMPORTED for a pool of another process.
+ * Errors:        as ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
  * Driver:        cuDeviceSetMemPool, cuMemSetMemPool.
  */
 FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index,
@@ -2158,85 +1951,74 @@ FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t locat
 
 /*
  * Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default
- * streams are those of the pool's device, and of the current context, else device 0's, for pools in host memory. The
- * address of a pool in host memory is one that the host may use, too.
+ * streams are those of the pool's device; for pools in host memory, of the current context, else of device 0. The host
+ * may use the address of memory from a pool in host memory too.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_device_alloc_async.
  * Ownership:     as ferry_device_alloc_async.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED, _IMPORTED for a pool of another process, which cannot
- *                allocate; the driver's own (out of memory, or the pool's max_size: -1002).
+ * Errors:        FERRY_ERROR_IMPORTED for a pool of another process, which cannot allocate; the driver's -1002 if it is
+ *                out of memory or the pool is at its max_size.
  * Driver:        cuMemAllocFromPoolAsync.
  */
 FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size,
-                                         struct CUstream_st *stream, uint64_t *address);
+                                         struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
 
-/* What a pool is. */
+/* The facts of one pool. Flags are 0 or 1. */
 typedef struct ferry_pool_info {
     uint32_t struct_size;
     int32_t location;      /* FERRY_LOCATION_* */
     int32_t index;         /* ordinal of the device, number of the NUMA node, or 0 */
-    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not make: the driver does not tell */
-    uint64_t max_size;     /* bytes; 0: no limit of its own, or not made by ferry */
+    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them */
+    uint64_t max_size;     /* bytes; 0: no limit of its own, or not created by ferry */
     int32_t is_default;
-    int32_t is_imported; /* from another process: it gives memory that is imported, and neither allocates nor trims nor
-                            tells statistics or attributes nor becomes current */
+    int32_t is_imported; /* of another process: serves only to import memory. It cannot allocate, trim, become current
+                            or report statistics or attributes */
     int32_t can_share;   /* ferry_ipc_export_pool may succeed */
     uint32_t reserved;
 } ferry_pool_info;
 
 /*
- * Fills `info` up to info->struct_size.
+ * Fills `info`.
  *
- * Thread-safety: safe.
- * Blocking:      never, but for a pool that ferry did not make and that is no current one: there it allocates a byte.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _UNSUPPORTED; the driver's own.
+ * Blocking:      never, except for a pool that ferry did not create and that is not current: it allocates a byte there.
  * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
  *                cuPointerGetAttributes, cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info);
 
-/* How a pool holds on to memory and gives it out again. Flags are 0 or 1. */
+/* How a pool keeps and reuses memory. Flags are 0 or 1. */
 typedef struct ferry_pool_attributes {
     uint32_t struct_size;
-    int32_t reuse_follow_event_dependencies; /* what another stream freed, where an event orders the two streams */
-    int32_t reuse_opportunistic;             /* what another stream freed, if it happens to be done */
-    int32_t reuse_internal_dependencies;     /* what another stream freed, by making this one wait for it */
+    int32_t reuse_follow_event_dependencies; /* reuse what another stream freed if an event orders the two streams */
+    int32_t reuse_opportunistic;             /* reuse what another stream freed if that free is already complete */
+    int32_t reuse_internal_dependencies;     /* reuse what another stream freed, and make this stream wait for it */
     uint64_t release_threshold;              /* bytes kept when a stream, event or context is waited for; at first 0 */
 } ferry_pool_attributes;
 
 /*
- * Fills `attributes` up to attributes->struct_size.
+ * Fills `attributes`.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _IMPORTED, _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_IMPORTED for a pool of another process.
  * Driver:        cuMemPoolGetAttribute.
  */
 FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                             ferry_pool_attributes *attributes);
 
 /*
- * Sets all of them: get them, change some, set them. What a shorter struct does not have stays as it is.
+ * Sets all attributes; to change some, get all of them first. Attributes beyond the end of a shorter struct keep their
+ * values.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     `attributes` is read before return.
- * Errors:        as ferry_pool_get_attributes; _INVALID_ARGUMENT for flags that are neither 0 nor 1. Some may have been
- *                set when the driver refuses another.
+ * Errors:        as ferry_pool_get_attributes; FERRY_ERROR_INVALID_ARGUMENT for flags that are neither 0 nor 1. If the
+ *                driver refuses an attribute, others may already be set.
  * Driver:        cuMemPoolSetAttribute.
  */
 FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                             const ferry_pool_attributes *attributes);
 
 /*
- * Fills `stats` up to stats->struct_size: this process's share.
+ * Fills `stats` with this process's share.
  *
  * Thread-safety: safe; the numbers are read one after the other.
- * Blocking:      never.
- * Ownership:     the caller's struct.
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolGetAttribute.
  */
@@ -2246,20 +2028,15 @@ FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoo
 /*
  * Resets both high-water marks to the current values.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolSetAttribute.
  */
 FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
 /*
- * Gives memory back that is not allocated, until the pool holds no more than `keep` bytes or nothing is left to give.
+ * Releases memory that is not allocated, until the pool holds at most `keep` bytes or nothing more can be released.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
- * Ownership:     none.
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolTrimTo.
  */
@@ -2269,18 +2046,16 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
 #define FERRY_ACCESS_READ_WRITE 3
 
 /*
- * Lets `device` access all memory of `pool`, or removes that access once the work of ferry's context for `device` has
- * ended (the program waits for other work on the device). Peer access between contexts does not give access to pools.
- * ferry first asks the driver whether `device` can have access, and asks again after setting it. Once for each pool
- * and device, ferry sends data there and back, because some machines lost it without an error. An imported pool is
- * accepted without that test, since nothing can be allocated from it.
+ * Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call waits for
+ * the work of ferry's context for `device`; the program waits for other work on the device. Peer access between
+ * contexts does not give access to pools. ferry first asks the driver whether `device` can have access, and asks again
+ * after setting it. Once for each pool and device, ferry sends data there and back, because some machines lost it
+ * without an error. An imported pool is accepted without that test, since nothing can be allocated from it.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_PEER_ACCESS: `device` cannot reach the pool's, or the data was lost, and access is as it
- *                was before; _DEVICE for no such device, and for NONE on the pool's own (READ_WRITE there is a
- *                success); _INVALID_ARGUMENT (other values of `access` too), _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot reach the pool's device or the data was lost: access is
+ *                then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE succeeds
+ *                there); _INVALID_ARGUMENT for other values of `access`.
  * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync,
  *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
@@ -2289,12 +2064,8 @@ FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPo
                                         int32_t access);
 
 /*
- * Sets *access to FERRY_ACCESS_*: what `device` may do with memory of `pool`.
+ * Sets *access to FERRY_ACCESS_*: the access of `device` to memory of `pool`.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own.
  * Driver:        cuMemPoolGetAccess.
  */
 FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
@@ -2303,193 +2074,177 @@ FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPo
 /* ---------------------------------------------------------------------------------------------------------------
  * Sharing between processes
  *
- * One process exports, which gives 256 bytes that travel to the other in any way: a pipe, a socket, shared memory. The
- * other imports. Two processes of one machine, with the same driver. The order of their work is theirs to keep, by
- * events that are shared in the same way: the importer waits for the exporter's event before it uses memory, and the
- * exporter for the importer's before it frees it. So the importer closes first: memory that the exporter has freed
- * meanwhile may be given out anew and change under the importer, and nobody is told.
- * What this process itself exported it imports as what it is, counted in the same way: closing then ends nothing.
- * Imports belong to the instance; what is open at ferry_close stays so until its context ends. Of memory from pools,
- * and of pools, the driver counts no imports: where two instances of one process import the same, the first to close it
- * ends it for both.
- * A process that ends takes nothing from the other: what is mapped stays readable. What is allocated in the order of a
- * stream may be exported at once; its use is what events order.
- * What can be shared: memory of ferry_device_alloc (legacy IPC); pools made with a handle type, and memory from them;
- * events made with FERRY_EVENT_INTERPROCESS. Not: default pools, managed, pinned and array memory. Host memory is
- * shared by the system's own means, and registered by each process.
+ * One process exports an object as a handle of 256 bytes and sends the handle to another process: through a pipe, a
+ * socket or shared memory. The other process imports it. Both run on one machine with the same driver.
+ *
+ * What can be shared: memory of ferry_device_alloc (legacy IPC); pools created with a handle type, and memory from
+ * them; events created with FERRY_EVENT_INTERPROCESS. Default pools and managed, pinned and array memory cannot be
+ * shared. To share host memory, use the system's own means and register the memory in each process.
+ *
+ * The processes order their work by shared events. The importer waits for the exporter's event before it uses memory;
+ * the exporter waits for the importer's event before it frees the memory. Stream-ordered memory may be exported at
+ * once; events order its use. The importer closes first: memory that the exporter has freed may be allocated again
+ * and change under the importer, without an error.
+ *
+ * Imports belong to the instance and are counted; imports still open at ferry_close stay open until their context
+ * ends. Importing memory that this process exported returns the original address, and importing a pool or event that
+ * this instance exported returns the original handle; closing such an import ends nothing. The driver does not count
+ * imports of pools and of memory from pools: if two instances of one process import the same one, the first to close it
+ * ends it for both. When a process ends, memory that another one has mapped stays readable.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* What travels. Opaque, without pointers or alignment; it names process, machine, device, offset and size, and a sum
- * over it. It proves nothing: whoever can write one can forge one. */
+/* What travels between the processes. Opaque, without pointers or alignment. It names process, machine, device, offset
+ * and size, and has a checksum. It is no proof of origin: any process that can send one can forge one. */
 #define FERRY_IPC_HANDLE_SIZE 256
 typedef struct ferry_ipc_handle {
     uint8_t bytes[FERRY_IPC_HANDLE_SIZE];
 } ferry_ipc_handle;
 
-/* What a handle is of. */
-#define FERRY_IPC_MEMORY 1      /* device memory allocated the classic way */
+/* The kind of object that a handle names. */
+#define FERRY_IPC_MEMORY 1      /* memory of ferry_device_alloc, cuMemAlloc or cudaMalloc */
 #define FERRY_IPC_POOL 2        /* a pool */
 #define FERRY_IPC_POOL_MEMORY 3 /* an allocation from a pool */
 #define FERRY_IPC_EVENT 4       /* an event */
 
-/* What a handle says. */
+/* What a handle contains. */
 typedef struct ferry_ipc_info {
     uint32_t struct_size;
     int32_t kind;          /* FERRY_IPC_* */
-    int32_t device;        /* its ordinal in this process; -1: not visible here, or no device's */
-    uint32_t handle_types; /* of a pool: FERRY_HANDLE_*, the one it was exported by */
+    int32_t device;        /* its ordinal in this process; -1: not visible here, or not of a device */
+    uint32_t handle_types; /* of a pool: the FERRY_HANDLE_* it was exported with */
     uint64_t size;         /* of memory: bytes from the imported address on */
     uint64_t process;      /* the exporter's process number, in its own namespace */
     uint8_t device_uuid[16];
-    int32_t is_own; /* 1: this process made it */
+    int32_t is_own; /* 1: this process exported it */
     uint32_t reserved;
 } ferry_ipc_info;
 
 /*
- * Fills `info` up to info->struct_size from a handle, without importing it.
+ * Fills `info` from a handle, without importing it.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; _HANDLE for bytes that are no handle, are cut off or have
- *                changed, and for one of a later version.
- * Driver:        none.
+ * Errors:        FERRY_ERROR_HANDLE for bytes that are no handle, are cut off or have changed, and for a handle of a
+ *                later version.
  */
 FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info);
 
 /*
- * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer sees the whole
- * allocation mapped. Memory from a pool needs that pool exported before, through the same instance.
+ * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the whole
+ * allocation. For memory from a pool, first export the pool through the same instance.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the memory stays the caller's and must live until the importer has closed it.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS;
- *                _NOT_SHAREABLE for other kinds of memory, for memory of a pool that was not exported, and for what was
- *                imported itself; _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS; _NOT_SHAREABLE for
+ *                other kinds of memory, for memory of a pool that was not exported, and for imported memory.
  * Driver:        cuPointerGetAttributes, cuIpcGetMemHandle or cuMemPoolExportPointer.
  */
 FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size,
                                           ferry_ipc_handle *handle, ferry_error_info *error);
 
 /*
- * Makes a handle for a pool, by one of the handle types it was made with. With FERRY_HANDLE_POSIX_FD, *os_handle is a
- * file descriptor that has to travel too, over a Unix socket, and with FERRY_HANDLE_WIN32 a HANDLE; with
- * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1, as after a failure.
+ * Makes a handle for a pool, with one of the handle types it was created with. With FERRY_HANDLE_POSIX_FD, *os_handle
+ * is a file descriptor that must be sent too, over a Unix socket; with FERRY_HANDLE_WIN32 it is a HANDLE. With
+ * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1. After a failure it is -1 too.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a handle_type that is not one of the four, too); _NOT_SHAREABLE for the
- *                default pool, for one without that handle type and for one that was imported itself; _UNSUPPORTED; the
- *                driver's own.
- * Driver:        cuMemPoolExportToShareableHandle; what ferry_pool_get_info takes to tell where the pool lies.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the
+ *                default pool, for a pool without that handle type and for an imported pool.
+ * Driver:        cuMemPoolExportToShareableHandle; as ferry_pool_get_info to find the pool's location.
  */
 FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint32_t handle_type,
                                         ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error);
 
 /*
- * Makes a handle for an event made with FERRY_EVENT_INTERPROCESS. It names the device of an event of
- * ferry_event_create; of one that this instance did not make the driver does not tell.
+ * Makes a handle for an event created with FERRY_EVENT_INTERPROCESS. For an event of ferry_event_create the handle
+ * names the device. For any other event it does not, because the driver does not report the device.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the event stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _NOT_SHAREABLE for other events, and for what was imported itself;
- *                _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_NOT_SHAREABLE for other events, and for imported ones.
  * Driver:        cuIpcGetEventHandle.
  */
 FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUevent_st *event, ferry_ipc_handle *handle,
                                          ferry_error_info *error);
 
 /*
- * Opens memory of another process: *address is where the exported bytes begin here, on the device that the handle
- * names, in the context that ferry uses for it. Handles into one allocation share one mapping, and an allocation
- * imported twice is the same address; each import needs a close of its own. Memory from a pool needs its pool imported
- * before, through the same instance. A handle that this process itself made opens nothing, whichever instance made
- * it: *address is the exported one.
+ * Maps memory of another process. *address is the address here of the first exported byte, on the device that the
+ * handle names, in the context that ferry uses for that device. Handles into one allocation share one mapping: an
+ * allocation that is imported twice has one address, and each import needs its own close. For memory from a pool, first
+ * import the pool through the same instance. A handle made by this process, through any instance, maps nothing:
+ * *address is the exported address.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver maps the memory, tens of microseconds.
- * Ownership:     *address is to be given to ferry_ipc_close_memory, never freed.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _KIND for a pool's or an event's handle; _HANDLE for bytes that are no
- *                handle, for one of a later version and where what it names is gone, as far as this can be told: memory
- *                from a pool is known only by its exporter; _MACHINE for a handle made on another machine; _DEVICE for
- *                a device that this process does not see; _POOL where the pool was not imported; _UNSUPPORTED; the
- *                driver's own. Nothing has been mapped.
+ * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
+ * Errors:        FERRY_ERROR_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a handle
+ *                of a later version, and for an object that no longer exists (not always detected: only the exporter
+ *                knows which memory of a pool exists); _MACHINE for a handle made on another machine; _DEVICE
+ *                for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
+ *                mapped.
  * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer.
  */
 FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
                                           ferry_error_info *error);
 
 /*
- * Opens a pool of another process, from its handle and what was passed beside it. Through it memory is imported; it can
- * do nothing else (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
- * ferry_pool_set_access. Imported twice it is the same pool, needs two closes, and os_handle is not looked at again. A
- * pool that this instance exported is that pool; of another instance of this process it is opened like anybody's.
+ * Imports a pool of another process, from its handle and the os_handle that was sent with it. An imported pool serves
+ * only to import memory (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
+ * ferry_pool_set_access. A second import returns the same pool, needs a second close and does not read os_handle. For a
+ * pool that this instance exported, *pool is that pool. A pool that another instance of this process exported is
+ * imported like that of another process.
  *
- * Thread-safety: safe.
  * Blocking:      milliseconds.
- * Ownership:     os_handle stays the caller's, who may close it at once. *pool is to be given to ferry_ipc_close_pool.
- * Errors:        as ferry_ipc_import_memory; _HANDLE also where os_handle is no pool's.
+ * Ownership:     os_handle stays the caller's, who may close it at once. *pool is the caller's until
+ *                ferry_ipc_close_pool.
+ * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
  * Driver:        cuMemPoolImportFromShareableHandle.
  */
 FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
                                         struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
- * Opens an event of another process: it can be waited for, asked after and recorded like any other, but tells no time.
- * Each import is an event of its own, in the context that ferry uses for the device that the handle names, else in the
- * current one, else in device 0's; one that this instance exported is that event.
- * Where the exporter dies before its stream has reached the record, the event never comes: a program that must not hang
- * asks with ferry_event_query.
+ * Imports an event of another process. Streams and calls can wait for it, query it and record it like any other; it has
+ * no timing. Each import makes a new event, in the context that ferry uses for the device that the handle names, else
+ * in the current context, else in device 0's. For an event that this instance exported, *event is that event.
  *
- * Thread-safety: safe.
+ * If the exporter dies before its stream has reached the record, the event never completes. A program that must not
+ * hang polls with ferry_event_query.
+ *
  * Blocking:      on first need as ferry_context_retain_primary.
- * Ownership:     *event is to be given to ferry_ipc_close_event.
- * Errors:        as ferry_ipc_import_memory; _HANDLE for one of another instance of this process. An event that its
- *                living exporter has destroyed cannot be told.
+ * Ownership:     *event is the caller's until ferry_ipc_close_event.
+ * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE for an event of another instance of this process. An
+ *                event that its exporter has destroyed, while it still runs, is not detected.
  * Driver:        cuIpcOpenEventHandle.
  */
 FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle,
                                          struct CUevent_st **event, ferry_error_info *error);
 
 /*
- * Ends one import of memory; `address` is the one that was given, or any within. With the last one the mapping goes:
- * memory of a pool in the order of `stream`, as with ferry_device_free_async, so that stream must come after all use of
- * any of the imports; other memory when running work on the device has ended, and `stream` is not read for that. 0 is
- * allowed.
+ * Closes one import of memory; `address` is the imported address, or any within the memory. The last close unmaps it.
+ * Memory of a pool is unmapped in the order of `stream`, as by ferry_device_free_async: that stream must come after all
+ * use of any of the imports. Other memory is unmapped once running work on the device has ended; `stream` is then not
+ * read. 0 is allowed.
  *
- * Thread-safety: safe.
- * Blocking:      until running work has ended, but for memory of a pool.
+ * Blocking:      until running work has ended; never for memory of a pool.
  * Ownership:     the import is gone; the memory is still the exporter's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; _CAPTURE for memory of
- *                a pool and a stream that is being captured; the driver's own.
+ * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE for memory of a pool
+ *                and a stream that is being captured.
  * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
 
 /*
- * Ends one import of a pool. With the last one the pool goes. NULL is allowed.
+ * Closes one import of a pool. The last close destroys the imported pool. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
- * Ownership:     the import is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _POOL for what this instance has not imported; _IN_USE while memory from
- *                it is imported, through another instance of this process too, and perhaps until the stream has passed
- *                the close of such memory; the driver's own.
+ * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while memory from the pool is
+ *                imported, also through another instance of this process, and possibly until the stream has passed the
+ *                close of such memory.
  * Driver:        cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
 /*
- * Ends one import of an event. NULL is allowed.
+ * Closes one import of an event. NULL is allowed.
  *
  * Thread-safety: safe; no other call may be using the event.
- * Blocking:      never.
- * Ownership:     the import is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (what this instance has not imported, too), _UNSUPPORTED; the driver's
- *                own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
  * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event);
@@ -2501,7 +2256,7 @@ FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent
  * of a detour through the host. Access has a direction: `device` reaches the memory of `peer`.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* What came of sending data through a pair of devices. */
+/* The result of sending data through a pair of devices. */
 #define FERRY_PROBE_NOT_RUN 0
 #define FERRY_PROBE_PASSED 1
 #define FERRY_PROBE_FAILED 2 /* the driver reports access, but bytes do not arrive: the pair counts as having none */
@@ -2511,22 +2266,19 @@ typedef struct ferry_peer_info {
     uint32_t struct_size;
     int32_t device;
     int32_t peer;
-    int32_t can_access;        /* 1: `device` can reach the memory of `peer`: the driver says so, and no probe failed */
-    int32_t driver_can_access; /* what the driver says */
+    int32_t can_access; /* 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed */
+    int32_t driver_can_access; /* what the driver reports */
     int32_t probe;             /* FERRY_PROBE_*: in this instance */
-    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 where it does not tell */
-    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also where the driver does not tell */
-    int32_t array_access;      /* 1: arrays can be reached too; 0 also where the driver does not tell */
+    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 if it is not reported */
+    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also if it is not reported */
+    int32_t array_access;      /* 1: arrays can be reached too; 0 also if it is not reported */
     uint32_t reserved;
 } ferry_peer_info;
 
 /*
- * Fills `info` up to info->struct_size for `device` reaching the memory of `peer`. Runs no probe.
+ * Fills `info` for access by `device` to the memory of `peer`. Runs no probe.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE (also for a device and itself).
+ * Errors:        FERRY_ERROR_DEVICE also for a device and itself.
  * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
  */
 FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
@@ -2537,12 +2289,10 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
  * result says nothing about `peer` accessing `device`. The test runs once per ordered pair and instance; later calls
  * return the first result. Access between other contexts is unchanged.
  *
- * Thread-safety: safe.
  * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_PEER_ACCESS: there is no access, or the data was lost (ferry_peer_get_info tells which);
- *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
- *                remembered.
+ * Errors:        FERRY_ERROR_PEER_ACCESS: there is no access, or the data was lost (ferry_peer_get_info says which);
+ *                _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of the driver's own no result is
+ *                kept.
  * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
  *                cuStreamDestroy, cuCtxDestroy.
@@ -2550,14 +2300,12 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Lets `device` reach the memory of `peer`, between the contexts that ferry uses for the two, once data has come
- * through as for ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it
- * lasts until anyone in the process disables it or one of them ends, and ferry_close leaves it; after
- * ferry_context_adopt call again. Access that is enabled already is a success.
+ * Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two, after a probe as by
+ * ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it lasts until
+ * any code in the process disables it or one of the contexts ends. ferry_close leaves it. After ferry_context_adopt
+ * call again. Access that is already enabled is a success.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
- * Ownership:     none.
  * Errors:        as ferry_peer_probe.
  * Driver:        cuCtxEnablePeerAccess, then the first time as ferry_peer_probe.
  */
@@ -2567,12 +2315,11 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
  * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work; graphs
  * and prepared batches made while there was access may not be launched any more.
  *
- * Thread-safety: safe; copies between the two that other threads enqueue meanwhile may fail and take their context
- *                along.
+ * Thread-safety: safe. Copies between the two that other threads enqueue meanwhile may fail, and their context may be
+ *                lost.
  * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. Breaks a
  *                capture in either context.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then access is as before.
+ * Errors:        FERRY_ERROR_DEVICE also for a device and itself. After an error access is as before.
  * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
@@ -2583,38 +2330,35 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
  * Copies between pageable memory and a device (FERRY_ROUTE_STAGED) use a kernel in their stream. The kernel exchanges
  * data with CPU threads through pinned staging buffers: see staging in ferry_options, and docs/staging.md.
  * ------------------------------------------------------------------------------------------------------------ */
+
 /* The resources for staged copies, and the number of copies in flight: enqueued and not ended; in a graph, while it
  * runs. */
 typedef struct ferry_staging_info {
     uint32_t struct_size;
-    uint32_t threads;          /* ferry's own; 0 before the first copy, and if the program's threads do the work */
-    uint32_t busy_threads;     /* moving bytes now, including helping callers and the program's threads */
-    uint32_t copies_in_flight; /* in flight */
-    uint64_t staging_bytes;    /* pinned for the staging buffers of all devices */
-    uint64_t bytes_in_flight;  /* of copies in flight: bytes that have not arrived yet */
+    uint32_t threads;      /* ferry's own; 0 before the first copy, and if the program's threads do the work */
+    uint32_t busy_threads; /* moving bytes now, including helping callers and the program's threads */
+    uint32_t copies_in_flight;
+    uint64_t staging_bytes;   /* pinned for the staging buffers of all devices */
+    uint64_t bytes_in_flight; /* of copies in flight: bytes that have not arrived yet */
 } ferry_staging_info;
 
 /*
- * Fills `info` up to info->struct_size.
+ * Fills `info`.
  *
- * Thread-safety: safe.
  * Blocking:      never; takes time that grows with the number of copies in flight.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork.
- * Driver:        none.
  */
 FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info);
 
 /*
  * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
  * context (the current one if it belongs to the device), threads, and the pinned staging buffer. Whatever exists
- * already stays. No call for such a copy waits after this. May be called on any thread, also beside copies.
+ * already stays. After this, no staged copy of the device waits for them. May be called on any thread, also beside
+ * copies.
  *
- * Thread-safety: safe.
  * Blocking:      some milliseconds, and until running work in the context has ended.
  * Ownership:     the instance's; ferry_staging_trim releases the memory.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY; _UNSUPPORTED if the options exclude kernels or
- *                staging, or the driver takes no kernels; the driver's own; -1003 in the child of a fork.
+ * Errors:        FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or staging, or the driver
+ *                takes no kernels.
  * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc.
  */
 FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device);
@@ -2623,11 +2367,8 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
  * no copy or graph needs. The next copy pins it again. Threads stay.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended, as ferry_host_free.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; -1003 in the child of a fork; the driver's own: memory that it does not
- *                take back stays in use.
+ * Errors:        the driver's own: memory that it does not take back stays in use.
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
@@ -2641,39 +2382,34 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Measures `device`, and makes plans from what was found as long as the instance is open, or until the next calibration
- * or ferry_profile_load. Peers are not measured. Other work on the device or on its link falsifies the numbers: it is
- * for the set-up of a machine or the start of a program, and runs only when called.
+ * Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
+ * ferry_close. Peers are not measured. Other work on the device or on its link distorts the numbers: calibrate when a
+ * machine is set up or a program starts. ferry never calibrates by itself.
  *
- * Thread-safety: safe; two at once on one machine disturb each other.
+ * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.
  * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much for an
- *                array, 64 MiB of pinned and 32 MiB of other host memory, and a stream; all of it is given back. What
- *                ferry_staging_prepare makes stays, unless the options keep it out. The profile is the instance's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and late errors
- *                of earlier work. The profile is then what it was.
+ *                array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it is released. Anything
+ *                that ferry_staging_prepare would create stays, unless the options exclude staging. The profile is the
+ *                instance's.
+ * Errors:        FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the profile is unchanged.
  * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
  *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times
  *                cuMemcpy3DAsync, cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and
- *                what gives back. Kernels are loaded, where that has not been done; with FERRY_KERNELS_NONE none are
- *                measured.
+ *                the calls that release all this. Loads kernels that are not loaded yet; with FERRY_KERNELS_NONE none
+ *                are measured.
  */
 FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
- * Writes the profile of `device`, the built-in one too, as text of a few kilobytes: ASCII, lines ended by '\n', with an
- * ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also where the text does not fit; a
- * NULL `buffer` of size 0 asks for nothing else. It can be loaded wherever a device of the same name, number of
- * multiprocessors and compute capability runs on the same version of the driver: also for the equal devices of one
- * machine. A device that has moved to another link is not told apart: calibrate it again. To come back to the built-in
- * profile later, save it first.
+ * Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by
+ * '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does
+ * not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
+ * (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's buffer.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (also a buffer that is too small, in which nothing has been written),
- *                _DEVICE.
- * Driver:        none.
+ * The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver
+ * version, so also on the equal devices of one machine. ferry does not detect that a device has moved to another link:
+ * calibrate it again. To return to the built-in profile later, save it first.
  */
 FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
                                      uint64_t *needed);
@@ -2682,15 +2418,12 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
  * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
  * `size` is the length of the text in bytes, with or without an ending zero.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,
  *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
  * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
  *                FERRY_FIELD_DEVICE or _DRIVER if it fits no device here or is of another driver version; else
- *                FERRY_FIELD_LINE: line `value` of `limit` lines was changed or cannot be true. _INVALID_ARGUMENT,
- *                _OUT_OF_MEMORY. After an error the profiles are unchanged.
- * Driver:        none.
+ *                FERRY_FIELD_LINE: line `value` of `limit` lines was changed or cannot be true. _OUT_OF_MEMORY. After
+ *                an error the profiles are unchanged.
  */
 FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
                                      ferry_error_info *error);

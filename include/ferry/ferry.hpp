@@ -19,7 +19,7 @@
  *              block, the pool of stream_memory and the imported_pool of imported memory.
  *   Views      A view names memory and does not own it. The memory must outlive the view and every enqueued copy.
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
- *              A view may hold a mistake, such as a box past its edge. The call that receives the view refuses it and
+ *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
  *              names the field.
  *   Handles    Owners convert to CUDA's own handles, and ferry takes CUDA's handles, without casts. An instance
  *              converts to ferry_instance *, so a function that takes ferry_instance * takes both.
@@ -82,7 +82,7 @@ public:
         return line;
     }
     bool context_is_dead() const noexcept { return (ferry_status_traits(code()) & FERRY_STATUS_CONTEXT_DEAD) != 0; }
-    bool may_be_retried() const noexcept { return (ferry_status_traits(code()) & FERRY_STATUS_RETRY) != 0; }
+    bool can_retry() const noexcept { return (ferry_status_traits(code()) & FERRY_STATUS_RETRY) != 0; }
 
 #ifdef FERRY_HAS_EXCEPTIONS
     void or_throw() const; // ferry::error
@@ -95,12 +95,12 @@ private:
 #ifdef FERRY_HAS_EXCEPTIONS
 class error : public std::exception {
 public:
-    explicit error(const status &why) noexcept : why_(why), line_(why.line()) {}
-    const status &why() const noexcept { return why_; }
+    explicit error(const ferry::status &failure) noexcept : status_(failure), line_(failure.line()) {}
+    const ferry::status &status() const noexcept { return status_; }
     const char *what() const noexcept override { return line_.c_str(); }
 
 private:
-    status why_;
+    ferry::status status_;
     line line_;
 };
 
@@ -113,15 +113,15 @@ inline void status::or_throw() const {
 template <class T> class [[nodiscard]] result {
 public:
     result(T value) noexcept : value_(std::move(value)) {}
-    result(const status &failure) noexcept : why_(failure) {}
+    result(const status &failure) noexcept : error_(failure) {}
 
-    bool ok() const noexcept { return why_.ok(); }
+    bool ok() const noexcept { return error_.ok(); }
     // A result<bool> does not convert to bool: the condition would be ambiguous. Check ok(), then use operator*.
     template <class U = T, std::enable_if_t<!std::is_same_v<U, bool>, int> = 0>
     explicit operator bool() const noexcept {
         return ok();
     }
-    const status &why() const noexcept { return why_; }
+    const status &error() const noexcept { return error_; } // success if there is a value
 
     T &operator*() &noexcept { return value_; }
     const T &operator*() const &noexcept { return value_; }
@@ -131,14 +131,14 @@ public:
 
 #ifdef FERRY_HAS_EXCEPTIONS
     T or_throw() && {
-        why_.or_throw();
+        error_.or_throw();
         return std::move(value_);
     }
 #endif
 
 private:
     T value_ = {};
-    status why_;
+    status error_;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -153,11 +153,15 @@ struct extent {
 
 namespace detail {
 
-constexpr std::uint64_t most = ~std::uint64_t{0};
+constexpr std::uint64_t max_uint64 = ~std::uint64_t{0};
 
 // Overflow saturates, so that later checks refuse the value.
-constexpr std::uint64_t multiply(std::uint64_t a, std::uint64_t b) noexcept { return b && a > most / b ? most : a * b; }
-constexpr std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept { return a > most - b ? most : a + b; }
+constexpr std::uint64_t multiply(std::uint64_t a, std::uint64_t b) noexcept {
+    return b && a > max_uint64 / b ? max_uint64 : a * b;
+}
+constexpr std::uint64_t add(std::uint64_t a, std::uint64_t b) noexcept {
+    return a > max_uint64 - b ? max_uint64 : a + b;
+}
 
 inline status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0,
                       std::int32_t side = FERRY_SIDE_NONE) noexcept {
@@ -193,10 +197,10 @@ public:
                     {add(z, depth), size_.depth, 1, FERRY_FIELD_Z}};
         for (const auto &axis : axes)
             if (axis.end > axis.limit)
-                inner.blame(refusal(FERRY_ERROR_OUT_OF_BOUNDS, axis.field, multiply(axis.limit, axis.unit),
-                                    multiply(axis.end, axis.unit)));
+                inner.set_error(refusal(FERRY_ERROR_OUT_OF_BOUNDS, axis.field, multiply(axis.limit, axis.unit),
+                                        multiply(axis.end, axis.unit)));
         inner.size_ = {width, height, depth};
-        if (inner.mistake().ok()) inner.move_origin(x, y, z);
+        if (inner.error().ok()) inner.move_origin(x, y, z);
         return inner;
     }
     View sub(std::uint64_t x, std::uint64_t y, std::uint64_t width, std::uint64_t height) const noexcept {
@@ -207,15 +211,15 @@ public:
     }
 
     // The reason copies refuse this view, or success.
-    const status &mistake() const noexcept { return mistake_; }
-    // Records a mistake. The first one stays.
-    void blame(const status &mistake) noexcept {
-        if (mistake_.ok()) mistake_ = mistake;
+    const status &error() const noexcept { return error_; }
+    // Makes copies refuse this view. The first error stays.
+    void set_error(const status &failure) noexcept {
+        if (error_.ok()) error_ = failure;
     }
 
 protected:
     extent size_;
-    status mistake_;
+    status error_;
 
 private:
     const View &self() const noexcept { return static_cast<const View &>(*this); }
@@ -231,7 +235,7 @@ inline constexpr bool is_element =
 // A line, image or volume of elements of T in addressable memory. A view of const T is read-only. `kind` is
 // FERRY_KIND_HOST, FERRY_KIND_DEVICE, or FERRY_KIND_ANY to let the address decide.
 template <class T, std::int32_t kind> class linear_view : public detail::box_view<linear_view<T, kind>> {
-    static_assert(detail::is_element<T>, "only what is trivially copyable is copied");
+    static_assert(detail::is_element<T>, "elements must be trivially copyable");
     static constexpr bool on_device = kind == FERRY_KIND_DEVICE;
 
 public:
@@ -261,7 +265,7 @@ public:
     template <class U = T, std::enable_if_t<std::is_const_v<U>, int> = 0>
     linear_view(const linear_view<std::remove_const_t<U>, kind> &view) noexcept
         : linear_view(view.size_, view.device_, view.address_, view.row_pitch_, view.slice_height_) {
-        this->mistake_ = view.mistake_;
+        this->error_ = view.error_;
     }
 
     std::uint64_t address() const noexcept { return address_; }
@@ -280,10 +284,10 @@ public:
     linear_view shaped(std::uint64_t width, std::uint64_t height, std::uint64_t depth = 1) const noexcept {
         const std::uint64_t count = detail::multiply(detail::multiply(width, height), depth);
         linear_view shaped(extent{width, height, depth}, device_, address_, 0, 0);
-        shaped.mistake_ = this->mistake_;
+        shaped.error_ = this->error_;
         if (this->height() != 1 || this->depth() != 1)
-            shaped.blame(detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HEIGHT, 1, this->height()));
-        shaped.blame(sub(0, 0, 0, count, 1, 1).mistake());
+            shaped.set_error(detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_HEIGHT, 1, this->height()));
+        shaped.set_error(sub(0, 0, 0, count, 1, 1).error());
         return shaped;
     }
     using detail::box_view<linear_view>::sub;
@@ -292,7 +296,7 @@ public:
     auto as_bytes() const noexcept {
         using byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
         linear_view<byte, kind> bytes(this->byte_extent(), device_, address_, row_pitch_, slice_height_);
-        bytes.blame(this->mistake_);
+        bytes.set_error(this->error_);
         return bytes;
     }
 
@@ -328,21 +332,21 @@ private:
     }
     void move_origin(std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
         const std::uint64_t offset = offset_of(x, y, z);
-        if (offset > detail::most - address_) return this->blame(overflow_of(x, y, z));
+        if (offset > detail::max_uint64 - address_) return this->set_error(overflow_of(x, y, z));
         address_ += offset;
     }
     status overflow_of(std::uint64_t x, std::uint64_t y, std::uint64_t z) const noexcept {
         const auto refused = [](std::int32_t field, std::uint64_t limit, std::uint64_t value) noexcept {
             return detail::refusal(FERRY_ERROR_OVERFLOW, field, limit, value);
         };
-        std::uint64_t room = detail::most - address_;
+        std::uint64_t room = detail::max_uint64 - address_;
         const std::uint64_t bytes = detail::multiply(x, sizeof(T));
         if (bytes > room) return refused(FERRY_FIELD_X, room, bytes);
         room -= bytes;
         if (y && y > room / row_pitch_) return refused(FERRY_FIELD_Y, room / row_pitch_, y);
         room -= y * row_pitch_;
-        const std::uint64_t most_rows = detail::most / row_pitch_;
-        if (slice_height_ > most_rows) return refused(FERRY_FIELD_SLICE_HEIGHT, most_rows, slice_height_);
+        const std::uint64_t max_rows = detail::max_uint64 / row_pitch_;
+        if (slice_height_ > max_rows) return refused(FERRY_FIELD_SLICE_HEIGHT, max_rows, slice_height_);
         return refused(FERRY_FIELD_Z, room / (row_pitch_ * slice_height_), z);
     }
 
@@ -375,7 +379,7 @@ public:
         view.device_ = device;
         view.size_ = {(desc.width + side - 1) / side, desc.height ? (desc.height + side - 1) / side : 1,
                       desc.depth ? desc.depth : 1};
-        if (view.element_size_ == 0) view.blame(detail::refusal(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_ARRAY));
+        if (view.element_size_ == 0) view.set_error(detail::refusal(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_ARRAY));
         return view;
     }
 
@@ -478,10 +482,10 @@ template <class M, class T = mdspan_element<M>> host_view<T> as_view(const M &sp
     host_view<T> view(span.data_handle(), size[0], size[1], size[2], row_pitch, slice_height);
     if (extent{size[0], size[1], size[2]}.empty()) return view;
     if (!is_strided || stride[0] != sizeof(T))
-        view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_X, sizeof(T), is_strided ? stride[0] : 0));
-    if (row_pitch < width) view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_ROW_PITCH, width, row_pitch));
+        view.set_error(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_X, sizeof(T), is_strided ? stride[0] : 0));
+    if (row_pitch < width) view.set_error(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_ROW_PITCH, width, row_pitch));
     if (slice_height < size[1] || (has_slices && row_pitch && stride[2] % row_pitch != 0))
-        view.blame(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_SLICE_HEIGHT));
+        view.set_error(refusal(FERRY_ERROR_PITCH, FERRY_FIELD_SLICE_HEIGHT));
     return view;
 }
 
@@ -512,10 +516,10 @@ inline constexpr bool is_string_view<
     R, std::enable_if_t<std::is_class_v<typename R::traits_type> &&
                         std::is_same_v<decltype(std::declval<R &>().data()), const typename R::value_type *>>> =
     std::is_trivially_copyable_v<R>;
-template <class R> inline constexpr bool stays = is_view<R> || is_mdspan<R> || is_span<R> || is_string_view<R>;
+template <class R> inline constexpr bool is_non_owning = is_view<R> || is_mdspan<R> || is_span<R> || is_string_view<R>;
 template <class R>
 inline constexpr bool outlives_call =
-    std::is_lvalue_reference_v<R> || stays<std::remove_cv_t<std::remove_reference_t<R>>>;
+    std::is_lvalue_reference_v<R> || is_non_owning<std::remove_cv_t<std::remove_reference_t<R>>>;
 
 template <class From, class To>
 using if_copyable =
@@ -524,16 +528,18 @@ using if_copyable =
 template <class R> using if_outlives_call = std::enable_if_t<outlives_call<R>, int>;
 
 // Contiguous values of T, as batches take them: any type that std::data() and std::size() accept.
-template <class R, class T, class = void> inline constexpr bool is_row = false;
+template <class R, class T, class = void> inline constexpr bool is_contiguous = false;
 template <class R, class T>
-inline constexpr bool is_row<
+inline constexpr bool is_contiguous<
     R, T,
     std::enable_if_t<
         std::is_same_v<std::remove_const_t<std::remove_pointer_t<decltype(std::data(std::declval<R &>()))>>, T> &&
         std::is_convertible_v<decltype(std::size(std::declval<R &>())), std::uint64_t>>> =
     !is_mdspan<std::remove_const_t<R>>;
-template <class R, class T> using if_row = std::enable_if_t<is_row<std::remove_reference_t<R>, T>, int>;
-template <class R> std::uint64_t count_of(const R &row) noexcept { return static_cast<std::uint64_t>(std::size(row)); }
+template <class R, class T> using if_contiguous = std::enable_if_t<is_contiguous<std::remove_reference_t<R>, T>, int>;
+template <class R> std::uint64_t count_of(const R &range) noexcept {
+    return static_cast<std::uint64_t>(std::size(range));
+}
 
 template <class R> using if_shareable = std::enable_if_t<is_linear_view<view_type<R>> && outlives_call<R>, int>;
 
@@ -571,7 +577,7 @@ result<T> fetch(T value, Call call, Arguments... arguments) noexcept {
 }
 
 // Returns the status of a call whose last argument is a ferry_error_info.
-template <class Call, class... Arguments> status told_by(Call call, Arguments... arguments) noexcept {
+template <class Call, class... Arguments> status call_with_error_info(Call call, Arguments... arguments) noexcept {
     ferry_error_info info = sized<ferry_error_info>();
     info.status = call(arguments..., &info);
     return status(info);
@@ -579,12 +585,12 @@ template <class Call, class... Arguments> status told_by(Call call, Arguments...
 
 // Returns the value that `call` writes to its last argument but one; the last argument is a ferry_error_info.
 template <class T, class Call, class... Arguments>
-result<T> fetch_told(T value, Call call, Arguments... arguments) noexcept {
-    const status done = detail::told_by(call, arguments..., &value);
+result<T> fetch_with_error_info(T value, Call call, Arguments... arguments) noexcept {
+    const status done = detail::call_with_error_info(call, arguments..., &value);
     return done.ok() ? result<T>(value) : done;
 }
 
-struct nothing {};
+struct no_data {};
 
 // A view of memory, and the extra data that an owner needs to free or describe the memory.
 template <class View, class More> struct view_and : View {
@@ -595,24 +601,24 @@ template <class View, class More> struct view_and : View {
 
 // Owns a handle that `destroy` destroys, and data about the handle. If `destroy` takes a third argument, that argument
 // is the `more` of a view_and.
-template <class Handle, auto destroy, class Known = nothing> class owner {
+template <class Handle, auto destroy, class Data = no_data> class owner {
 public:
     owner() noexcept = default;
-    // Takes ownership of a handle that a call of ferry.h created. `known` is the view of the memory, the device of a
+    // Takes ownership of a handle that a call of ferry.h created. `data` is the view of the memory, the device of a
     // mipmapped array, or whatever the class documents.
-    owner(ferry_instance *instance, Handle handle, const Known &known) noexcept
-        : instance_(instance), handle_(handle), known_(known) {}
-    template <class K = Known, std::enable_if_t<std::is_same_v<K, nothing>, int> = 0>
-    owner(ferry_instance *instance, Handle handle) noexcept : owner(instance, handle, nothing()) {}
+    owner(ferry_instance *instance, Handle handle, const Data &data) noexcept
+        : instance_(instance), handle_(handle), data_(data) {}
+    template <class K = Data, std::enable_if_t<std::is_same_v<K, no_data>, int> = 0>
+    owner(ferry_instance *instance, Handle handle) noexcept : owner(instance, handle, no_data()) {}
     owner(owner &&other) noexcept
-        : instance_(other.instance_), handle_(other.handle_), known_(std::exchange(other.known_, {})) {
+        : instance_(other.instance_), handle_(other.handle_), data_(std::exchange(other.data_, {})) {
         other.handle_ = {};
     }
     owner &operator=(owner &&other) noexcept {
         if (this == &other) return *this;
         reset();
         instance_ = other.instance_;
-        known_ = other.known_;
+        data_ = other.data_;
         handle_ = other.release();
         return *this;
     }
@@ -623,21 +629,21 @@ public:
     ferry_instance *instance() const noexcept { return instance_; }
     // Passes ownership to the caller and leaves this empty.
     Handle release() noexcept {
-        known_ = {};
+        data_ = {};
         return std::exchange(handle_, {});
     }
     void reset() noexcept {
         if constexpr (std::is_invocable_v<decltype(destroy), ferry_instance *, Handle>) {
             if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle));
         } else {
-            const auto more = known_.more;
+            const auto more = data_.more;
             if (const Handle handle = release()) static_cast<void>(destroy(instance_, handle, more));
         }
     }
 
 protected:
     // Destroys the handle with another call than `destroy`. On failure the handle stays owned.
-    template <class Call, class... Arguments> status end_by(Call call, Arguments... arguments) noexcept {
+    template <class Call, class... Arguments> status destroy_with(Call call, Arguments... arguments) noexcept {
         const std::int32_t code = handle_ ? call(instance_, handle_, arguments...) : FERRY_SUCCESS;
         if (code == FERRY_SUCCESS) release();
         return status(code);
@@ -645,13 +651,13 @@ protected:
 
     ferry_instance *instance_ = nullptr;
     Handle handle_ = {};
-    Known known_ = {};
+    Data data_ = {};
 };
 
-template <class Owner, class Handle, class... Known>
-result<Owner> own(ferry_instance *instance, const result<Handle> &made, const Known &...known) noexcept {
-    if (!made) return made.why();
-    return Owner(instance, *made, known...);
+template <class Owner, class Handle, class... Data>
+result<Owner> own(ferry_instance *instance, const result<Handle> &made, const Data &...data) noexcept {
+    if (!made) return made.error();
+    return Owner(instance, *made, data...);
 }
 
 inline std::int32_t close(ferry_instance *, ferry_instance *instance) noexcept {
@@ -678,8 +684,8 @@ public:
     static result<instance> open(ferry_options options = {}) noexcept {
         options.struct_size = sizeof options;
         ferry_instance *const none = nullptr;
-        const auto opened = detail::fetch_told(none, ferry_open, &options);
-        return opened ? result<instance>(instance(*opened)) : opened.why();
+        const auto opened = detail::fetch_with_error_info(none, ferry_open, &options);
+        return opened ? result<instance>(instance(*opened)) : opened.error();
     }
     operator ferry_instance *() const noexcept { return handle_; }
 
@@ -727,7 +733,7 @@ public:
     }
     // Measures the device. The cost model of later plans uses the results.
     status calibrate(std::int32_t device) const noexcept {
-        return detail::told_by(ferry_device_calibrate, handle_, device);
+        return detail::call_with_error_info(ferry_device_calibrate, handle_, device);
     }
     // The size of the profile as text, including the terminating zero.
     result<std::uint64_t> profile_size(std::int32_t device) const noexcept {
@@ -738,7 +744,7 @@ public:
         return status(ferry_profile_save(handle_, device, buffer, size, nullptr));
     }
     status load_profile(const char *text, std::uint64_t size) const noexcept {
-        return detail::told_by(ferry_profile_load, handle_, text, size);
+        return detail::call_with_error_info(ferry_profile_load, handle_, text, size);
     }
     // Waits for all work in the context that ferry uses for `device`.
     status synchronize(std::int32_t device) const noexcept {
@@ -753,30 +759,30 @@ public:
 namespace detail {
 
 template <class View, class More>
-using view_with = std::conditional_t<std::is_same_v<More, nothing>, View, view_and<View, More>>;
+using view_with = std::conditional_t<std::is_same_v<More, no_data>, View, view_and<View, More>>;
 
 // Memory with the shape of a view. A const owner gives a read-only view.
-template <class T, std::int32_t kind, class Handle, auto destroy, class More = nothing>
+template <class T, std::int32_t kind, class Handle, auto destroy, class More = no_data>
 class memory : public owner<Handle, destroy, view_with<linear_view<T, kind>, More>> {
-    static_assert(!std::is_const_v<T>, "what is const could never be written");
+    static_assert(!std::is_const_v<T>, "memory of const elements could never be written");
 
 public:
     using memory::owner::owner;
-    linear_view<T, kind> view() &noexcept { return this->known_; }
-    linear_view<const T, kind> view() const &noexcept { return this->known_; }
+    linear_view<T, kind> view() &noexcept { return this->data_; }
+    linear_view<const T, kind> view() const &noexcept { return this->data_; }
     void view() const && = delete; // the memory would be gone before the view
-    std::uint64_t address() const noexcept { return this->known_.address(); }
+    std::uint64_t address() const noexcept { return this->data_.address(); }
 };
 
 // Memory that the host can access, as a range.
-template <class T, std::int32_t kind, class Handle, auto destroy, class More = nothing>
+template <class T, std::int32_t kind, class Handle, auto destroy, class More = no_data>
 class host_memory : public memory<T, kind, Handle, destroy, More> {
 public:
     using host_memory::memory::memory;
-    T *data() &noexcept { return this->known_.pointer(); }
-    const T *data() const &noexcept { return this->known_.pointer(); }
+    T *data() &noexcept { return this->data_.pointer(); }
+    const T *data() const &noexcept { return this->data_.pointer(); }
     void data() const && = delete;
-    std::size_t size() const noexcept { return static_cast<std::size_t>(this->known_.width()); } // elements
+    std::size_t size() const noexcept { return static_cast<std::size_t>(this->data_.width()); } // elements
     T *begin() &noexcept { return data(); }
     T *end() &noexcept { return data() + size(); }
     const T *begin() const &noexcept { return data(); }
@@ -797,7 +803,9 @@ public:
     using deferrable_memory::memory::memory;
     // ferry_device_free_deferred: leaves this empty on success and unchanged on failure. reset() and the destructor
     // wait for running work.
-    status free_deferred(CUstream_st *stream) noexcept { return this->end_by(ferry_device_free_deferred, stream); }
+    status free_deferred(CUstream_st *stream) noexcept {
+        return this->destroy_with(ferry_device_free_deferred, stream);
+    }
 };
 
 } // namespace detail
@@ -807,8 +815,8 @@ template <class T> class device_memory : public detail::deferrable_memory<T> {
 public:
     using device_memory::deferrable_memory::deferrable_memory;
     static result<device_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
-        const auto made = detail::fetch_told(std::uint64_t{0}, ferry_device_alloc, instance, device,
-                                             detail::multiply(count, sizeof(T)));
+        const auto made = detail::fetch_with_error_info(std::uint64_t{0}, ferry_device_alloc, instance, device,
+                                                        detail::multiply(count, sizeof(T)));
         return detail::own<device_memory>(instance, made, device_view<T>(device, *made, count));
     }
 };
@@ -821,10 +829,10 @@ public:
                                          std::uint64_t height, std::uint64_t depth = 1) noexcept {
         constexpr std::uint32_t element_size = sizeof(T) % 16 == 0 ? 16 : sizeof(T) % 8 == 0 ? 8 : 4;
         std::uint64_t address = 0;
-        const auto row_pitch = detail::fetch_told(std::uint64_t{0}, ferry_device_alloc_pitched, instance, device,
-                                                  detail::multiply(width, sizeof(T)), detail::multiply(height, depth),
-                                                  element_size, &address);
-        if (!row_pitch) return row_pitch.why();
+        const auto row_pitch = detail::fetch_with_error_info(std::uint64_t{0}, ferry_device_alloc_pitched, instance,
+                                                             device, detail::multiply(width, sizeof(T)),
+                                                             detail::multiply(height, depth), element_size, &address);
+        if (!row_pitch) return row_pitch.error();
         return pitched_memory(instance, address, device_view<T>(device, address, width, height, depth, *row_pitch));
     }
 };
@@ -835,8 +843,8 @@ class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uin
 public:
     using managed_memory::host_memory::host_memory;
     static result<managed_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
-        const auto made = detail::fetch_told(std::uint64_t{0}, ferry_managed_alloc, instance, device,
-                                             detail::multiply(count, sizeof(T)));
+        const auto made = detail::fetch_with_error_info(std::uint64_t{0}, ferry_managed_alloc, instance, device,
+                                                        detail::multiply(count, sizeof(T)));
         return detail::own<managed_memory>(instance, made, device_view<T>(device, *made, count));
     }
 };
@@ -845,7 +853,7 @@ public:
 template <class T>
 class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free, ferry_host_block> {
 public:
-    // To take ownership of memory from ferry_host_alloc, pass {view, block} as `known`.
+    // To take ownership of memory from ferry_host_alloc, pass {view, block} as `data`.
     using pinned_memory::host_memory::host_memory;
     // Takes ownership of memory from ferry_host_alloc; block() is zeroed.
     pinned_memory(ferry_instance *instance, void *address, const host_view<T> &view) noexcept
@@ -855,9 +863,9 @@ public:
     static result<pinned_memory> create(ferry_instance *instance, std::uint64_t count,
                                         ferry_host_options options) noexcept {
         options.struct_size = sizeof options;
-        const auto made = detail::fetch_told(detail::sized<ferry_host_block>(), ferry_host_alloc, instance,
-                                             detail::multiply(count, sizeof(T)), &options);
-        if (!made) return made.why();
+        const auto made = detail::fetch_with_error_info(detail::sized<ferry_host_block>(), ferry_host_alloc, instance,
+                                                        detail::multiply(count, sizeof(T)), &options);
+        if (!made) return made.error();
         const host_view<T> view(static_cast<T *>(made->address), made->size / sizeof(T));
         return pinned_memory(instance, made->address, {view, *made});
     }
@@ -869,7 +877,7 @@ public:
         return create(instance, count, options);
     }
     // Describes the allocation: whether it is pinned, its source and its NUMA node.
-    const ferry_host_block &block() const noexcept { return this->known_.more; }
+    const ferry_host_block &block() const noexcept { return this->data_.more; }
 };
 
 // ferry_host_register: pins existing host memory for the lifetime of this object. The program uses the range as before
@@ -880,10 +888,10 @@ public:
     template <class R, detail::if_outlives_call<R> = 0>
     static result<registration> create(ferry_instance *instance, R &&range, std::uint32_t flags = 0) noexcept {
         const host_view<const typename detail::view_type<R>::value_type> view = ferry::view_of(range);
-        if (!view.mistake().ok()) return view.mistake();
+        if (!view.error().ok()) return view.error();
         void *const first = reinterpret_cast<void *>(static_cast<std::uintptr_t>(view.address()));
-        if (const std::int32_t code = ferry_host_register(instance, first, view.reach(), flags)) return status(code);
-        return registration(instance, first);
+        const status done = detail::call_with_error_info(ferry_host_register, instance, first, view.reach(), flags);
+        return done.ok() ? result<registration>(registration(instance, first)) : done;
     }
 };
 
@@ -919,8 +927,8 @@ public:
     static result<pinned_pool> create(ferry_instance *instance, ferry_pinned_pool_options options = {}) noexcept {
         options.struct_size = sizeof options;
         ferry_pinned_pool *const none = nullptr;
-        return detail::own<pinned_pool>(instance,
-                                        detail::fetch_told(none, ferry_pinned_pool_create, instance, &options));
+        return detail::own<pinned_pool>(
+            instance, detail::fetch_with_error_info(none, ferry_pinned_pool_create, instance, &options));
     }
     operator ferry_pinned_pool *() const noexcept { return handle_; }
 
@@ -935,30 +943,31 @@ public:
 template <class T>
 class pinned_block : public detail::host_memory<T, FERRY_KIND_HOST, void *, detail::free_block, detail::pool_block> {
 public:
-    // To take ownership of a block, pass {view, {pool}} or {view, {pool, stream, true}} as `known`.
+    // To take ownership of a block, pass {view, {pool}} or {view, {pool, stream, true}} as `data`.
     using pinned_block::host_memory::host_memory;
     // ferry_pinned_pool_alloc: the host may use the block at once. The destructor frees it at once, too. If copies may
     // still use the block by then, pass their stream to set_stream().
     static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count) noexcept {
-        return made_by(pool, count, {pool, nullptr, false}, ferry_pinned_pool_alloc);
+        return allocate(pool, count, {pool, nullptr, false}, ferry_pinned_pool_alloc);
     }
     // ferry_pinned_pool_alloc_async: for work on `stream`. The block is freed in the order of `stream`, too.
     static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count, CUstream_st *stream) noexcept {
-        return made_by(pool, count, {pool, stream, true}, ferry_pinned_pool_alloc_async, stream);
+        return allocate(pool, count, {pool, stream, true}, ferry_pinned_pool_alloc_async, stream);
     }
     // Has the block freed in the order of `stream`.
     void set_stream(CUstream_st *stream) noexcept {
-        this->known_.more.stream = stream;
-        this->known_.more.has_stream = true;
+        this->data_.more.stream = stream;
+        this->data_.more.has_stream = true;
     }
 
 private:
     template <class Call, class... Stream>
-    static result<pinned_block> made_by(const pinned_pool &pool, std::uint64_t count, const detail::pool_block &block,
-                                        Call call, Stream... stream) noexcept {
+    static result<pinned_block> allocate(const pinned_pool &pool, std::uint64_t count, const detail::pool_block &block,
+                                         Call call, Stream... stream) noexcept {
         void *const none = nullptr;
-        const auto made = detail::fetch(none, call, pool.handle(), detail::multiply(count, sizeof(T)), stream...);
-        if (!made) return made.why();
+        const auto made =
+            detail::fetch_with_error_info(none, call, pool.handle(), detail::multiply(count, sizeof(T)), stream...);
+        if (!made) return made.error();
         return pinned_block(pool.instance(), *made, {host_view<T>(static_cast<T *>(*made), count), block});
     }
 };
@@ -970,16 +979,16 @@ private:
 namespace detail {
 
 // The location of a pool, as in ferry_pool_desc.
-struct pool_place {
+struct pool_location {
     std::int32_t location = FERRY_LOCATION_DEVICE, index = 0;
 };
 
 // Names a pool without owning it.
-class pool_name {
+class pool_reference {
 public:
-    pool_name() noexcept = default;
-    pool_name(ferry_instance *instance, CUmemPoolHandle_st *handle, const pool_place &known) noexcept
-        : instance_(instance), handle_(handle), known_(known) {}
+    pool_reference() noexcept = default;
+    pool_reference(ferry_instance *instance, CUmemPoolHandle_st *handle, const pool_location &data) noexcept
+        : instance_(instance), handle_(handle), data_(data) {}
     explicit operator bool() const noexcept { return handle_ != nullptr; }
     CUmemPoolHandle_st *handle() const noexcept { return handle_; }
     ferry_instance *instance() const noexcept { return instance_; }
@@ -987,7 +996,7 @@ public:
 protected:
     ferry_instance *instance_ = nullptr;
     CUmemPoolHandle_st *handle_ = nullptr;
-    pool_place known_;
+    pool_location data_;
 };
 
 // The calls common to all pools. Base owns or names the pool.
@@ -995,26 +1004,26 @@ template <class Base> class pool_calls : public Base {
 public:
     using Base::Base;
     operator CUmemPoolHandle_st *() const noexcept { return this->handle_; }
-    std::int32_t location() const noexcept { return this->known_.location; } // FERRY_LOCATION_*
-    std::int32_t index() const noexcept { return this->known_.index; }
+    std::int32_t location() const noexcept { return this->data_.location; } // FERRY_LOCATION_*
+    std::int32_t index() const noexcept { return this->data_.index; }
 
-    result<ferry_pool_info> info() const noexcept { return got(sized<ferry_pool_info>(), ferry_pool_get_info); }
+    result<ferry_pool_info> info() const noexcept { return get(sized<ferry_pool_info>(), ferry_pool_get_info); }
     result<ferry_pool_attributes> attributes() const noexcept {
-        return got(sized<ferry_pool_attributes>(), ferry_pool_get_attributes);
+        return get(sized<ferry_pool_attributes>(), ferry_pool_get_attributes);
     }
     // To change some attributes, get all, change those and set all.
     status set_attributes(const ferry_pool_attributes &attributes) const noexcept {
-        return told(ferry_pool_set_attributes, &attributes);
+        return invoke(ferry_pool_set_attributes, &attributes);
     }
-    result<ferry_pool_stats> stats() const noexcept { return got(sized<ferry_pool_stats>(), ferry_pool_get_stats); }
-    status reset_stats() const noexcept { return told(ferry_pool_reset_stats); }
-    status trim(std::uint64_t keep = 0) const noexcept { return told(ferry_pool_trim, keep); }
+    result<ferry_pool_stats> stats() const noexcept { return get(sized<ferry_pool_stats>(), ferry_pool_get_stats); }
+    status reset_stats() const noexcept { return invoke(ferry_pool_reset_stats); }
+    status trim(std::uint64_t keep = 0) const noexcept { return invoke(ferry_pool_trim, keep); }
     // The access of `device` to the pool's memory, as FERRY_ACCESS_*.
     result<std::int32_t> access(std::int32_t device) const noexcept {
-        return got(std::int32_t{0}, ferry_pool_get_access, device);
+        return get(std::int32_t{0}, ferry_pool_get_access, device);
     }
     status set_access(std::int32_t device, std::int32_t access) const noexcept {
-        return told(ferry_pool_set_access, device, access);
+        return invoke(ferry_pool_set_access, device, access);
     }
     // Makes this the current pool of its location, for the whole process.
     status make_current() const noexcept {
@@ -1023,10 +1032,10 @@ public:
 
 private:
     template <class T, class Call, class... Arguments>
-    result<T> got(T value, Call call, Arguments... arguments) const noexcept {
+    result<T> get(T value, Call call, Arguments... arguments) const noexcept {
         return detail::fetch(value, call, this->instance_, this->handle_, arguments...);
     }
-    template <class Call, class... Arguments> status told(Call call, Arguments... arguments) const noexcept {
+    template <class Call, class... Arguments> status invoke(Call call, Arguments... arguments) const noexcept {
         return status(call(this->instance_, this->handle_, arguments...));
     }
 };
@@ -1034,45 +1043,45 @@ private:
 } // namespace detail
 
 // Any pool, a CUmemoryPool or cudaMemPool_t, named and not owned. The pool must outlive its use.
-class pool_view : public detail::pool_calls<detail::pool_name> {
+class pool_view : public detail::pool_calls<detail::pool_reference> {
 public:
     using pool_calls::pool_calls;
     // Queries the driver for the location.
     static result<pool_view> of(ferry_instance *instance, CUmemPoolHandle_st *pool) noexcept {
         const auto info = detail::fetch(detail::sized<ferry_pool_info>(), ferry_pool_get_info, instance, pool);
-        if (!info) return info.why();
+        if (!info) return info.error();
         return pool_view(instance, pool, {info->location, info->index});
     }
     static result<pool_view> default_of(ferry_instance *instance, std::int32_t location, std::int32_t index) noexcept {
-        return found_by(ferry_pool_get_default, instance, location, index);
+        return find(ferry_pool_get_default, instance, location, index);
     }
     static result<pool_view> current_of(ferry_instance *instance, std::int32_t location, std::int32_t index) noexcept {
-        return found_by(ferry_pool_get_current, instance, location, index);
+        return find(ferry_pool_get_current, instance, location, index);
     }
 
 private:
     template <class Call>
-    static result<pool_view> found_by(Call call, ferry_instance *instance, std::int32_t location,
-                                      std::int32_t index) noexcept {
+    static result<pool_view> find(Call call, ferry_instance *instance, std::int32_t location,
+                                  std::int32_t index) noexcept {
         CUmemPoolHandle_st *const none = nullptr;
         const auto found = detail::fetch(none, call, instance, location, index);
-        return found ? result<pool_view>(pool_view(instance, *found, {location, index})) : found.why();
+        return found ? result<pool_view>(pool_view(instance, *found, {location, index})) : found.error();
     }
 };
 
 // ferry_pool_create. Free all memory from the pool first: the destructor cannot destroy a pool in use and leaks it.
-class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_place>> {
+class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_location>> {
 public:
-    // To take ownership of a pool, pass {location, index} as `known`.
+    // To take ownership of a pool, pass {location, index} as `data`.
     using pool_calls::pool_calls;
     // struct_size need not be set.
     static result<pool> create(ferry_instance *instance, ferry_pool_desc desc) noexcept {
         desc.struct_size = sizeof desc;
         CUmemPoolHandle_st *const none = nullptr;
-        return detail::own<pool>(instance, detail::fetch_told(none, ferry_pool_create, instance, &desc),
-                                 detail::pool_place{desc.location, desc.index});
+        return detail::own<pool>(instance, detail::fetch_with_error_info(none, ferry_pool_create, instance, &desc),
+                                 detail::pool_location{desc.location, desc.index});
     }
-    operator pool_view() const noexcept { return {instance_, handle_, known_}; }
+    operator pool_view() const noexcept { return {instance_, handle_, data_}; }
 };
 
 namespace detail {
@@ -1081,11 +1090,11 @@ namespace detail {
 template <class T, std::int32_t kind, auto destroy>
 class stream_ordered : public memory<T, kind, std::uint64_t, destroy, CUstream_st *> {
 public:
-    // To take ownership of memory, pass {view, stream} as `known`.
+    // To take ownership of memory, pass {view, stream} as `data`.
     using stream_ordered::memory::memory;
-    CUstream_st *stream() const noexcept { return this->known_.more; }
+    CUstream_st *stream() const noexcept { return this->data_.more; }
     // Has the memory freed in the order of `stream`. The free must come after all work that uses the memory.
-    void set_stream(CUstream_st *stream) noexcept { this->known_.more = stream; }
+    void set_stream(CUstream_st *stream) noexcept { this->data_.more = stream; }
 
 protected:
     static linear_view<T, kind> line_at(std::int32_t device, std::uint64_t address, std::uint64_t count) noexcept {
@@ -1108,21 +1117,21 @@ public:
     template <std::int32_t k = kind, std::enable_if_t<k == FERRY_KIND_DEVICE, int> = 0>
     static result<stream_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count,
                                         CUstream_st *stream) noexcept {
-        return made_by(instance, device, count, stream, ferry_device_alloc_async, device);
+        return allocate(instance, device, count, stream, ferry_device_alloc_async, device);
     }
     // ferry_pool_alloc_async: from `pool`.
     static result<stream_memory> create(const pool_view &pool, std::uint64_t count, CUstream_st *stream) noexcept {
         if ((pool.location() == FERRY_LOCATION_DEVICE) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_KIND);
-        return made_by(pool.instance(), pool.index(), count, stream, ferry_pool_alloc_async, pool.handle());
+        return allocate(pool.instance(), pool.index(), count, stream, ferry_pool_alloc_async, pool.handle());
     }
 
 private:
     template <class Call, class From>
-    static result<stream_memory> made_by(ferry_instance *instance, std::int32_t device, std::uint64_t count,
-                                         CUstream_st *stream, Call call, From from) noexcept {
-        const auto made =
-            detail::fetch(std::uint64_t{0}, call, instance, from, detail::multiply(count, sizeof(T)), stream);
-        if (!made) return made.why();
+    static result<stream_memory> allocate(ferry_instance *instance, std::int32_t device, std::uint64_t count,
+                                          CUstream_st *stream, Call call, From from) noexcept {
+        const auto made = detail::fetch_with_error_info(std::uint64_t{0}, call, instance, from,
+                                                        detail::multiply(count, sizeof(T)), stream);
+        if (!made) return made.error();
         return stream_memory(instance, *made, {stream_memory::line_at(device, *made, count), stream});
     }
 };
@@ -1148,11 +1157,12 @@ inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, 
 namespace detail {
 
 // ferry_array_create does not report a field, so this works out which one is wrong.
-inline status refused_array(const ferry_array_desc &desc, const status &why) noexcept {
-    if (why.code() != FERRY_ERROR_ARRAY_FORMAT) return why;
+inline status refused_array(const ferry_array_desc &desc, const status &failure) noexcept {
+    if (failure.code() != FERRY_ERROR_ARRAY_FORMAT) return failure;
     if (desc.channels == 1 || desc.channels == 2 || desc.channels == 4)
-        return refusal(why.code(), FERRY_FIELD_FORMAT, 0, static_cast<std::uint64_t>(desc.format), FERRY_SIDE_OPTIONS);
-    return refusal(why.code(), FERRY_FIELD_CHANNELS, 4, desc.channels, FERRY_SIDE_OPTIONS);
+        return refusal(failure.code(), FERRY_FIELD_FORMAT, 0, static_cast<std::uint64_t>(desc.format),
+                       FERRY_SIDE_OPTIONS);
+    return refusal(failure.code(), FERRY_FIELD_CHANNELS, 4, desc.channels, FERRY_SIDE_OPTIONS);
 }
 
 } // namespace detail
@@ -1163,18 +1173,18 @@ public:
     using owner::owner;
     static result<array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc) noexcept {
         CUarray_st *const none = nullptr;
-        const auto handle = detail::fetch_told(none, ferry_array_create, instance, device, &desc);
+        const auto handle = detail::fetch_with_error_info(none, ferry_array_create, instance, device, &desc);
         auto made = detail::own<array>(instance, handle, array_view());
-        if (!made) return detail::refused_array(desc, made.why());
+        if (!made) return detail::refused_array(desc, made.error());
         const auto view = array_view::of(instance, device, *made);
-        if (!view) return view.why();
-        made->known_ = *view;
+        if (!view) return view.error();
+        made->data_ = *view;
         return made;
     }
     operator CUarray_st *() const noexcept { return handle_; }
     array_view view() const &noexcept {
-        array_view view = known_;
-        if (!handle_) view.blame(detail::refusal(FERRY_ERROR_ADDRESS, FERRY_FIELD_ARRAY));
+        array_view view = data_;
+        if (!handle_) view.set_error(detail::refusal(FERRY_ERROR_ADDRESS, FERRY_FIELD_ARRAY));
         return view;
     }
     void view() const && = delete; // the array would be gone before the view
@@ -1182,12 +1192,12 @@ public:
     result<array_view> plane(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
         const auto plane = detail::fetch(none, ferry_array_get_plane, instance_, handle_, number);
-        return plane ? array_view::of(instance_, known_.device(), *plane) : plane.why();
+        return plane ? array_view::of(instance_, data_.device(), *plane) : plane.error();
     }
     void plane(std::uint32_t) const && = delete;
     // ferry_array_destroy_async: leaves this empty on success and unchanged on failure. reset() and the destructor wait
     // for running work.
-    status destroy_async(CUstream_st *stream) noexcept { return end_by(ferry_array_destroy_async, stream); }
+    status destroy_async(CUstream_st *stream) noexcept { return destroy_with(ferry_array_destroy_async, stream); }
 };
 
 // ferry_mipmapped_array_create. `levels` 0: the maximum number of levels.
@@ -1197,8 +1207,9 @@ public:
     static result<mipmapped_array> create(ferry_instance *instance, std::int32_t device, const ferry_array_desc &desc,
                                           std::uint32_t levels = 0) noexcept {
         CUmipmappedArray_st *const none = nullptr;
-        const auto made = detail::fetch_told(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
-        if (!made) return detail::refused_array(desc, made.why());
+        const auto made =
+            detail::fetch_with_error_info(none, ferry_mipmapped_array_create, instance, device, &desc, levels);
+        if (!made) return detail::refused_array(desc, made.error());
         return detail::own<mipmapped_array>(instance, made, device);
     }
     operator CUmipmappedArray_st *() const noexcept { return handle_; }
@@ -1206,11 +1217,13 @@ public:
     result<array_view> level(std::uint32_t number) const &noexcept {
         CUarray_st *const none = nullptr;
         const auto level = detail::fetch(none, ferry_mipmapped_array_get_level, instance_, handle_, number);
-        return level ? array_view::of(instance_, known_, *level) : level.why();
+        return level ? array_view::of(instance_, data_, *level) : level.error();
     }
     void level(std::uint32_t) const && = delete;
     // ferry_mipmapped_array_destroy_async: see array::destroy_async.
-    status destroy_async(CUstream_st *stream) noexcept { return end_by(ferry_mipmapped_array_destroy_async, stream); }
+    status destroy_async(CUstream_st *stream) noexcept {
+        return destroy_with(ferry_mipmapped_array_destroy_async, stream);
+    }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1221,7 +1234,7 @@ namespace detail {
 
 template <class Call, class... Arguments> result<bool> is_done(Call call, Arguments... arguments) noexcept {
     const auto done = detail::fetch(std::int32_t{0}, call, arguments...);
-    if (!done) return done.why();
+    if (!done) return done.error();
     return *done != 0;
 }
 
@@ -1239,22 +1252,22 @@ public:
     static result<stream> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0,
                                  std::int32_t priority = 0) noexcept {
         CUstream_st *const none = nullptr;
-        return detail::own<stream>(instance,
-                                   detail::fetch_told(none, ferry_stream_create, instance, device, flags, priority));
+        return detail::own<stream>(
+            instance, detail::fetch_with_error_info(none, ferry_stream_create, instance, device, flags, priority));
     }
     operator CUstream_st *() const noexcept { return handle_; }
 
-    status synchronize() const noexcept { return told(ferry_stream_synchronize); }
+    status synchronize() const noexcept { return invoke(ferry_stream_synchronize); }
     result<bool> is_done() const noexcept {
         if (!handle_) return status(FERRY_ERROR_INVALID_ARGUMENT);
         return detail::is_done(ferry_stream_query, instance_, handle_);
     }
     // Work enqueued from now on waits for the work before the event's last record.
-    status wait(CUevent_st *event) const noexcept { return told(ferry_stream_wait_event, event); }
+    status wait(CUevent_st *event) const noexcept { return invoke(ferry_stream_wait_event, event); }
 
 private:
     // An empty stream is refused: NULL would name the legacy default stream.
-    template <class Call, class... Arguments> status told(Call call, Arguments... arguments) const noexcept {
+    template <class Call, class... Arguments> status invoke(Call call, Arguments... arguments) const noexcept {
         return status(handle_ ? call(instance_, handle_, arguments...) : FERRY_ERROR_INVALID_ARGUMENT);
     }
 };
@@ -1281,7 +1294,8 @@ public:
     using event_owner::event_owner;
     static result<event> create(ferry_instance *instance, std::int32_t device, std::uint32_t flags = 0) noexcept {
         CUevent_st *const none = nullptr;
-        return detail::own<event>(instance, detail::fetch_told(none, ferry_event_create, instance, device, flags));
+        return detail::own<event>(instance,
+                                  detail::fetch_with_error_info(none, ferry_event_create, instance, device, flags));
     }
     result<float> elapsed_ms_since(CUevent_st *start) const noexcept {
         return detail::fetch(0.0f, ferry_event_elapsed_time, instance_, start, handle_);
@@ -1322,10 +1336,11 @@ private:
 template <class R, detail::if_shareable<R> = 0>
 result<ferry_ipc_handle> export_memory(ferry_instance *instance, R &&range) noexcept {
     const auto view = ferry::view_of(range);
-    if (!view.mistake().ok()) return view.mistake();
+    if (!view.error().ok()) return view.error();
     // Size 0 would export the rest of the allocation.
     if (!view.reach()) return detail::refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_WIDTH);
-    return detail::fetch_told(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(), view.reach());
+    return detail::fetch_with_error_info(ferry_ipc_handle(), ferry_ipc_export_memory, instance, view.address(),
+                                         view.reach());
 }
 
 // Identifies a pool to another process. Send both members.
@@ -1338,16 +1353,16 @@ struct exported_pool {
 inline result<exported_pool> export_pool(ferry_instance *instance, CUmemPoolHandle_st *pool,
                                          std::uint32_t handle_type) noexcept {
     exported_pool exported;
-    const auto os_handle =
-        detail::fetch_told(std::int64_t{-1}, ferry_ipc_export_pool, instance, pool, handle_type, &exported.handle);
-    if (!os_handle) return os_handle.why();
+    const auto os_handle = detail::fetch_with_error_info(std::int64_t{-1}, ferry_ipc_export_pool, instance, pool,
+                                                         handle_type, &exported.handle);
+    if (!os_handle) return os_handle.error();
     exported.os_handle = *os_handle;
     return exported;
 }
 
 // ferry_ipc_export_event. The event must have been created with FERRY_EVENT_INTERPROCESS.
 inline result<ferry_ipc_handle> export_event(ferry_instance *instance, CUevent_st *event) noexcept {
-    return detail::fetch_told(ferry_ipc_handle(), ferry_ipc_export_event, instance, event);
+    return detail::fetch_with_error_info(ferry_ipc_handle(), ferry_ipc_export_event, instance, event);
 }
 
 // ferry_ipc_import_memory: a line of elements in memory of another process. Its length is the number of whole elements
@@ -1359,32 +1374,33 @@ public:
     using imported_memory::stream_ordered::stream_ordered;
     static result<imported_memory> open(ferry_instance *instance, const ferry_ipc_handle &handle,
                                         CUstream_st *stream) noexcept {
-        const auto address = detail::fetch_told(std::uint64_t{0}, ferry_ipc_import_memory, instance, &handle);
+        const auto address =
+            detail::fetch_with_error_info(std::uint64_t{0}, ferry_ipc_import_memory, instance, &handle);
         auto opened = detail::own<imported_memory>(instance, address, detail::view_and{linear_view<T, kind>(), stream});
         if (!opened) return opened;
         const auto info = detail::fetch(detail::sized<ferry_ipc_info>(), ferry_ipc_get_info, instance, &handle);
-        if (!info) return info.why();
+        if (!info) return info.error();
         if ((info->device >= 0) != (kind == FERRY_KIND_DEVICE)) return status(FERRY_ERROR_KIND);
-        opened->known_ = {imported_memory::line_at(info->device, *address, info->size / sizeof(T)), stream};
+        opened->data_ = {imported_memory::line_at(info->device, *address, info->size / sizeof(T)), stream};
         return opened;
     }
 };
 
 // ferry_ipc_import_pool. The pool must outlive the memory imported through it. It cannot allocate memory.
 class imported_pool
-    : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_place>> {
+    : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_location>> {
 public:
     using pool_calls::pool_calls;
     // `os_handle` may be closed at once.
     static result<imported_pool> open(ferry_instance *instance, const ferry_ipc_handle &handle,
                                       std::int64_t os_handle) noexcept {
         CUmemPoolHandle_st *const none = nullptr;
-        const auto found = detail::fetch_told(none, ferry_ipc_import_pool, instance, &handle, os_handle);
-        auto opened = detail::own<imported_pool>(instance, found, detail::pool_place());
+        const auto found = detail::fetch_with_error_info(none, ferry_ipc_import_pool, instance, &handle, os_handle);
+        auto opened = detail::own<imported_pool>(instance, found, detail::pool_location());
         if (!opened) return opened;
         const auto info = opened->info();
-        if (!info) return info.why();
-        opened->known_ = {info->location, info->index};
+        if (!info) return info.error();
+        opened->data_ = {info->location, info->index};
         return opened;
     }
 };
@@ -1395,8 +1411,8 @@ public:
     using event_owner::event_owner;
     static result<imported_event> open(ferry_instance *instance, const ferry_ipc_handle &handle) noexcept {
         CUevent_st *const none = nullptr;
-        return detail::own<imported_event>(instance,
-                                           detail::fetch_told(none, ferry_ipc_import_event, instance, &handle));
+        return detail::own<imported_event>(
+            instance, detail::fetch_with_error_info(none, ferry_ipc_import_event, instance, &handle));
     }
 };
 
@@ -1412,8 +1428,8 @@ public:
 
 namespace detail {
 
-inline status at_side(const status &mistake, std::int32_t side) noexcept {
-    return refusal(mistake.code(), mistake.field(), mistake.info().limit, mistake.info().value, side);
+inline status at_side(const status &error, std::int32_t side) noexcept {
+    return refusal(error.code(), error.field(), error.info().limit, error.info().value, side);
 }
 
 inline status check_same(const extent &from, const extent &to) noexcept {
@@ -1453,8 +1469,8 @@ template <class Desc> void set_extent(Desc &desc, const extent &extent) noexcept
 
 template <class From, class To>
 status describe(const From &from, const To &to, std::uint32_t flags, ferry_copy_desc &copy) noexcept {
-    if (!from.mistake().ok()) return at_side(from.mistake(), FERRY_SIDE_SOURCE);
-    if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
+    if (!from.error().ok()) return at_side(from.error(), FERRY_SIDE_SOURCE);
+    if (!to.error().ok()) return at_side(to.error(), FERRY_SIDE_DESTINATION);
     copy.source = from.place();
     copy.destination = to.place();
     copy.flags = flags;
@@ -1467,8 +1483,8 @@ template <class To>
 status describe(const To &to, const typename To::value_type &value, std::uint32_t flags,
                 ferry_fill_desc &fill) noexcept {
     static_assert(sizeof value <= sizeof fill.pattern && (sizeof value & (sizeof value - 1)) == 0,
-                  "only elements of 1, 2, 4, 8 or 16 bytes can be filled; of any others, the bytes can: as_bytes()");
-    if (!to.mistake().ok()) return at_side(to.mistake(), FERRY_SIDE_DESTINATION);
+                  "elements must have 1, 2, 4, 8 or 16 bytes; fill others by their bytes: as_bytes()");
+    if (!to.error().ok()) return at_side(to.error(), FERRY_SIDE_DESTINATION);
     const ferry_place place = to.place();
     ferry_fill_desc_init(&fill, &place, 0, 1, 1, &value, sizeof value);
     fill.flags = flags;
@@ -1488,7 +1504,7 @@ result<ferry_copy_desc> describe_copy(From &&from, To &&to, std::uint32_t flags 
 
 // ferry_copy: returns when the copy is complete.
 inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
-    return detail::told_by(ferry_copy, instance, &desc);
+    return detail::call_with_error_info(ferry_copy, instance, &desc);
 }
 template <class From, class To, detail::if_copyable<From, To> = 0>
 status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags = 0) noexcept {
@@ -1499,7 +1515,7 @@ status copy(ferry_instance *instance, From &&from, To &&to, std::uint32_t flags 
 
 // ferry_copy_async: ordered on `stream`, a CUstream, cudaStream_t or ferry::stream.
 inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, CUstream_st *stream) noexcept {
-    return detail::told_by(ferry_copy_async, instance, &desc, stream, nullptr);
+    return detail::call_with_error_info(ferry_copy_async, instance, &desc, stream, nullptr);
 }
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 status copy_async(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
@@ -1523,7 +1539,7 @@ public:
     using owner::owner;
     operator ferry_ticket *() const noexcept { return handle_; }
 
-    result<ferry_ticket_info> query() const noexcept {
+    result<ferry_ticket_info> info() const noexcept {
         return detail::fetch(detail::sized<ferry_ticket_info>(), ferry_ticket_get_info, handle_);
     }
     // Waits until the copy is complete and returns its status.
@@ -1534,7 +1550,8 @@ public:
 inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
                                         CUstream_st *stream) noexcept {
     ferry_ticket *const none = nullptr;
-    return detail::own<ticket>(instance, detail::fetch_told(none, ferry_copy_async, instance, &desc, stream));
+    return detail::own<ticket>(instance,
+                               detail::fetch_with_error_info(none, ferry_copy_async, instance, &desc, stream));
 }
 template <class From, class To, detail::if_copyable<From, To> = 0, detail::if_outlives_call<From> = 0>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, CUstream_st *stream,
@@ -1547,7 +1564,7 @@ result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to,
 // ferry_copy_explain: reports what copy() would do, without copying.
 inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::told_by(ferry_copy_explain, instance, &desc, &found);
+    const status done = detail::call_with_error_info(ferry_copy_explain, instance, &desc, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To, detail::if_copyable<From, To> = 0>
@@ -1561,7 +1578,7 @@ result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_copy_desc &desc,
                                                CUstream_st *stream) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::told_by(ferry_copy_explain_async, instance, &desc, stream, &found);
+    const status done = detail::call_with_error_info(ferry_copy_explain_async, instance, &desc, stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 template <class From, class To, detail::if_copyable<From, To> = 0>
@@ -1589,7 +1606,7 @@ result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &v
 
 // ferry_fill: returns when the fill is complete.
 inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
-    return detail::told_by(ferry_fill, instance, &desc);
+    return detail::call_with_error_info(ferry_fill, instance, &desc);
 }
 template <class To>
 status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
@@ -1601,7 +1618,7 @@ status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &v
 
 // ferry_fill_async: ordered on `stream`.
 inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, CUstream_st *stream) noexcept {
-    return detail::told_by(ferry_fill_async, instance, &desc, stream);
+    return detail::call_with_error_info(ferry_fill_async, instance, &desc, stream);
 }
 template <class To>
 status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, CUstream_st *stream,
@@ -1620,17 +1637,17 @@ status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<
 // ---------------------------------------------------------------------------------------------------------------------
 
 // ferry_copy_batch.
-template <class Copies, detail::if_row<const Copies, ferry_copy_desc> = 0>
+template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
 status copy_batch(ferry_instance *instance, const Copies &copies, std::uint32_t flags = 0) noexcept {
-    return detail::told_by(ferry_copy_batch, instance, std::data(copies), detail::count_of(copies), flags);
+    return detail::call_with_error_info(ferry_copy_batch, instance, std::data(copies), detail::count_of(copies), flags);
 }
 
 // ferry_copy_batch_async.
-template <class Copies, detail::if_row<const Copies, ferry_copy_desc> = 0>
+template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
 status copy_batch_async(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                         std::uint32_t flags = 0) noexcept {
-    return detail::told_by(ferry_copy_batch_async, instance, std::data(copies), detail::count_of(copies), flags,
-                           stream);
+    return detail::call_with_error_info(ferry_copy_batch_async, instance, std::data(copies), detail::count_of(copies),
+                                        flags, stream);
 }
 
 namespace detail {
@@ -1642,7 +1659,8 @@ inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t 
 }
 
 // New addresses, or nullptr to keep the current ones.
-template <class R> using if_addresses = std::enable_if_t<std::is_null_pointer_v<R> || is_row<R, std::uint64_t>, int>;
+template <class R>
+using if_addresses = std::enable_if_t<std::is_null_pointer_v<R> || is_contiguous<R, std::uint64_t>, int>;
 
 } // namespace detail
 
@@ -1650,33 +1668,34 @@ template <class R> using if_addresses = std::enable_if_t<std::is_null_pointer_v<
 // arrays, which must outlive it. If the number of addresses differs from the number of sizes, calls refuse the pieces
 // with FERRY_FIELD_SIZE.
 struct pieces {
-    pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t how_many) noexcept
-        : destinations(to), sources(from), sizes(of), count(how_many) {}
-    template <class To, class From, class Sizes, detail::if_row<To, std::uint64_t> = 0,
-              detail::if_row<From, std::uint64_t> = 0, detail::if_row<Sizes, std::uint64_t> = 0,
+    pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t number) noexcept
+        : destinations(to), sources(from), sizes(of), count(number) {}
+    template <class To, class From, class Sizes, detail::if_contiguous<To, std::uint64_t> = 0,
+              detail::if_contiguous<From, std::uint64_t> = 0, detail::if_contiguous<Sizes, std::uint64_t> = 0,
               detail::if_outlives_call<To> = 0, detail::if_outlives_call<From> = 0, detail::if_outlives_call<Sizes> = 0>
     pieces(To &&to, From &&from, Sizes &&of) noexcept
         : pieces(std::data(to), std::data(from), std::data(of), detail::count_of(of)) {
-        mistake = detail::check_count(count, detail::count_of(to), FERRY_SIDE_DESTINATION);
-        if (mistake.ok()) mistake = detail::check_count(count, detail::count_of(from), FERRY_SIDE_SOURCE);
+        error = detail::check_count(count, detail::count_of(to), FERRY_SIDE_DESTINATION);
+        if (error.ok()) error = detail::check_count(count, detail::count_of(from), FERRY_SIDE_SOURCE);
     }
     const std::uint64_t *destinations, *sources, *sizes;
     std::uint64_t count;
-    status mistake; // the reason calls refuse these pieces, or success
+    status error; // the reason calls refuse these pieces, or success
 };
 
 // ferry_copy_pieces.
 inline status copy_pieces(ferry_instance *instance, const pieces &all, std::uint32_t flags = 0) noexcept {
-    if (!all.mistake.ok()) return all.mistake;
-    return detail::told_by(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes, all.count, flags);
+    if (!all.error.ok()) return all.error;
+    return detail::call_with_error_info(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes,
+                                        all.count, flags);
 }
 
 // ferry_copy_pieces_async.
 inline status copy_pieces_async(ferry_instance *instance, const pieces &all, CUstream_st *stream,
                                 std::uint32_t flags = 0) noexcept {
-    if (!all.mistake.ok()) return all.mistake;
-    return detail::told_by(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes, all.count,
-                           flags, stream);
+    if (!all.error.ok()) return all.error;
+    return detail::call_with_error_info(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes,
+                                        all.count, flags, stream);
 }
 
 namespace detail {
@@ -1691,30 +1710,30 @@ inline std::int32_t destroy_prepared(ferry_instance *, ferry_prepared *prepared)
 // any number of times. It must outlive the graphs it was captured into.
 class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared, std::uint64_t> {
 public:
-    // To take ownership of a prepared batch, pass the number of its copies as `known`.
+    // To take ownership of a prepared batch, pass the number of its copies as `data`.
     using owner::owner;
-    template <class Copies, detail::if_row<const Copies, ferry_copy_desc> = 0>
+    template <class Copies, detail::if_contiguous<const Copies, ferry_copy_desc> = 0>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, CUstream_st *stream,
                                    std::uint32_t flags = 0) noexcept {
         ferry_prepared *const none = nullptr;
         const std::uint64_t count = detail::count_of(copies);
-        const auto made =
-            detail::fetch_told(none, ferry_prepared_create, instance, std::data(copies), count, flags, stream);
+        const auto made = detail::fetch_with_error_info(none, ferry_prepared_create, instance, std::data(copies), count,
+                                                        flags, stream);
         return detail::own<prepared>(instance, made, count);
     }
     static result<prepared> create(ferry_instance *instance, const pieces &all, CUstream_st *stream,
                                    std::uint32_t flags = 0) noexcept {
-        if (!all.mistake.ok()) return all.mistake;
+        if (!all.error.ok()) return all.error;
         ferry_prepared *const none = nullptr;
-        const auto made = detail::fetch_told(none, ferry_prepared_create_pieces, instance, all.destinations,
-                                             all.sources, all.sizes, all.count, flags, stream);
+        const auto made = detail::fetch_with_error_info(none, ferry_prepared_create_pieces, instance, all.destinations,
+                                                        all.sources, all.sizes, all.count, flags, stream);
         return detail::own<prepared>(instance, made, all.count);
     }
     operator ferry_prepared *() const noexcept { return handle_; }
-    std::uint64_t count() const noexcept { return known_; } // copies in the batch
+    std::uint64_t count() const noexcept { return data_; } // copies in the batch
 
     status launch(CUstream_st *stream) const noexcept {
-        return detail::told_by(ferry_prepared_launch, handle_, stream);
+        return detail::call_with_error_info(ferry_prepared_launch, handle_, stream);
     }
     // ferry_prepared_set_addresses: for pieces prepared with FERRY_BATCH_UPDATABLE, one address per piece. nullptr
     // keeps the current destinations or sources.
@@ -1723,7 +1742,7 @@ public:
         const std::uint64_t *to = nullptr, *from = nullptr;
         status done = take_addresses(destinations, FERRY_SIDE_DESTINATION, to);
         if (done.ok()) done = take_addresses(sources, FERRY_SIDE_SOURCE, from);
-        return done.ok() ? detail::told_by(ferry_prepared_set_addresses, handle_, to, from, stream) : done;
+        return done.ok() ? detail::call_with_error_info(ferry_prepared_set_addresses, handle_, to, from, stream) : done;
     }
 
 private:
@@ -1733,7 +1752,7 @@ private:
             return {};
         } else {
             first = std::data(addresses);
-            return detail::check_count(known_, detail::count_of(addresses), side);
+            return detail::check_count(data_, detail::count_of(addresses), side);
         }
     }
 };

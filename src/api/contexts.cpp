@@ -32,11 +32,12 @@ error destroy_context(ferry_instance &instance, CUcontext context) noexcept {
 
 extern "C" {
 
-int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, CUctx_st **context) {
+int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, CUctx_st **context,
+                                     ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance || !context) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (error failed = check_device(*instance, device)) return failed.status;
-    return to_status(instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle));
+    if (!instance || !context) return report(details, null_argument);
+    if (error failed = check_device(*instance, device)) return report(details, failed);
+    return report(details, to_error(instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle)));
 }
 
 int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device) {

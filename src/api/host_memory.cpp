@@ -25,8 +25,8 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
     return instance.pinned.find_node(wanted.numa, wanted.device, wanted.numa_node, request.node);
 }
 
-// Fills every field of `told` except struct_size.
-error allocate_host(ferry_instance &instance, const host_request &request, ferry_host_block &told) noexcept {
+// Fills every field of `result` except struct_size.
+error allocate_host(ferry_instance &instance, const host_request &request, ferry_host_block &result) noexcept {
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
     host_block block;
@@ -34,25 +34,25 @@ error allocate_host(ferry_instance &instance, const host_request &request, ferry
         note_error(instance, failed);
         return failed;
     }
-    told.memory = block.origin == FERRY_HOST_FROM_SYSTEM ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_PINNED;
-    told.address = reinterpret_cast<void *>(block.address);
-    told.size = block.size;
-    told.origin = block.origin;
-    told.numa_node = node_of_page(told.address);
+    result.memory = block.origin == FERRY_HOST_FROM_SYSTEM ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_PINNED;
+    result.address = reinterpret_cast<void *>(block.address);
+    result.size = block.size;
+    result.origin = block.origin;
+    result.numa_node = node_of_page(result.address);
     return {};
 }
 
-error allocate_as_told(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
-                       ferry_host_block *block) noexcept {
+error allocate_block(ferry_instance &instance, std::uint64_t size, const ferry_host_options *options,
+                     ferry_host_block *block) noexcept {
     // Refuses a struct too small for the address before allocating: the block would leak.
     if (!plausible_size(block->struct_size) || block->struct_size < offsetof(ferry_host_block, origin))
         return abi_mismatch(block->struct_size, sizeof *block);
     if (!size) return {FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE};
     host_request request;
     if (error failed = read_options(instance, size, options, request)) return failed;
-    ferry_host_block told = {};
-    if (error failed = allocate_host(instance, request, told)) return failed;
-    return write_sized(told, block);
+    ferry_host_block result = {};
+    if (error failed = allocate_host(instance, request, result)) return failed;
+    return write_sized(result, block);
 }
 
 } // namespace
@@ -62,7 +62,7 @@ extern "C" {
 int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
                          ferry_host_block *block, ferry_error_info *details) {
     if (!instance || !block) return report(details, null_argument);
-    return report(details, allocate_as_told(*instance, size, options, block));
+    return report(details, allocate_block(*instance, size, options, block));
 }
 
 int32_t ferry_host_free(ferry_instance *instance, void *address) {
@@ -73,12 +73,17 @@ int32_t ferry_host_free(ferry_instance *instance, void *address) {
     return noted(*instance, instance->pinned.free(number(address), host_owner::caller).status);
 }
 
-int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags) {
-    if (!instance || !address || !size) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (flags & ~FERRY_REGISTER_READ_ONLY) return FERRY_ERROR_FLAGS;
+int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
+                            ferry_error_info *details) {
+    if (!instance || !address) return report(details, null_argument);
+    if (!size) return report(details, refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE));
+    if (flags & ~FERRY_REGISTER_READ_ONLY)
+        return report(details, refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, 0, flags));
     context_scope scope(instance->cu);
-    if (error failed = enter_any(*instance, nullptr, scope)) return failed.status;
-    return noted(*instance, instance->pinned.register_range(number(address), size, flags).status);
+    if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
+    const error failed = instance->pinned.register_range(number(address), size, flags);
+    note_error(*instance, failed);
+    return report(details, failed);
 }
 
 int32_t ferry_host_unregister(ferry_instance *instance, void *address) {

@@ -192,18 +192,18 @@ error open_instance(const ferry_options &options, ferry_instance *&instance) noe
 }
 
 ferry_report describe_instance(const ferry_instance &instance) noexcept {
-    ferry_report told = instance.report;
-    told.failed_peers = instance.peers.failed_count();
+    ferry_report current = instance.report;
+    current.failed_peers = instance.peers.failed_count();
     if (!instance.kernels.may_serve()) {
-        told.kernels = FERRY_KERNELS_NONE;
-        told.staging = FERRY_STAGING_NONE;
+        current.kernels = FERRY_KERNELS_NONE;
+        current.staging = FERRY_STAGING_NONE;
     }
-    told.kernels_loaded = instance.kernels.is_loaded();
-    told.kernel_contexts = instance.kernels.context_count();
-    if (told.staging != FERRY_STAGING_NONE) return told;
-    told.staging_threads = told.program_threads = 0;
-    told.staging_bytes = 0;
-    return told;
+    current.kernels_loaded = instance.kernels.is_loaded();
+    current.kernel_contexts = instance.kernels.context_count();
+    if (current.staging != FERRY_STAGING_NONE) return current;
+    current.staging_threads = current.program_threads = 0;
+    current.staging_bytes = 0;
+    return current;
 }
 
 // Checks the staging options that need more than the range table in read_options.

@@ -47,6 +47,12 @@ error read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_op
     return options.reserved ? refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED) : ok;
 }
 
+error check_block_request(const ferry_pinned_pool *pool, std::uint64_t size, void *const *address) noexcept {
+    if (!pool || !address) return null_argument;
+    if (!size) return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_SIZE);
+    return pool->fork_mark.is_in_child() ? error{.status = no_driver_in_child} : ok;
+}
+
 } // namespace
 
 extern "C" {
@@ -67,18 +73,17 @@ int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool) {
     return destroy_pinned_pool(*pool).status;
 }
 
-int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address) {
+int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address, ferry_error_info *details) {
     if (address) *address = nullptr;
-    if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return pool->pool.allocate(size, *address).status;
+    if (error failed = check_block_request(pool, size, address)) return report(details, failed);
+    return report(details, pool->pool.allocate(size, *address));
 }
 
-int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CUstream_st *stream, void **address) {
+int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CUstream_st *stream, void **address,
+                                      ferry_error_info *details) {
     if (address) *address = nullptr;
-    if (!pool || !size || !address) return FERRY_ERROR_INVALID_ARGUMENT;
-    if (pool->fork_mark.is_in_child()) return no_driver_in_child;
-    return pool->pool.allocate_on(stream, size, *address).status;
+    if (error failed = check_block_request(pool, size, address)) return report(details, failed);
+    return report(details, pool->pool.allocate_on(stream, size, *address));
 }
 
 int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address) {

@@ -195,35 +195,42 @@ error allocate_from(ferry_instance &instance, CUmemoryPool pool, int device, std
     return is_there && is_kind ? status : FERRY_ERROR_ADDRESS;
 }
 
-std::int32_t allocate_on_stream(ferry_instance &instance, std::int32_t device, std::uint64_t size, CUstream stream,
-                                std::uint64_t &address) noexcept {
-    CUdeviceptr allocated = 0;
-    const bool is_streams_own = device == FERRY_DEVICE_UNKNOWN || (device == 0 && instance.limits.device_count == 1);
-    const int32_t status = is_streams_own && !belongs_to_current_context(stream)
-                               ? call_optional(instance.cu.cuMemAllocAsync, &allocated, size, stream)
-                               : allocate(instance, device, size, stream, allocated).status;
-    if (status) return pool_status(noted(instance, status));
-    address = allocated;
-    return FERRY_SUCCESS;
+// Notes the failure and translates the status of a device without pools.
+[[gnu::cold, gnu::noinline]] error pool_error(ferry_instance &instance, error failed) noexcept {
+    failed.status = pool_status(noted(instance, failed.status));
+    return failed;
 }
 
-std::int32_t allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std::uint64_t size, CUstream stream,
-                                std::uint64_t &address) noexcept {
+error allocate_on_stream(ferry_instance &instance, std::int32_t device, std::uint64_t size, CUstream stream,
+                         std::uint64_t &address) noexcept {
+    CUdeviceptr allocated = 0;
+    const bool is_streams_own = device == FERRY_DEVICE_UNKNOWN || (device == 0 && instance.limits.device_count == 1);
+    const error failed = is_streams_own && !belongs_to_current_context(stream)
+                             ? error{.status = call_optional(instance.cu.cuMemAllocAsync, &allocated, size, stream)}
+                             : allocate(instance, device, size, stream, allocated);
+    if (failed) return pool_error(instance, failed);
+    address = allocated;
+    return {};
+}
+
+error allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std::uint64_t size, CUstream stream,
+                         std::uint64_t &address) noexcept {
     CUdeviceptr allocated = 0;
     pool_location where;
-    int32_t status = FERRY_SUCCESS;
+    error failed;
     if (!belongs_to_current_context(stream)) {
-        status = call_optional(instance.cu.cuMemAllocFromPoolAsync, &allocated, size, pool, stream);
+        failed.status = call_optional(instance.cu.cuMemAllocFromPoolAsync, &allocated, size, pool, stream);
     } else {
-        status = administer_own(instance, pool, [&]() noexcept -> error { return instance.pools.locate(pool, where); });
+        failed.status =
+            administer_own(instance, pool, [&]() noexcept -> error { return instance.pools.locate(pool, where); });
         const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
-        if (!status) status = allocate_from(instance, pool, device, size, stream, allocated).status;
+        if (!failed) failed = allocate_from(instance, pool, device, size, stream, allocated);
     }
-    if (status)
-        return instance.sharing.memory.is_imported(pool, where) ? FERRY_ERROR_IMPORTED
-                                                                : pool_status(noted(instance, status));
+    if (failed)
+        return instance.sharing.memory.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED}
+                                                                : pool_error(instance, failed);
     address = allocated;
-    return FERRY_SUCCESS;
+    return {};
 }
 
 std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUstream stream) noexcept {
@@ -240,10 +247,10 @@ std::int32_t free_on_stream(ferry_instance &instance, std::uint64_t address, CUs
 extern "C" {
 
 int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size, CUstream_st *stream,
-                                 uint64_t *address) {
+                                 uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address) return FERRY_ERROR_INVALID_ARGUMENT;
-    return allocate_on_stream(*instance, device, size, stream, *address);
+    if (!instance || !address) return report(details, null_argument);
+    return report(details, allocate_on_stream(*instance, device, size, stream, *address));
 }
 
 int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream) {
@@ -252,10 +259,10 @@ int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUst
 }
 
 int32_t ferry_pool_alloc_async(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t size, CUstream_st *stream,
-                               uint64_t *address) {
+                               uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !pool || !address) return FERRY_ERROR_INVALID_ARGUMENT;
-    return allocate_from_pool(*instance, pool, size, stream, *address);
+    if (!instance || !pool || !address) return report(details, null_argument);
+    return report(details, allocate_from_pool(*instance, pool, size, stream, *address));
 }
 
 int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc, CUmemPoolHandle_st **pool,

@@ -28,51 +28,55 @@ end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
 
 } // namespace
 
-std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept {
-    constexpr const char *waits[] = {"does not block", "blocks until the source has been read", "blocks until done"};
-    const bool is_known = told.blocks >= 0 && told.blocks <= FERRY_BLOCKS_UNTIL_DONE;
-    const char *const route = told.route == FERRY_ROUTE_KERNEL   ? "kernel"
-                              : told.route == FERRY_ROUTE_STAGED ? "staged"
-                                                                 : "driver";
+std::uint64_t format_explanation(const ferry_explanation &explanation, char *buffer, std::uint64_t size) noexcept {
+    constexpr const char *waits[] = {"does not block", "blocks until the source has been read",
+                                     "blocks until the copy is complete"};
+    const bool is_known = explanation.blocks >= 0 && explanation.blocks <= FERRY_BLOCKS_UNTIL_DONE;
+    const char *const route = explanation.route == FERRY_ROUTE_KERNEL   ? "kernel"
+                              : explanation.route == FERRY_ROUTE_STAGED ? "staged"
+                                                                        : "driver";
     char how[64] = "", calls[32] = "", times[96] = "";
-    if (told.route == FERRY_ROUTE_STAGED)
-        std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors and %" PRIu32 " threads", told.max_sms,
-                      told.threads);
-    else if (told.route == FERRY_ROUTE_KERNEL)
-        std::snprintf(how, sizeof how, " on %" PRIu32 " multiprocessors", told.max_sms);
-    if (told.calls > 1) std::snprintf(calls, sizeof calls, " in %" PRIu32 " calls", told.calls);
+    if (explanation.route == FERRY_ROUTE_STAGED)
+        std::snprintf(how, sizeof how, " on %" PRIu32 " SMs and %" PRIu32 " threads", explanation.max_sms,
+                      explanation.threads);
+    else if (explanation.route == FERRY_ROUTE_KERNEL)
+        std::snprintf(how, sizeof how, " on %" PRIu32 " SMs", explanation.max_sms);
+    if (explanation.calls > 1) std::snprintf(calls, sizeof calls, " in %" PRIu32 " calls", explanation.calls);
     const struct {
         std::uint64_t ns;
         const char *by;
-    } routes[] = {{told.driver_ns, " by the driver"}, {told.kernel_ns, " by a kernel"}, {told.staged_ns, " staged"}};
-    const bool is_one = !told.kernel_ns && !told.staged_ns;
+    } routes[] = {{explanation.driver_ns, " by the driver"},
+                  {explanation.kernel_ns, " by a kernel"},
+                  {explanation.staged_ns, " staged"}};
+    const bool is_one = !explanation.kernel_ns && !explanation.staged_ns;
     for (std::size_t length = 0; const auto &one : routes)
         if (one.ns)
             length += static_cast<std::size_t>(std::snprintf(times + length, sizeof times - length, "%s%.1f us%s",
                                                              length ? ", " : "; ", static_cast<double>(one.ns) * 1e-3,
                                                              is_one ? "" : one.by));
     // For pageable memory, name the reason why the copy is not staged.
-    const bool is_pageable = told.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
-    const std::int32_t obstacle = told.route != FERRY_ROUTE_DRIVER ? FERRY_OBSTACLE_NONE
-                                  : is_pageable                    ? told.staged_obstacle
-                                                                   : told.kernel_obstacle;
+    const bool is_pageable = explanation.kernel_obstacle == FERRY_OBSTACLE_PAGEABLE;
+    const std::int32_t obstacle = explanation.route != FERRY_ROUTE_DRIVER ? FERRY_OBSTACLE_NONE
+                                  : is_pageable                           ? explanation.staged_obstacle
+                                                                          : explanation.kernel_obstacle;
     // A copy that blocks only until its source has been read synchronises before the call, not after it.
-    const bool waits_before = told.synchronises && told.blocks == FERRY_BLOCKS_UNTIL_STAGED;
+    const bool waits_before = explanation.synchronises && explanation.blocks == FERRY_BLOCKS_UNTIL_STAGED;
     const bool says_why = obstacle != FERRY_OBSTACLE_NONE;
-    const int length = told.route == FERRY_ROUTE_NONE
-                           ? std::snprintf(buffer, size, "nothing to copy")
-                           : std::snprintf(buffer, size,
-                                           "%s route: %s%s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64
-                                           " slices; %s%s%s%s",
-                                           route, waits_before ? "cuStreamSynchronize and " : "", told.driver_call, how,
-                                           calls, told.synchronises && !waits_before ? " and cuStreamSynchronize" : "",
-                                           name_of(told.source_memory, told.source_device).text,
-                                           name_of(told.destination_memory, told.destination_device).text, told.width,
-                                           told.height, told.depth, is_known ? waits[told.blocks] : "", times,
-                                           !says_why     ? ""
-                                           : is_pageable ? "; not staged: "
-                                                         : "; no kernel: ",
-                                           says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "");
+    const int length =
+        explanation.route == FERRY_ROUTE_NONE
+            ? std::snprintf(buffer, size, "nothing to copy")
+            : std::snprintf(
+                  buffer, size,
+                  "%s route: %s%s%s%s%s, %s to %s, %" PRIu64 " B x %" PRIu64 " rows x %" PRIu64 " slices; %s%s%s%s",
+                  route, waits_before ? "cuStreamSynchronize and " : "", explanation.driver_call, how, calls,
+                  explanation.synchronises && !waits_before ? " and cuStreamSynchronize" : "",
+                  name_of(explanation.source_memory, explanation.source_device).text,
+                  name_of(explanation.destination_memory, explanation.destination_device).text, explanation.width,
+                  explanation.height, explanation.depth, is_known ? waits[explanation.blocks] : "", times,
+                  !says_why     ? ""
+                  : is_pageable ? "; not staged: "
+                                : "; no kernel: ",
+                  says_why ? text_of(static_cast<std::uint64_t>(obstacle)) : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

@@ -7,7 +7,7 @@
 
 namespace ferry {
 
-// Writes the line of ferry_explanation_format. `told.driver_call` must be null-terminated.
-std::uint64_t format_explanation(const ferry_explanation &told, char *buffer, std::uint64_t size) noexcept;
+// Writes the line of ferry_explanation_format. `explanation.driver_call` must be null-terminated.
+std::uint64_t format_explanation(const ferry_explanation &explanation, char *buffer, std::uint64_t size) noexcept;
 
 } // namespace ferry

@@ -1,4 +1,4 @@
-// Why a route cannot serve a copy: the numbers of FERRY_OBSTACLE_*, and a few more for batches.
+// Why a route cannot serve a copy: the numbers of FERRY_OBSTACLE_*, and behind them a few that only planning uses.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,23 @@ namespace ferry {
 
 #define FERRY_OBSTACLES(OBSTACLE)                                                                                      \
     OBSTACLE(none, "none")                                                                                             \
-    OBSTACLE(not_known, "not known")                                                                                   \
-    OBSTACLE(no_route, "no such route")                                                                                \
-    OBSTACLE(forbidden, "forbidden by the caller")                                                                     \
+    OBSTACLE(no_route, "pieces of a batch cannot be staged")                                                           \
+    OBSTACLE(forbidden, "the flags exclude kernels")                                                                   \
     OBSTACLE(not_loaded, "kernels not loaded")                                                                         \
-    OBSTACLE(host_to_host, "host memory alone")                                                                        \
+    OBSTACLE(host_to_host, "both ends are host memory")                                                                \
     OBSTACLE(pageable, "pageable memory")                                                                              \
     OBSTACLE(managed, "managed memory, which may be anywhere")                                                         \
-    OBSTACLE(array, "array")                                                                                           \
-    OBSTACLE(no_peer_access, "no access to the peer's memory")                                                         \
-    OBSTACLE(not_measured, "device without a profile")                                                                 \
+    OBSTACLE(array, "an array that kernels cannot copy")                                                               \
+    OBSTACLE(no_peer_access, "memory that the context cannot access")                                                  \
     OBSTACLE(beyond, "past the end of an allocation or registration")                                                  \
     OBSTACLE(read_only, "memory that the device may only read")                                                        \
     OBSTACLE(not_pageable, "no pageable memory")                                                                       \
-    OBSTACLE(no_staging, "staging left out, or nothing to stage with")                                                 \
+    OBSTACLE(no_staging, "staging disabled, or without threads or pinned memory")                                      \
     OBSTACLE(other_device, "memory of another device than the stream's")                                               \
-    OBSTACLE(captured, "captured")                                                                                     \
+    /* Not public: */                                                                                                  \
+    OBSTACLE(not_known, "not known")                                                                                   \
+    OBSTACLE(not_measured, "device without a profile")                                                                 \
+    OBSTACLE(captured, "the stream is being captured")                                                                 \
     OBSTACLE(default_stream, "default stream")                                                                         \
     OBSTACLE(no_entry_point, "missing in the driver")
 

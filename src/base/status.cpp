@@ -16,15 +16,15 @@ error refuse(std::int32_t status, std::int32_t side, std::int32_t field, std::ui
 
 std::int32_t report(ferry_error_info *details, const error &what, std::uint64_t index) noexcept {
     if (!details) return what.status;
-    // A struct_size of 0 counts as that of the first version, below which no caller's struct can be.
+    // A struct_size of 0 counts as the size of the first version: no caller's struct is smaller.
     constexpr std::uint32_t first_size = 40, smallest_size = 8; // see plausible_size, base/sized.h
     if (details->struct_size == 0) details->struct_size = first_size;
-    const ferry_error_info told = {details->struct_size, what.status, what.side, what.field, index,
+    const ferry_error_info info = {details->struct_size, what.status, what.side, what.field, index,
                                    what.limit,           what.value};
-    if (details->struct_size >= sizeof told)
-        *details = told;
+    if (details->struct_size >= sizeof info)
+        *details = info;
     else if (details->struct_size >= smallest_size)
-        std::memcpy(details, &told, details->struct_size);
+        std::memcpy(details, &info, details->struct_size);
     return what.status;
 }
 
@@ -38,37 +38,39 @@ struct own_status {
 // Indexed by -status.
 constexpr own_status own_statuses[] = {
     {"FERRY_SUCCESS", "success"},
-    {"FERRY_ERROR_INVALID_ARGUMENT", "a required pointer is NULL or a value is outside its range"},
+    {"FERRY_ERROR_INVALID_ARGUMENT", "a required pointer is NULL, or a value is outside its range"},
     {"FERRY_ERROR_OUT_OF_MEMORY", "no host memory for the library's own structures"},
-    {"FERRY_ERROR_ABI_MISMATCH", "struct_size does not fit this library, or it names unknown bytes that are not zero"},
+    {"FERRY_ERROR_ABI_MISMATCH", "struct_size is out of range, or covers unknown bytes that are not zero"},
     {"FERRY_ERROR_RESERVED", "a reserved field is not zero"},
     {"FERRY_ERROR_FLAGS", "an unknown flag is set"},
-    {"FERRY_ERROR_KIND", "an unknown kind, not the kind stated, or pageable memory where a device must reach it"},
-    {"FERRY_ERROR_DEVICE", "there is no such device, or the memory is on another one than stated or than the stream"},
-    {"FERRY_ERROR_ADDRESS", "the address is null, freed or foreign, or there is no array"},
-    {"FERRY_ERROR_PITCH", "the pitch is below the width or above the device's limit, or the slice height is too small"},
+    {"FERRY_ERROR_KIND",
+     "unknown kind, memory of another kind than stated, or pageable memory that a device must access"},
+    {"FERRY_ERROR_DEVICE", "no such device, or the memory is on another device than the one stated or the stream's"},
+    {"FERRY_ERROR_ADDRESS", "the address or array is null, or the address is freed or foreign"},
+    {"FERRY_ERROR_PITCH",
+     "the row pitch is below x + width or above the device's limit, or the slice height is below y + height"},
     {"FERRY_ERROR_OVERFLOW", "offsets and extent do not fit 64 bits"},
-    {"FERRY_ERROR_OUT_OF_BOUNDS", "origin plus extent reaches past the array or the allocation"},
+    {"FERRY_ERROR_OUT_OF_BOUNDS", "the box reaches past the array or the allocation"},
     {"FERRY_ERROR_OVERLAP", "source and destination share bytes"},
     {"FERRY_ERROR_ARRAY_FORMAT",
-     "element sizes differ, x or the width is not a whole number of elements, or there is no such format "
-     "or no such number of channels"},
-    {"FERRY_ERROR_NO_DRIVER", "there is no NVIDIA driver on this machine"},
+     "element sizes differ, x or width is not a whole number of elements, or the array cannot have this format "
+     "or number of channels"},
+    {"FERRY_ERROR_NO_DRIVER", "no NVIDIA driver on this machine"},
     {"FERRY_ERROR_DRIVER_TOO_OLD", "the NVIDIA driver is older than CUDA 12.0 or lacks a required entry point"},
-    {"FERRY_ERROR_NO_DEVICE", "there is an NVIDIA driver but no device that it can use"},
+    {"FERRY_ERROR_NO_DEVICE", "the NVIDIA driver has no usable device"},
     {"FERRY_ERROR_UNSUPPORTED", "this build or this driver has no such feature"},
     {"FERRY_ERROR_SOFTWARE_CONFIG", "the software driver already runs with other settings"},
-    {"FERRY_ERROR_NO_CONTEXT", "there is no context that the call could use"},
-    {"FERRY_ERROR_PEER_ACCESS", "the one device cannot access the other's memory, or data got lost on the way"},
-    {"FERRY_ERROR_ALIGNMENT", "an address, pitch or width is no multiple of the pattern's size"},
-    {"FERRY_ERROR_CAPTURE", "the stream is being captured, and this cannot be part of a graph"},
+    {"FERRY_ERROR_NO_CONTEXT", "no context to pop, or the call cannot use the context"},
+    {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other, or the probe lost data"},
+    {"FERRY_ERROR_ALIGNMENT", "an address, pitch or width is not a multiple of the pattern's size"},
+    {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot hold this call"},
     {"FERRY_ERROR_LIMIT", "the pinned pool is at its limit"},
-    {"FERRY_ERROR_IN_USE", "something of it is still allocated or imported"},
-    {"FERRY_ERROR_HANDLE", "no handle of this library's, one that was damaged, or what it names is gone"},
-    {"FERRY_ERROR_MACHINE", "the handle was made on another machine, or before this one was started"},
-    {"FERRY_ERROR_POOL", "the pool of this memory has not been imported, or this is no imported pool"},
-    {"FERRY_ERROR_IMPORTED", "it is another process's: not to be freed, allocated from or exported"},
-    {"FERRY_ERROR_NOT_SHAREABLE", "such memory, such a pool or such an event cannot be shared"},
+    {"FERRY_ERROR_IN_USE", "memory of the pool is still allocated or imported"},
+    {"FERRY_ERROR_HANDLE", "not a handle of ferry, or damaged, or its object no longer exists"},
+    {"FERRY_ERROR_MACHINE", "the handle was made on another machine, or before the last reboot"},
+    {"FERRY_ERROR_POOL", "the pool of this memory is not imported, or this is not an imported pool"},
+    {"FERRY_ERROR_IMPORTED", "imported from another process: only that process may free, change or allocate from it"},
+    {"FERRY_ERROR_NOT_SHAREABLE", "this kind of memory, pool or event cannot be shared"},
     {"FERRY_ERROR_PROFILE", "the profile is damaged, of another version, or of another device or driver"},
     {"FERRY_ERROR_ROUTE", "the route that the flags force cannot take this copy"},
 };
@@ -127,29 +129,31 @@ template <std::size_t count> const char *name_or_empty(const char *const (&names
     return index >= 0 && static_cast<std::size_t>(index) < count ? names[index] : "";
 }
 
-// The words between value and limit; null where the status text says more than the numbers.
+// The words between value and limit; null if the line shows the status text instead of the numbers.
 const char *relation(std::int32_t status, std::int32_t field, std::uint64_t value, std::uint64_t limit) noexcept {
     switch (status) {
     case FERRY_ERROR_INVALID_ARGUMENT:
         if (limit == 0 || value > INT64_MAX) return nullptr; // a negative value
-        return field == FERRY_FIELD_REGISTER_CHUNK ? "not a multiple of" : value < limit ? "at least" : "at most";
+        return field == FERRY_FIELD_REGISTER_CHUNK ? "must be a multiple of"
+               : value < limit                     ? "must be at least"
+                                                   : "must be at most";
     case FERRY_ERROR_PITCH:
-        return value < limit ? "at least" : "at most";
+        return value < limit ? "must be at least" : "must be at most";
     case FERRY_ERROR_OVERFLOW:
-        return "at most";
+        return "must be at most";
     case FERRY_ERROR_OUT_OF_BOUNDS:
-        return value < limit ? "but it begins at" : "but it ends at";
+        return value < limit ? "before the beginning at" : "past the end at";
     case FERRY_ERROR_ARRAY_FORMAT:
         if (field == FERRY_FIELD_FORMAT) return nullptr;
-        return field == FERRY_FIELD_CHANNELS ? "not one of 1, 2 and" : "in elements of";
+        return field == FERRY_FIELD_CHANNELS ? "must be 1, 2 or" : "does not fit elements of";
     case FERRY_ERROR_ALIGNMENT:
-        return "not a multiple of";
+        return "must be a multiple of";
     case FERRY_ERROR_DRIVER_TOO_OLD:
-        return "at least";
+        return "must be at least";
     case FERRY_ERROR_OVERLAP:
-        return "shares bytes with";
+        return "shares bytes with copy";
     case FERRY_ERROR_HANDLE:
-        return "not version";
+        return "must be version";
     case FERRY_ERROR_PROFILE:
         return "of";
     default:
@@ -173,7 +177,7 @@ std::uint64_t format_error(const ferry_error_info &details, const char *status_n
     const char *field = name_or_empty(field_names, details.field);
     char where[64] = "";
     if (*side || *field) std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field ? "." : "", field);
-    // Numbers, where there are any, say more than the status text.
+    // The numbers, if there are any, replace the status text.
     char numbers[96] = "";
     const char *words = details.value || details.limit
                             ? relation(details.status, details.field, details.value, details.limit)

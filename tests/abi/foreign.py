@@ -102,7 +102,7 @@ def copies_2d(instance, sent):
     assert copy(box_of(sent), device) == ERROR_PITCH
     assert (error.status, error.side, error.field) == (ERROR_PITCH, SIDE_DESTINATION, FIELD_ROW_PITCH), error_line()
     assert (error.value, error.limit) == (width - 1, width), error_line()
-    assert error_line() == "destination.row_pitch: 99, at least 100 (FERRY_ERROR_PITCH)", error_line()
+    assert error_line() == "destination.row_pitch: 99, must be at least 100 (FERRY_ERROR_PITCH)", error_line()
     check(ferry.ferry_device_free(instance, memory))
 
 

@@ -1,7 +1,7 @@
 /*
- * The size of every public struct and the offset of every field, held at compile time. ferry_place,
- * ferry_copy_desc and ferry_fill_desc are frozen for good; the others may only grow at their end. Each field begins where the one before it ends, so no
- * compiler's padding is part of the ABI.
+ * The size of every public struct and the offset of every field, held at compile time. ferry_place, ferry_copy_desc and
+ * ferry_fill_desc are frozen for good; the others may only grow at their end. Each field begins where the one before it
+ * ends, so no compiler's padding is part of the ABI.
  */
 #include "ferry/ferry.h"
 

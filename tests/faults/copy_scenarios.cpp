@@ -297,7 +297,7 @@ void other_calls_beside_staged_copies(trial &t) {
             t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, second, t.error()), small, {}, 10, 1, 1,
                              &pattern, 1);
             std::uint64_t address = 0;
-            if (MAKE(t, address, ferry_device_alloc_async, t.ferry, 0, 4096, second, &address))
+            if (MAKE(t, address, ferry_device_alloc_async, t.ferry, 0, 4096, second, &address, nullptr))
                 RELEASE(t, ferry_device_free_async, t.ferry, address, second);
             if (const CUresult result = raw().cuStreamSynchronize(second)) t.note_dead("waiting for a stream", result);
         }
@@ -344,7 +344,7 @@ void parts(trial &t) {
     host.fill(1), device.fill(2);
     const std::uint64_t begin = (host.address() + page - 1) / page * page - host.address();
     void *const registered = reinterpret_cast<void *>(host.address() + begin + 8 * page);
-    const bool is_registered = CALL(t, ferry_host_register, t.ferry, registered, 12 * page, 0);
+    const bool is_registered = CALL(t, ferry_host_register, t.ferry, registered, 12 * page, 0, nullptr);
     const struct {
         std::uint64_t from, width;
     } ranges[] = {{begin, 140'000}, {begin + 9 * page, 60'000}, {begin + 8 * page + 100, 11 * page}};

@@ -46,7 +46,7 @@ void opening_and_closing(trial &t) {
 void contexts(trial &t) {
     t.open();
     CUctx_st *retained = nullptr, *own = nullptr, *current = nullptr;
-    if (MAKE(t, retained, ferry_context_retain_primary, t.ferry, 0, &retained))
+    if (MAKE(t, retained, ferry_context_retain_primary, t.ferry, 0, &retained, nullptr))
         RELEASE(t, ferry_context_release_primary, t.ferry, 0);
     CALL(t, ferry_context_get_current, t.ferry, &current);
     CALL(t, ferry_context_synchronize, t.ferry, 0, nullptr);
@@ -179,7 +179,7 @@ void registered_in_chunks(trial &t) {
     void *const begin = reinterpret_cast<void *>((reinterpret_cast<std::uint64_t>(memory.data()) + page_bytes - 1) /
                                                  page_bytes * page_bytes);
     for (const std::uint32_t flags : {0u, FERRY_REGISTER_READ_ONLY}) {
-        if (!CALL(t, ferry_host_register, t.ferry, begin, size, flags)) continue;
+        if (!CALL(t, ferry_host_register, t.ferry, begin, size, flags, nullptr)) continue;
         ferry_address_info info = {};
         info.struct_size = sizeof info;
         CALL(t, ferry_address_get_info, t.ferry, reinterpret_cast<std::uint64_t>(begin) + size / 2, &info);
@@ -233,8 +233,8 @@ void stream_ordered_memory(trial &t) {
     t.open();
     for (int device = 0; device < std::min(device_count(), 2); ++device) {
         std::uint64_t one = 0, other = 0;
-        MAKE(t, one, ferry_device_alloc_async, t.ferry, device, 50'000, t.stream, &one);
-        MAKE(t, other, ferry_device_alloc_async, t.ferry, device, 20'000, nullptr, &other);
+        MAKE(t, one, ferry_device_alloc_async, t.ferry, device, 50'000, t.stream, &one, nullptr);
+        MAKE(t, other, ferry_device_alloc_async, t.ferry, device, 20'000, nullptr, &other, nullptr);
         if (one) RELEASE(t, ferry_device_free_async, t.ferry, one, t.stream);
         if (other) RELEASE(t, ferry_device_free, t.ferry, other);
     }
@@ -285,7 +285,7 @@ void pools(trial &t) {
         }
         CALL(t, ferry_pool_set_access, t.ferry, pool, 0, FERRY_ACCESS_READ_WRITE);
         std::uint64_t address = 0;
-        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 30'000, t.stream, &address)) {
+        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 30'000, t.stream, &address, nullptr)) {
             t.wait_and_compare(t.stream);
             if (desc.location == FERRY_LOCATION_HOST)
                 use_host_memory(t, reinterpret_cast<void *>(address), 30'000);
@@ -319,10 +319,10 @@ void pinned_pools(trial &t) {
     stats.struct_size = sizeof stats;
     for (int round = 0; round < 3; ++round) {
         void *blocks[4] = {};
-        MAKE(t, blocks[0], ferry_pinned_pool_alloc, pool, 10'000, &blocks[0]);
-        MAKE(t, blocks[1], ferry_pinned_pool_alloc_async, pool, 100'000, t.stream, &blocks[1]);
-        MAKE(t, blocks[2], ferry_pinned_pool_alloc_async, pool, 100'000, second, &blocks[2]);
-        MAKE(t, blocks[3], ferry_pinned_pool_alloc, pool, 700, &blocks[3]);
+        MAKE(t, blocks[0], ferry_pinned_pool_alloc, pool, 10'000, &blocks[0], nullptr);
+        MAKE(t, blocks[1], ferry_pinned_pool_alloc_async, pool, 100'000, t.stream, &blocks[1], nullptr);
+        MAKE(t, blocks[2], ferry_pinned_pool_alloc_async, pool, 100'000, second, &blocks[2], nullptr);
+        MAKE(t, blocks[3], ferry_pinned_pool_alloc, pool, 700, &blocks[3], nullptr);
         CALL(t, ferry_pinned_pool_get_stats, pool, &stats);
         for (void *const block : blocks)
             if (block) use_host_memory(t, block, 700);
@@ -370,7 +370,7 @@ void sharing_with_oneself(trial &t) {
     std::int64_t os_handle = -1;
     ferry_ipc_handle of_memory = {};
     if (CALL(t, ferry_ipc_export_pool, t.ferry, pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, t.error())) {
-        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 10'000, t.stream, &address)) {
+        if (MAKE(t, address, ferry_pool_alloc_async, t.ferry, pool, 10'000, t.stream, &address, nullptr)) {
             const bool is_exported = CALL(t, ferry_ipc_export_memory, t.ferry, address, 0, &of_memory, t.error());
             if (MAKE(t, imported_pool, ferry_ipc_import_pool, t.ferry, &handle, os_handle, &imported_pool, t.error())) {
                 if (is_exported &&
@@ -410,7 +410,7 @@ FERRY_SECOND_PROCESS(exports_everything) {
     EXPECT_OK(ferry_device_alloc(instance, 0, shared_size, &memory, nullptr));
     EXPECT_OK(ferry_event_create(instance, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr));
     EXPECT_OK(ferry_pool_create(instance, &desc, &pool, nullptr));
-    EXPECT_OK(ferry_pool_alloc_async(instance, pool, shared_size, nullptr, &pooled));
+    EXPECT_OK(ferry_pool_alloc_async(instance, pool, shared_size, nullptr, &pooled, nullptr));
     EXPECT_OK(raw().cuMemsetD8(memory, shared_byte, shared_size));
     EXPECT_OK(raw().cuMemsetD8(pooled, pooled_byte, shared_size));
     EXPECT_OK(ferry_event_record(instance, event, nullptr));

@@ -59,7 +59,7 @@ void buffer::allocate(std::uint64_t size) {
     case memory_kind::registered:
         host = mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (kind == memory_kind::registered) {
-            EXPECT_OK(ferry_host_register(from_.ferry, host, size, 0));
+            EXPECT_OK(ferry_host_register(from_.ferry, host, size, 0, nullptr));
             registered_.push_back(host);
         }
         break;
@@ -67,13 +67,13 @@ void buffer::allocate(std::uint64_t size) {
         EXPECT_OK(allocate_pinned(from_.ferry, size, 0, &host));
         break;
     case memory_kind::pinned_pool:
-        EXPECT_OK(ferry_pinned_pool_alloc(from_.pinned, size, &host));
+        EXPECT_OK(ferry_pinned_pool_alloc(from_.pinned, size, &host, nullptr));
         break;
     case memory_kind::host_pool:
     case memory_kind::host_pool_with_access:
         EXPECT_OK(ferry_pool_alloc_async(from_.ferry,
                                          kind == memory_kind::host_pool ? from_.host_pool : from_.host_pool_with_access,
-                                         size, nullptr, &address));
+                                         size, nullptr, &address, nullptr));
         EXPECT_OK(ferry_context_synchronize(from_.ferry, 0, nullptr));
         return;
     case memory_kind::device:
@@ -134,7 +134,7 @@ void buffer::register_part(dice &random) {
     std::uint64_t first = random.up_to(pages - 1), end = first + 1 + random.up_to(pages - first - 1);
     for (std::uint64_t parts = 1 + random.up_to(1); parts && end <= pages && first < end; --parts) {
         void *const start = bytes_on_host() + first * page;
-        EXPECT_OK(ferry_host_register(from_.ferry, start, (end - first) * page, 0));
+        EXPECT_OK(ferry_host_register(from_.ferry, start, (end - first) * page, 0, nullptr));
         registered_.push_back(start);
         first = end;
         end += 1 + random.up_to(4);
@@ -152,9 +152,9 @@ void buffer::reallocate(CUstream_st *stream) {
         EXPECT_OK(ferry_device_free_async(from_.ferry, address, stream));
     }
     if (kind == memory_kind::device_pool)
-        EXPECT_OK(ferry_pool_alloc_async(from_.ferry, from_.device_pools[device], size(), stream, &address));
+        EXPECT_OK(ferry_pool_alloc_async(from_.ferry, from_.device_pools[device], size(), stream, &address, nullptr));
     else
-        EXPECT_OK(ferry_device_alloc_async(from_.ferry, device, size(), stream, &address));
+        EXPECT_OK(ferry_device_alloc_async(from_.ferry, device, size(), stream, &address, nullptr));
 }
 
 std::string buffer::name() const {

@@ -56,7 +56,7 @@ struct table {
             expect(ferry_array_create(ferry, 0, &desc, &buffers[i].array, nullptr) == 0, "cannot create an array");
             desc.flags = FERRY_ARRAY_LAYERED;
         }
-        expect(ferry_context_retain_primary(ferry, 0, &context) == 0, "cannot retain a context");
+        expect(ferry_context_retain_primary(ferry, 0, &context, nullptr) == 0, "cannot retain a context");
         expect(ferry_context_push(ferry, 0, context) == 0, "cannot make a context current");
         for (buffer &one : buffers)
             transfer(one, one.model, true);

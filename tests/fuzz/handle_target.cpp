@@ -27,7 +27,8 @@ struct exported {
         expect(ferry_pool_create(ferry, &desc, &pool, nullptr) == 0, "cannot create a pool");
         expect(ferry_ipc_export_pool(ferry, pool, FERRY_HANDLE_POSIX_FD, &good[1], &descriptors[2], nullptr) == 0,
                "cannot export a pool");
-        expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address) == 0, "cannot allocate pool memory");
+        expect(ferry_pool_alloc_async(ferry, pool, 4096, nullptr, &address, nullptr) == 0,
+               "cannot allocate pool memory");
         expect(ferry_context_synchronize(ferry, 0, nullptr) == 0, "cannot synchronize the device");
         expect(ferry_ipc_export_memory(ferry, address, 0, &good[2], nullptr) == 0, "cannot export pool memory");
         expect(ferry_event_create(ferry, 0, FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, &event, nullptr) ==

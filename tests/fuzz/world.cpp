@@ -21,7 +21,7 @@ void world::make_lanes() {
     const int devices = std::min(device_count(), 2);
     for (int device = 0; device < devices; ++device) {
         CUcontext context = nullptr;
-        require(ferry_context_retain_primary(sources.ferry, device, &context));
+        require(ferry_context_retain_primary(sources.ferry, device, &context, nullptr));
         contexts.push_back(context);
         for (const std::uint32_t flags : {FERRY_STREAM_NON_BLOCKING, FERRY_STREAM_NON_BLOCKING, 0u}) {
             CUstream_st *stream = nullptr;

@@ -85,11 +85,11 @@ case_result run_address(session &session) {
         environment, "ferry_managed_alloc", [device = environment.device](ferry_instance *ferry, auto *address) {
             return ferry_managed_alloc(ferry, device, block, address, nullptr);
         });
-    const owned<std::uint64_t> pool =
-        allocate_maybe(environment, "ferry_device_alloc_async",
-                       [stream = environment.stream.get()](ferry_instance *ferry, auto *address) {
-                           return ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, block, stream, address);
-                       });
+    const owned<std::uint64_t> pool = allocate_maybe(
+        environment, "ferry_device_alloc_async",
+        [stream = environment.stream.get()](ferry_instance *ferry, auto *address) {
+            return ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, block, stream, address, nullptr);
+        });
     for (const subject &subject : {subject{"device", workspace.device_source.address, FERRY_MEMORY_DEVICE},
                                    {"pinned", workspace.pinned.address, FERRY_MEMORY_PINNED},
                                    {"pageable", workspace.pageable.address, FERRY_MEMORY_PAGEABLE},

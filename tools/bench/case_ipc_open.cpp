@@ -247,7 +247,7 @@ private:
         desc.handle_types = FERRY_HANDLE_POSIX_FD;
         auto error = sized<ferry_error_info>();
         if (!is_supported(ferry_pool_create(ferry, &desc, &pool_, &error), "ferry_pool_create", error)) return false;
-        check(ferry_pool_alloc_async(ferry, pool_, block, environment_.stream.get(), &memory_),
+        check(ferry_pool_alloc_async(ferry, pool_, block, environment_.stream.get(), &memory_, nullptr),
               "ferry_pool_alloc_async", {});
         drain(environment_);
         check(environment_.cu.cuMemsetD8(memory_, pattern, block), "cuMemsetD8");

@@ -29,7 +29,7 @@ contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::
         "ferry_pinned_pool_alloc", burst_length,
         [pool, size, has_stream, stream = environment.stream.get()] {
             void *memory = nullptr;
-            check(ferry_pinned_pool_alloc(pool, size, &memory), "ferry_pinned_pool_alloc", {});
+            check(ferry_pinned_pool_alloc(pool, size, &memory, nullptr), "ferry_pinned_pool_alloc", {});
             if (has_stream)
                 check(ferry_pinned_pool_free_async(pool, memory, stream), "ferry_pinned_pool_free_async", {});
             else
@@ -42,7 +42,7 @@ contender by_pool(const environment &environment, ferry_pinned_pool *pool, std::
 void grow(ferry_pinned_pool *pool, std::size_t size) {
     void *blocks[burst_length];
     for (void *&block : blocks)
-        check(ferry_pinned_pool_alloc(pool, size, &block), "ferry_pinned_pool_alloc", {});
+        check(ferry_pinned_pool_alloc(pool, size, &block, nullptr), "ferry_pinned_pool_alloc", {});
     for (void *block : blocks)
         check(ferry_pinned_pool_free(pool, block), "ferry_pinned_pool_free", {});
 }

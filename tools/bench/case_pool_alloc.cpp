@@ -57,9 +57,10 @@ contender by_ferry(const environment &environment, CUmemoryPool pool, std::size_
         [ferry = environment.basic.get(), stream = environment.stream.get(), pool, size] {
             std::uint64_t address = 0;
             if (pool)
-                check(ferry_pool_alloc_async(ferry, pool, size, stream, &address), "ferry_pool_alloc_async", {});
+                check(ferry_pool_alloc_async(ferry, pool, size, stream, &address, nullptr), "ferry_pool_alloc_async",
+                      {});
             else
-                check(ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, size, stream, &address),
+                check(ferry_device_alloc_async(ferry, FERRY_DEVICE_UNKNOWN, size, stream, &address, nullptr),
                       "ferry_device_alloc_async", {});
             check(ferry_device_free_async(ferry, address, stream), "ferry_device_free_async", {});
         },

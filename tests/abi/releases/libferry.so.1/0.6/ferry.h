@@ -1,37 +1,49 @@
 /*
  * ferry: copies between host memory, GPU memory and CUDA arrays.
  *
- * One descriptor says what to copy; ferry checks it, finds a route and runs it. The library finds the NVIDIA driver
- * at run time; where there is none it runs on a driver in software and says so. This header is the whole C API and its
- * manual. It needs no CUDA header: CUDA's handles appear by their tags, so that a CUstream or a cudaStream_t is passed
- * without a cast, and device addresses are uint64_t.
+ * One descriptor says what to copy; ferry checks it, chooses a route and runs it. The library loads the NVIDIA driver
+ * at run time. On request it uses its own software driver instead. This header is the whole C API and its manual. It
+ * needs no CUDA header: CUDA's handles appear by their tags, so a CUstream or a cudaStream_t needs no cast, and device
+ * addresses are uint64_t.
  *
  * Conventions
- *   Units     X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
- *   Status    Calls return int32_t: 0 is success, -1 to -999 are ferry's own (FERRY_ERROR_*), and a driver's CUresult r
- *             comes back as -1000 - r. ferry_status_name and ferry_status_text explain any of them.
- *   Errors    A call that fails has done nothing, unless its comment says otherwise; pointers, handles and numbers that
- *             it would have handed out are 0 or NULL, structs that it would have filled are left as they were. A
- *             pointer to ferry_error_info may always be NULL. FERRY_ERROR_INVALID_ARGUMENT also stands for a NULL where
- *             none is allowed.
- *   Contexts  Every call leaves the calling thread's current CUDA context as it found it, also when it fails, except
- *             ferry_context_push and ferry_context_pop, whose job it is. A thread without a context may call anything.
- *             What is given a device works in the context that ferry uses for it (see Contexts), and the first such
- *             call may take as long as ferry_context_retain_primary. What is not works in the current one, else in
- *             device 0's. Memory, arrays, streams and events end with the context they were made in, if nobody ends
- *             them before; of host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) only its being pinned ends then.
- *             The driver's pools belong to no context.
- *   Structs   Options, descriptions, ferry_error_info and whatever ferry fills begin with struct_size: set it to sizeof
- *             the struct. Programs built against an older header, with smaller structs, are served. Of larger ones, the
- *             bytes that this library does not know must be zero in what it reads, and are zeroed in what it fills
- *             (left alone in ferry_error_info). Sizes below 8 or above 4096 are refused; a ferry_error_info of 1 to 7
- *             is not filled. ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have none and never
- *             change; reserved fields must be zero.
- *   Strings   Returned strings are UTF-8 and not to be freed. Only ferry_instance_get_missing_entry_point may return NULL.
- *   Threads   Every function may be called from any number of threads at once on one instance, except ferry_close,
- *             what ends a thing while another call is using that thing, and what its own comment leaves out.
- *   Bindings  All constants fit int32_t, or uint32_t where they end in u: with bindgen, use
- *             --default-macro-constant-type signed. Callbacks have C's calling convention.
+ * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
+ * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
+ *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them.
+ * Errors      A call that fails has done nothing unless its comment says otherwise. Pointer, handle and number outputs
+ *             are then 0 or NULL; output structs are unchanged. A pointer to ferry_error_info may always be NULL.
+ *             Every call that returns a status may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL
+ *             that is not allowed and for a number outside its documented range, _ABI_MISMATCH for a struct_size,
+ *             _DEVICE for a device that does not exist, _UNSUPPORTED where the driver lacks the feature, and the
+ *             driver's own statuses.
+ * Labels      The comment of a function has five labels. A label that is left out means:
+ *             Thread-safety: safe from any thread.
+ *             Blocking: never.
+ *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
+ *               the call ends is gone.
+ *             Errors: the common errors if the function returns a status, else none.
+ *             Driver: none.
+ *             Errors that are listed come in addition to the common ones, except after "none".
+ * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
+ *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
+ *             that takes a device uses ferry's context for that device (see Contexts); the first such call may take as
+ *             long as ferry_context_retain_primary. Other calls use the current context, else device 0's. Memory,
+ *             arrays, streams and events end with their context at the latest. Host memory that ferry mapped
+ *             (FERRY_HOST_FROM_MAPPING) only stops being pinned then. The driver's pools belong to no context.
+ * Structs     Options, descriptions, ferry_error_info and output structs begin with struct_size: set it to sizeof the
+ *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
+ *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
+ *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
+ *             ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have no struct_size and never change.
+ *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
+ * Strings     Returned strings are UTF-8 and static: they must not be freed. Only
+ *             ferry_instance_get_missing_entry_point may return NULL.
+ * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
+ *             object that another call is using, and the limits in a function's own comment.
+ * Forks       In the child of a fork, ferry_prepared_destroy and the calls on tickets, staging, pinned pools and
+ *             deferred frees return -1003 and do nothing.
+ * Bindings    All constants fit int32_t, or uint32_t if they end in u; with bindgen, use --default-macro-constant-type
+ *             signed. Callbacks use C's calling convention.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
@@ -61,8 +73,8 @@ struct CUarray_st;
 struct CUmipmappedArray_st;
 struct CUmemPoolHandle_st;
 
-/* One opened library. Opaque, as are ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of ferry_ipc_handle; no
- * other type of ferry is. */
+/* One opened library. Opaque, like ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of ferry_ipc_handle;
+ * all other types of ferry are transparent. */
 typedef struct ferry_instance ferry_instance;
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -74,13 +86,9 @@ typedef struct ferry_instance ferry_instance;
 #define FERRY_VERSION_PATCH 0
 
 /*
- * The version of the library that is loaded: major * 10000 + minor * 100 + patch.
+ * Returns the version of the loaded library: major * 10000 + minor * 100 + patch.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
  * Errors:        none.
- * Driver:        none.
  */
 FERRY_API int32_t ferry_version(void);
 
@@ -94,9 +102,9 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
 #define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
 #define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
-#define FERRY_ERROR_KIND (-6)    /* an unknown kind; not the kind stated (full checks); a fill of pageable memory */
-#define FERRY_ERROR_DEVICE (-7)  /* no such device; full checks: the memory is on another one than stated */
-#define FERRY_ERROR_ADDRESS (-8) /* a null address, no array; full checks: an address freed or foreign */
+#define FERRY_ERROR_KIND (-6)    /* unknown kind; full checks: not the kind stated; a fill of pageable memory */
+#define FERRY_ERROR_DEVICE (-7)  /* no such device; full checks: the memory is not on the stated device */
+#define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: a freed or foreign address */
 #define FERRY_ERROR_PITCH                                                                                              \
     (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
 #define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
@@ -106,20 +114,20 @@ FERRY_API int32_t ferry_version(void);
     (-13) /* element sizes differ, x or width is no whole number of elements, no such format */
 #define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
 #define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
-#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver, but no device that it can use */
+#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver without a usable device */
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
-#define FERRY_ERROR_NO_CONTEXT (-19)      /* nothing to pop, or the context is not one that the call can use */
+#define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* no access between the two devices, or the probe lost data */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
-#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and this cannot be part of a graph */
+#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
 #define FERRY_ERROR_LIMIT (-23)           /* the pinned pool is at its limit */
-#define FERRY_ERROR_IN_USE (-24)          /* something of it is still allocated or imported */
-#define FERRY_ERROR_HANDLE (-25)          /* no handle of ferry's, one that was damaged, or what it names is gone */
-#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before this one was started */
-#define FERRY_ERROR_POOL (-27)            /* the pool of this memory has not been imported; no imported pool */
-#define FERRY_ERROR_IMPORTED (-28)        /* it is another process's: not to be freed, destroyed or allocated from */
-#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* such memory, such a pool or such an event cannot be shared */
+#define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
+#define FERRY_ERROR_HANDLE (-25)          /* not a handle of ferry, or damaged, or its object no longer exists */
+#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
+#define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
+#define FERRY_ERROR_IMPORTED (-28)        /* imported: only its own process may free, change or allocate from it */
+#define FERRY_ERROR_NOT_SHAREABLE (-29)   /* this kind of memory, pool or event cannot be shared */
 #define FERRY_ERROR_PROFILE (-30)         /* the profile is damaged, old, or of another device or driver */
 #define FERRY_ERROR_ROUTE (-31)           /* the route that the flags force cannot take this copy: see value */
 
@@ -127,40 +135,20 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_STATUS_DRIVER_BASE (-1000)
 
 /*
- * The constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
- * Driver names that this version of ferry does not know read "CUDA_ERROR_UNKNOWN_RESULT".
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     a static string.
- * Errors:        none; unknown statuses read "FERRY_ERROR_UNKNOWN_STATUS".
- * Driver:        none; it needs no instance.
+ * Returns the constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
+ * Unknown statuses are "FERRY_ERROR_UNKNOWN_STATUS", unknown results of the driver "CUDA_ERROR_UNKNOWN_RESULT". Needs
+ * no instance.
  */
 FERRY_API const char *ferry_status_name(int32_t status);
 
-/*
- * What the status means, in a few English words.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     a static string.
- * Errors:        none; unknown statuses have a text too.
- * Driver:        none; it needs no instance.
- */
+/* Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance. */
 FERRY_API const char *ferry_status_text(int32_t status);
 
 #define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
 #define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
 
-/*
- * What a caller may do about a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        none; 0 for unknown statuses.
- * Driver:        none; it needs no instance.
- */
+/* Returns how to react to a status: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY, or 0, also for unknown statuses.
+ * Needs no instance. */
 FERRY_API uint32_t ferry_status_traits(int32_t status);
 
 /* Which side of a descriptor an error is about. */
@@ -191,7 +179,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_DRIVER 16
 #define FERRY_FIELD_CHECKS 17
 #define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
-#define FERRY_FIELD_SOFTWARE 19  /* software_* options that differ from those of the software driver that runs */
+#define FERRY_FIELD_SOFTWARE 19  /* software_* options that differ from those of the running software driver */
 #define FERRY_FIELD_PATTERN 20   /* pattern_size */
 #define FERRY_FIELD_NUMA 21
 #define FERRY_FIELD_NUMA_NODE 22
@@ -218,28 +206,28 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_FIELD_CHANNELS 43 /* of an array */
 
 /*
- * What exactly was wrong. Set struct_size before the call (0 counts as 40, the size of the first version, and becomes
- * 40; 1 to 7 is not filled). Every call that takes one fills it: after a success all other fields are 0.
+ * Details of an error. Set struct_size before the call: 0 counts as 40, the size of the first version, and becomes 40;
+ * 1 to 7 is not filled. Every call that takes a ferry_error_info fills it; after a success all other fields are 0.
  *
- * `value` is the offending value and `limit` the one it should have kept to, in the field's unit:
- *   PITCH               value: the pitch or slice height given; limit: the least, or the most, that would do
- *   OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address);
- *                       limit: one past the last there is (or the first, if the box begins before it)
- *   ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size to fit
- *   DEVICE              value: the ordinal given; limit: the number of devices, or the ordinal where the memory is, or
- *                       of a fill the one where the stream is
- *   INVALID_ARGUMENT    value: the number given; limit: the most, the least or the unit that is allowed
- *   OVERFLOW            value: the offset, extent or slice height given; limit: the most that fits 64 bits
- *   FLAGS               value: what was given
- *   ALIGNMENT           value: the address, pitch or width; limit: what it must be a multiple of
- *   OVERLAP             between two copies of a batch, value: the later one's index; limit: the other's
- *   UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the most, or the layer, that works
- *   DRIVER_TOO_OLD      value: the driver's version; limit: the oldest that is served
- *   ROUTE               value: FERRY_OBSTACLE_*
- *   PROFILE             of a line, value: its number; limit: how many there are
- *   HANDLE              value: the version of the handle's bytes, where it is another; limit: this library's
- *   ABI_MISMATCH        value: the size given; limit: this library's
- * Both are 0 where a number says nothing. For a driver's status side and field are 0.
+ * `value` is the offending value and `limit` the bound that it missed, in the field's unit. Both are 0 where no number
+ * applies; for a driver's status side and field are 0 too.
+ * PITCH               value: the pitch or slice height given; limit: the allowed minimum or maximum
+ * OUT_OF_BOUNDS       value: one past the last byte, row or slice of the box (for memory: an address); limit: the end
+ *                     of the allocation or array (or its beginning, if the box begins before it)
+ * ARRAY_FORMAT        value: the x, the width or the destination's element size; limit: the element size required
+ * DEVICE              value: the ordinal given; limit: the number of devices, the memory's device, or for a fill the
+ *                     stream's device
+ * INVALID_ARGUMENT    value: the number given; limit: the allowed maximum, minimum or unit
+ * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
+ * FLAGS               value: the flags given
+ * ALIGNMENT           value: the address, pitch or width; limit: the required divisor
+ * OVERLAP             between two copies of a batch, value: the later copy's index; limit: the other's
+ * UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the maximum, or the layer, that works
+ * DRIVER_TOO_OLD      value: the driver's version; limit: the oldest supported version
+ * ROUTE               value: FERRY_OBSTACLE_*
+ * PROFILE             for a line, value: its number; limit: the number of lines
+ * HANDLE              for a handle of another version, value: its version; limit: this library's
+ * ABI_MISMATCH        value: the size given; limit: this library's
  */
 typedef struct ferry_error_info {
     uint32_t struct_size;
@@ -252,16 +240,10 @@ typedef struct ferry_error_info {
 } ferry_error_info;
 
 /*
- * Writes one readable line about `error` to `buffer`, such as
- * "copy 7: destination.row_pitch: 100, at least 128 (FERRY_ERROR_PITCH)" or, for an info of which only status is set,
- * "no such device ... (FERRY_ERROR_DEVICE)", cut to `size` bytes with its ending zero. Index 0 is left out.
- * Returns the length of the whole line without the zero, so a first call with size 0 measures.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's buffer; it may be NULL when size is 0.
- * Errors:        none; returns 0 for a NULL error.
- * Driver:        none.
+ * Writes one readable line about `error` to `buffer`, cut to `size` bytes with its ending zero, such as "copy 7:
+ * destination.row_pitch: 100, must be at least 128 (FERRY_ERROR_PITCH)" or, if only status is set, "no such device ...
+ * (FERRY_ERROR_DEVICE)". Index 0 is left out. Returns the length of the whole line without the zero, or 0 for a NULL
+ * error. `buffer` may be NULL when size is 0: the call then measures the line.
  */
 FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
 
@@ -269,24 +251,622 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * Instance
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* Which driver. */
+/* Which driver, which checks, which threads: see Options. */
+typedef struct ferry_options ferry_options;
+
+/*
+ * Opens an instance. `options` may be NULL for defaults: the NVIDIA driver or an error. Several instances may be open
+ * at once. Instances on the software driver share it: a later one with other software_* values is refused.
+ *
+ * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN also makes each device's primary context and waits for
+ *                its running work; otherwise makes no context.
+ * Ownership:     *instance is the caller's until ferry_close. `options` is read before return. The callbacks and their
+ *                data must live until ferry_close has returned.
+ * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status if cuInit fails. With
+ *                FERRY_DRIVER_AUTO the software driver serves instead, and ferry_report gives that status.
+ *                _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
+ *                _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's
+ *                kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
+ * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
+ *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the calls that get the kernels.
+ */
+FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
+
+/*
+ * Closes an instance: releases the contexts it retained and frees it. First free everything made through the instance
+ * (memory, registrations, arrays, streams, events, contexts, pools, imports, prepared batches). Anything left stays as
+ * it is, except that prepared batches must not be touched again, and host memory and pinned pools can no longer be
+ * freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards, unless they
+ * hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). The call is harmless at process
+ * exit and after the driver has gone. In the child of a fork it does nothing: another thread may have been changing the
+ * instance's memory, which ends with the child. NULL is allowed.
+ *
+ * Thread-safety: no other call on this instance may be running or come later.
+ * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
+ *                batches with tables in the instance (ferry_copy_batch_async); until streams have passed deferred frees
+ *                (ferry_device_free_deferred, ferry_array_destroy_async), which are then done. If the instance holds
+ *                the last reference to a primary context, the driver waits for its work and destroys it with everything
+ *                in it. The last instance on the software driver ends that driver: running work ends first, then all
+ *                its addresses, arrays and contexts are gone.
+ * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
+ *                cuEventSynchronize and the calls that release pinned memory and staging buffers; cuArrayDestroy,
+ *                cuMipmappedArrayDestroy, cuMemFree and cuEventDestroy for deferred frees.
+ */
+FERRY_API void ferry_close(ferry_instance *instance);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Copies
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What a place is. */
+#define FERRY_KIND_ANY 0    /* `address` decides; memory unknown to the driver is host memory */
+#define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
+#define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
+#define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
+
+#define FERRY_DEVICE_UNKNOWN (-1) /* DEVICE: asks the driver. ARRAY: the device of the stream or of the other place */
+
+/*
+ * One end of a copy. The bytes begin x bytes, y rows and z slices after the address or the array's first element.
+ *
+ * row_pitch     Bytes from one row to the next, at least x + width. 0: rows are tight, width bytes apart; x must then
+ *               be 0 unless the copy is one row of the first slice. Not read for arrays.
+ * slice_height  Rows from one slice to the next, at least y + height: the allocation's height, not the copy's. 0:
+ *               slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
+ *               for arrays.
+ * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device.
+ * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
+ *               (the driver's -1001); its planes do.
+ *
+ * Only full checks refuse a wrong address. With basic checks the driver may refuse it or the process may crash, as
+ * with the driver's own calls.
+ */
+typedef struct ferry_place {
+    int32_t kind;   /* FERRY_KIND_* */
+    int32_t device; /* ordinal, or FERRY_DEVICE_UNKNOWN */
+    uint64_t address;
+    struct CUarray_st *array;
+    uint64_t row_pitch;
+    uint64_t slice_height;
+    uint64_t x;
+    uint64_t y;
+    uint64_t z;
+    uint64_t reserved[4]; /* must be zero */
+} ferry_place;
+
+/*
+ * Route flags of a copy or fill. Without them ferry takes the route with the shortest predicted time: a kernel if it
+ * wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace all of the instance's
+ * (ferry_options.copy_flags).
+ *
+ * DEFAULT      Nothing is asked for: only replaces the instance's flags.
+ * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
+ *              one can take the copy. The copy stays stream-ordered.
+ * NO_KERNELS   Leaves all SMs to other work.
+ * BY_DRIVER, BY_KERNEL, BY_STAGING  Forces that route or fails with FERRY_ERROR_ROUTE. For a fill BY_DRIVER only
+ *              excludes kernels, and BY_STAGING has no effect. Two of them, or NO_KERNELS with BY_KERNEL or
+ *              BY_STAGING, are FERRY_ERROR_FLAGS. URGENT has no effect beside NO_KERNELS or BY_DRIVER.
+ *
+ * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful,
+ * which are few where a host link is the limit.
+ */
+#define FERRY_COPY_URGENT 0x1u
+#define FERRY_COPY_NO_KERNELS 0x2u
+#define FERRY_COPY_BY_DRIVER 0x100u
+#define FERRY_COPY_BY_KERNEL 0x200u
+#define FERRY_COPY_BY_STAGING 0x400u
+#define FERRY_COPY_MAX_SMS_SHIFT 16
+#define FERRY_COPY_DEFAULT 0xffff0000u /* a maximum of 65535 SMs, which limits nothing */
+
+/* One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
+ * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices, flags and reserved fields are
+ * valid. */
+typedef struct ferry_copy_desc {
+    ferry_place source;
+    ferry_place destination;
+    uint64_t width;  /* bytes */
+    uint64_t height; /* rows */
+    uint64_t depth;  /* slices */
+    uint32_t flags;  /* FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags) */
+    uint32_t reserved0;
+    uint64_t reserved[4]; /* must be zero */
+} ferry_copy_desc;
+
+/*
+ * Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
+ * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks
+ * the values. A NULL place is ignored.
+ */
+FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
+FERRY_API void ferry_place_host(ferry_place *place, const void *address);
+FERRY_API void ferry_place_host_pitched(ferry_place *place, const void *address, uint64_t row_pitch,
+                                        uint64_t slice_height);
+FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t address);
+FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
+                                          uint64_t slice_height);
+FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
+FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
+
+/*
+ * Sets a descriptor from two places, which may be those inside *copy, and an extent. ferry_copy checks the values. A
+ * NULL place leaves that end all zero. A NULL copy is ignored.
+ */
+FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
+                                    uint64_t width, uint64_t height, uint64_t depth);
+
+/*
+ * Copies, and returns when the bytes are visible to the host, to every stream and to every other thread. The copy is
+ * ordered like a driver call on the legacy default stream of its context: after earlier work on that stream and on the
+ * streams that synchronise with it. The caller orders work on non-blocking streams. To wait for a copy on another
+ * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current one, else that of the
+ * destination's device, else of the source's, else of device 0.
+ *
+ * Blocking:      until the copy is complete.
+ * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
+ *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from one 2D layer or
+ *                face to another of the same array, which the driver gets wrong; _ROUTE if the route forced by the
+ *                flags cannot take the copy. The driver's own may also report earlier asynchronous work that failed.
+ * Driver:        cuMemcpy3D, or cuMemcpy3DPeer if an end is on another device than the context; then
+ *                cuStreamSynchronize where those return early (device to device, pageable host to device). If the
+ *                driver refuses a copy because its host memory was registered in pieces, ferry splits it, with one
+ *                call for each part; if one part fails, the parts before it were copied. By a kernel:
+ *                cuPointerGetAttributes for both ends, cuLaunchKernel and cuStreamSynchronize; before the first such
+ *                copy, see ferry_options.kernels. Staged: the same, and the calling thread helps.
+ */
+FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
+
+/* The progress of a copy. Opaque. */
+typedef struct ferry_ticket ferry_ticket;
+
+/*
+ * Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is any
+ * CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default stream, FERRY_STREAM_PER_THREAD is the
+ * per-thread one (both cast to a pointer). The context is the stream's; for those three it is found as for ferry_copy.
+ * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
+ *
+ * Blocking:      does not wait for the GPU, with two exceptions. The driver's own copies from host memory to host
+ *                memory wait, and so do its copies of pageable memory that cannot be staged (with managed memory,
+ *                arrays without a surface, another device's; see docs/staging.md). Such a call waits for earlier work
+ *                on the stream, and until a pageable source has been read or, with a host destination, until the copy
+ *                is complete. ferry_copy_explain_async reports what applies. Memory of a host pool does not count as
+ *                host memory here if the device has access to the pool. The first copy by a kernel in a context may
+ *                wait while the kernel is loaded; the first staged copy, while threads start and memory is pinned
+ *                (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
+ *                while another thread frees (see Memory).
+ * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
+ *                source must not change until then. Memory that is unmapped while a copy runs cannot be made safe.
+ *                *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
+ * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy before the part that fails.
+ *                FERRY_ERROR_CAPTURE on a stream that is being captured, for two kinds of copy: between memory from
+ *                pools of two devices, neither of which has access to the other's pool; and from pageable memory that
+ *                cannot be staged, which the driver would read at the launch, before the graph's earlier nodes have
+ *                run. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy
+ *                may run any number of times. If the driver refuses only the event behind the copy, the copy is in
+ *                flight all the same. A later call that synchronises reports later failures.
+ * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
+ *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
+ *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable
+ *                source cuStreamQuery; before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and
+ *                cuEventSynchronize. With a ticket cuEventCreate before the copy and cuEventRecord behind it.
+ */
+FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
+                                   ferry_ticket **ticket, ferry_error_info *error);
+
+/*
+ * Copies `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy. Pass host addresses as
+ * integers: (uint64_t)(uintptr_t)pointer.
+ *
+ * Blocking:      until the copy is complete.
+ * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
+ * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                                   ferry_error_info *error);
+
+/*
+ * ferry_copy_bytes on a stream, as ferry_copy_async.
+ *
+ * Blocking:      as ferry_copy_async.
+ * Ownership:     the memory must live until the stream has passed the copy.
+ * Errors:        as ferry_copy_bytes; nothing was enqueued.
+ * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
+                                         struct CUstream_st *stream, ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Tickets
+ *
+ * A ticket reports the progress of one copy, whatever its route.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* A copy's progress. */
+typedef struct ferry_ticket_info {
+    uint32_t struct_size;
+    int32_t done;         /* 1: the copy has ended, with success or not */
+    int32_t status;       /* of the copy: 0 while in flight and after success; else what ended it */
+    int32_t route;        /* FERRY_ROUTE_* that it took */
+    uint64_t bytes_done;  /* bytes that have arrived; only staged copies count before the end */
+    uint64_t bytes_total; /* of the copy */
+} ferry_ticket_info;
+
+/*
+ * Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
+ * continues. The call also detects a dead context, at the latest when no bytes have arrived since the last query.
+ *
+ * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
+ * Errors:        info->status is the copy's own result; a copy that failed is no error of this call.
+ * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
+ */
+FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
+
+/*
+ * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
+ *
+ * Thread-safety: as ferry_ticket_get_info.
+ * Blocking:      until the copy is done, or its context has died.
+ * Ownership:     the ticket stays the caller's.
+ * Errors:        the status that ended the copy, which may come from earlier work that failed.
+ * Driver:        cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
+ *                progress.
+ */
+FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
+
+/*
+ * Releases a ticket, at any time; the copy continues. NULL is allowed.
+ *
+ * Thread-safety: not beside another call on the same ticket.
+ * Driver:        cuEventDestroy.
+ */
+FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Batches
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Flags of batches. Their values differ from all FERRY_COPY_*. */
+#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch if a copy writes bytes that another one reads or writes */
+#define FERRY_BATCH_UPDATABLE 0x2000u     /* prepared pieces only: allows ferry_prepared_set_addresses */
+
+/*
+ * Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves
+ * and must not overlap: no destination with another copy's source or destination. The result is undefined otherwise.
+ * FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred nanoseconds each. All copies are
+ * checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 and count 0
+ * are fine.
+ *
+ * Neither check level lets a copy leave the allocation that it begins in, with two exceptions: into adjacent memory of
+ * the same device (refused by full checks), and out of a registration of host memory. The context is found as for
+ * ferry_copy, for the first copy that has a device.
+ *
+ * A copy with flags of its own follows them and takes a call or launch of its own. So does every box of rows if the
+ * instance has flags. Pieces use the instance's flags. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take
+ * one launch where that is faster, however many there are; the driver makes copies into arrays.
+ *
+ * Blocking:      until all copies are complete.
+ * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
+ * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
+ *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for
+ *                `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the others may have been
+ *                made in part.
+ * Driver:        cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy) and
+ *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads an array;
+ *                then for each group the fastest of cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for
+ *                each copy; and cuStreamSynchronize.
+ */
+FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                   uint32_t flags, ferry_error_info *error);
+
+/*
+ * Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is complete
+ * for later work.
+ *
+ * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; and for the stream if
+ *                the driver cannot make an event for a table (see Driver).
+ * Ownership:     `copies` is read before return. The memory must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
+ *                the driver refuses.
+ * Driver:        as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on streams
+ *                other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46 boxes,
+ *                keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
+ *                it, and cuEventRecord.
+ */
+FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                         uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
+ * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses.
+ *
+ * Blocking:      until all pieces are complete.
+ * Errors:        as ferry_copy_batch.
+ * Driver:        as ferry_copy_batch.
+ */
+FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
+                                    const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error);
+
+/*
+ * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
+ *
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
+ * Errors:        as ferry_copy_batch_async.
+ * Driver:        as ferry_copy_batch_async.
+ */
+FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
+                                          const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+
+/* A batch that is checked and planned once, then launched any number of times. Opaque. */
+typedef struct ferry_prepared ferry_prepared;
+
+/*
+ * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
+ * plan keeps the current profile and instance flags. `count` 0 is fine. The only flag is FERRY_BATCH_CHECK_OVERLAP.
+ *
+ * Blocking:      while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the
+ *                device.
+ * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
+ *                is read before return. For every launch the memory and the context must live, and the memory must stay
+ *                of the same kind.
+ * Errors:        as ferry_copy_batch.
+ * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
+ *                created, waited for and destroyed.
+ */
+FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                                        uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                        ferry_error_info *error);
+
+/*
+ * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and
+ * pieces are not merged. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
+ *
+ * Blocking:      as ferry_prepared_create.
+ * Ownership:     as ferry_prepared_create; the arrays are read before return.
+ * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
+ *                one allocation at either end.
+ * Driver:        as ferry_prepared_create.
+ */
+FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
+                                               const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+                                               uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
+                                               ferry_error_info *error);
+
+/*
+ * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
+ * would. A default stream is that of the current context, else of the context it was prepared in. On a stream that is
+ * being captured the batch becomes part of the graph and must live as long as the graph may run. Another context of the
+ * device does not see all memory of the first: there the driver copies instead of kernels.
+ *
+ * Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch.
+ * Blocking:      as ferry_copy_batch_async.
+ * Ownership:     as ferry_copy_batch_async.
+ * Errors:        FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another
+ *                context, and _CAPTURE if the graph would hold parts of it by their addresses. `error` has no index.
+ * Driver:        as ferry_copy_batch_async, without the look-ups.
+ */
+FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
+
+/*
+ * Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses of
+ * pieces of size 0 are not read. The change is ordered on `stream`: earlier launches use the old addresses; later
+ * launches, also replays of graphs, use the new ones. The caller orders launches on other streams. Each piece keeps
+ * its size, its kind of memory (pinned host memory, the device's or a peer's), and its destination's remainder modulo
+ * 16. The new addresses are checked as before, with the original flags and for the context that the batch was prepared
+ * in.
+ *
+ * Thread-safety: safe, but not beside another call on the same prepared batch.
+ * Blocking:      does not wait for the GPU.
+ * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
+ *                _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
+ *                _CAPTURE on a stream that is being captured. The addresses are unchanged after an error.
+ * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
+ */
+FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
+                                               const uint64_t *sources, struct CUstream_st *stream,
+                                               ferry_error_info *error);
+
+/*
+ * Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more. NULL is
+ * allowed.
+ *
+ * Thread-safety: not beside another call on the same batch.
+ * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
+ * Ownership:     *prepared is gone, whatever is returned.
+ * Errors:        the driver's own may be those of earlier work.
+ * Driver:        cuMemFree for the table.
+ */
+FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Fills
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/*
+ * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned
+ * host memory. The address with its origin and the width must be multiples of the pattern's size, and so must the row
+ * pitch if there is more than one row. A row pitch other than 0 is at least x + width. Height 0 and depth 0 count as
+ * 1. Width 0 fills nothing and succeeds if kind, device, pattern_size, flags and reserved fields are valid.
+ *
+ * The driver itself fills patterns of up to 4 bytes over equally spaced rows. Everything else needs a kernel of
+ * ferry's: a pattern of 8 or 16 bytes that does not repeat every 4, and slices with gaps, unless their rows are tight
+ * or each slice has one row. Such a fill is refused if no kernel can run or reach the memory.
+ */
+typedef struct ferry_fill_desc {
+    ferry_place destination;
+    uint64_t width; /* bytes */
+    uint64_t height;
+    uint64_t depth;
+    uint8_t pattern[16];   /* its first pattern_size bytes are read */
+    uint32_t pattern_size; /* 1, 2, 4, 8 or 16 */
+    uint32_t flags;        /* FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags) */
+    uint64_t reserved[6];  /* must be zero */
+} ferry_fill_desc;
+
+/*
+ * Sets a descriptor from a place, which may be the one inside *fill, an extent and `pattern_size` bytes of pattern (at
+ * most 16 are taken). ferry_fill checks the values. A NULL place leaves the destination all zero; a NULL pattern means
+ * zero bytes. A NULL fill is ignored.
+ */
+FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
+                                    uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
+
+/*
+ * Fills, and returns when the bytes are there. The fill is ordered like a ferry_copy. The context is the current one if
+ * it belongs to the memory's device, else ferry's for that device; for pinned and managed memory the current one, else
+ * device 0's. Memory that the driver fills only in the memory's own context, such as another process's, uses that
+ * context.
+ *
+ * Blocking:      until the fill is complete.
+ * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
+ *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT
+ *                for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if
+ *                FERRY_COPY_BY_KERNEL is impossible. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED
+ *                with the field PATTERN or DEPTH if the flags, the options or the driver exclude kernels, if the box
+ *                leaves an allocation or registration, or if kernels cannot reach the memory.
+ * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
+ *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
+ *                are if all of the memory is registered. By a kernel, in memory of the context's device also where
+ *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
+ *                cuLaunchKernel; on first need cuLibraryLoadData.
+ */
+FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
+
+/*
+ * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or on one
+ * with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
+ * are those of the context found as for ferry_fill.
+ *
+ * Blocking:      does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
+ * Ownership:     `fill` is read before return. The memory must live until the stream has passed the fill.
+ * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that cannot reach the
+ *                memory; _NO_CONTEXT for another process's memory on a stream of a context other than the one that
+ *                opened it.
+ * Driver:        as ferry_fill, without the wait. The driver does not know memory that a capture itself has allocated,
+ *                and no kernel fills it.
+ */
+FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
+                                   ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Explanations
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* How a copy travels. */
+#define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
+#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, or more if host memory is registered in pieces */
+#define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
+#define FERRY_ROUTE_STAGED 3 /* by a kernel on the stream and CPU threads that share a pinned staging buffer */
+
+/* Why a route cannot take a copy. */
+#define FERRY_OBSTACLE_NONE 0
+#define FERRY_OBSTACLE_NO_ROUTE 1      /* pieces of a batch are not staged: the instance's flags are BY_STAGING */
+#define FERRY_OBSTACLE_FORBIDDEN 2     /* FERRY_COPY_NO_KERNELS */
+#define FERRY_OBSTACLE_NOT_LOADED 3    /* the driver refused ferry's kernels, or the options exclude them */
+#define FERRY_OBSTACLE_HOST_TO_HOST 4  /* both ends are host memory */
+#define FERRY_OBSTACLE_PAGEABLE 5      /* an end is pageable memory, or memory of a host pool out of reach */
+#define FERRY_OBSTACLE_MANAGED 6       /* an end is managed memory, which may be anywhere: needs BY_KERNEL or URGENT */
+#define FERRY_OBSTACLE_ARRAY 7         /* an end is an array that kernels do not take: see ferry_array_create */
+#define FERRY_OBSTACLE_NO_ACCESS 8     /* the copy's context has no access to an end */
+#define FERRY_OBSTACLE_BEYOND 9        /* an end reaches past its allocation or registration */
+#define FERRY_OBSTACLE_READ_ONLY 10    /* the destination is memory that the device may only read */
+#define FERRY_OBSTACLE_NOT_PAGEABLE 11 /* no end is pageable memory, so nothing has to be staged */
+#define FERRY_OBSTACLE_NO_STAGING                                                                                      \
+    12 /* the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read */
+#define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
+
+/* Returns a text such as "pageable memory"; "?" for an unknown number. */
+FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
+
+/* What the caller waits for. */
+#define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
+#define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
+#define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
+
+/* What a copy would do. */
+typedef struct ferry_explanation {
+    uint32_t struct_size;
+    int32_t route;              /* FERRY_ROUTE_* */
+    int32_t blocks;             /* FERRY_BLOCKS_* */
+    int32_t synchronises;       /* 1: ferry itself waits: after the driver's call if that returns before the copy is
+                                 * complete; before it if that would read a pageable source too early */
+    char driver_call[32];       /* such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE */
+    int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
+    int32_t source_memory;      /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE */
+    int32_t source_device;      /* where device or array memory lies; -1 otherwise */
+    int32_t destination_memory; /* FERRY_MEMORY_* */
+    int32_t destination_device;
+    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
+    uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
+    uint64_t height;
+    uint64_t depth;
+    uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
+    uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
+    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
+    uint32_t max_sms;        /* the maximum number of SMs that the route keeps busy; 0 for the driver's */
+    uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
+    int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
+    uint32_t threads; /* the maximum number of CPU threads that the route keeps busy, a waiting caller included */
+} ferry_explanation;
+
+/*
+ * Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation`. The explanation does not cover
+ * whether a copy between two devices uses the link between them: that depends on peer access.
+ *
+ * Blocking:      never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
+ *                ferry_copy.
+ * Errors:        as ferry_copy.
+ * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
+ */
+FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
+                                     ferry_explanation *explanation, ferry_error_info *error);
+
+/*
+ * Reports what ferry_copy_async would do, as ferry_copy_explain.
+ *
+ * Blocking:      as ferry_copy_explain.
+ * Errors:        as ferry_copy_async.
+ * Driver:        as ferry_copy_explain.
+ */
+FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
+                                           struct CUstream_st *stream, ferry_explanation *explanation,
+                                           ferry_error_info *error);
+
+/*
+ * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
+ * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
+ * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a
+ * NULL explanation. `buffer` may be NULL when size is 0.
+ */
+FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Options
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* ferry_options.driver */
 #define FERRY_DRIVER_CUDA 0     /* the default: the NVIDIA driver or an error */
 #define FERRY_DRIVER_AUTO 1     /* the NVIDIA driver if it has a usable device, else the software driver */
-#define FERRY_DRIVER_SOFTWARE 2 /* the driver in software */
+#define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
 
-/* How much is checked before the driver sees a copy. */
-#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; what ANY means is asked */
-#define FERRY_CHECKS_FULL 1  /* also that each address is of the kind and device stated and inside its allocation */
+/* ferry_options.checks: what is checked before the driver sees a copy. */
+#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; resolves ANY */
+#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation */
 
-/* ferry_options.kernels. */
-#define FERRY_KERNELS_LAZY 0    /* into each context when a copy there first goes by one */
-#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, into every primary context, which that makes; into others LAZY */
-#define FERRY_KERNELS_NONE 2    /* never: every copy goes by the driver */
+/* ferry_options.kernels: when ferry's kernels are loaded. */
+#define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, which makes all primary contexts; LAZY in other contexts */
+#define FERRY_KERNELS_NONE 2    /* never: the driver makes every copy */
 
-/* ferry_options.staging: threads and pinned memory for copies between pageable memory and devices, FERRY_ROUTE_STAGED. */
-#define FERRY_STAGING_LAZY 0    /* for each device when a copy there first needs them */
-#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices, with the kernels (as FERRY_KERNELS_AT_OPEN) */
-#define FERRY_STAGING_NONE 2    /* never: such copies go by the driver, and block */
+/* ferry_options.staging: threads and staging buffers for FERRY_ROUTE_STAGED, pageable memory to or from a device. */
+#define FERRY_STAGING_LAZY 0    /* for each device with its first such copy */
+#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN */
+#define FERRY_STAGING_NONE 2    /* never: the driver makes such copies, and they block */
+
+/* Where host memory or threads are placed. */
+#define FERRY_NUMA_ANY 0    /* where the system puts it */
+#define FERRY_NUMA_DEVICE 1 /* near `device`: on its node in ferry_device_info; as ANY if that is not known */
+#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
 
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
@@ -294,63 +874,64 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_LOG_INFO 2
 
 /*
- * How to open an instance. All zero but struct_size means: default everything.
+ * How to open an instance. All zero but struct_size means defaults.
  *
- * get_proc    The host program's own way to the driver, with cuGetProcAddress's meaning: the newest variant of `name`
- *             that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form; NULL if there is
- *             none. A plain dlsym does not do: it finds first versions. It is called during ferry_open only, on the
- *             calling thread, and what it returns must stay valid until ferry_close. With it, no library is loaded.
- *             Not used with FERRY_DRIVER_SOFTWARE.
- * allocate    Host memory for ferry's own structures; alignment is a power of two. May return NULL. `deallocate` gets
- *             the size back. Both or neither. Never called by a copy, but by staged ones for what they make on first
- *             need, also on a thread of ferry's, and by batches only for more room than those before took, or where
- *             several threads need some at once. The software driver, being a driver, does not use them. What a graph
- *             keeps of each staged copy in it, 16 bytes, comes from malloc, as it may outlive the instance.
- * register_chunk  the most that the driver is asked to register in one piece: a multiple of 4096. Drivers refuse pieces
- *             of 512 GiB. ferry_host_register splits what is larger, ferry_host_alloc leaves it to the driver.
- * copy_flags  for every copy and fill whose own flags are 0, and for the short forms and pieces, which have none.
- * kernels     when ferry's GPU kernels are loaded. That takes about a millisecond (H200) for the instance and a third
- *             of one for each context, and waits for what runs in the context. With LAZY the first copy that goes by
- *             one pays and waits, as the first launch of any kernel may: a program that holds streams back until it has
- *             enqueued more should say AT_OPEN.
- * log         `message` is one line without its end, gone after the callback. ferry writes nowhere else.
- * staging     when threads are started and rings pinned, through which copies between pageable memory and devices go.
- *             That takes some milliseconds, and with LAZY the first such copy pays; a program whose calls must never
- *             wait says AT_OPEN, or calls ferry_staging_prepare. Without kernels there is no staging.
- * staging_threads  how many run while such copies do; 0: half the processors that the program may run on, at most 8.
- *             They sleep while there is nothing to copy, and end in ferry_close. One more watches them: where threads
- *             are stuck in pages that do not come, it starts others for the other copies, 64 in all, while that lasts.
- * staging_cpus  the processors that they may run on, staging_cpu_count numbers, read before ferry_open returns; or all
- *             processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Else those that the program's
- *             main thread may run on when ferry_open is called, whichever thread copies first.
- *             A ring always lies near its device.
- * staging_priority  their niceness, -20 to 19; 0: the main thread's. Where the system does not grant it they run with
- *             that of the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
- * staging_bytes  of the ring of each device: 4096 to 1 GiB. Less is used where less can be pinned.
- * deferred_bytes  how much ferry keeps on each device of what was given up by ferry_array_destroy_async and its like:
- *             while it is more, ferry's allocations there destroy what streams have passed, and wait for running work.
- *             0: a sixteenth of the device's memory. UINT64_MAX: any amount, until the device has no memory left.
- * submit      the program's own threads instead; ferry starts only a watchdog. Each call asks for work(argument) to be
- *             called once, soon, on any thread, also while all that the program does is wait for a stream: until it
- *             has been, the copy and what is behind it on its stream stand still. It returns 1 if work will be called,
- *             0 if it will not: then ferry starts one thread of its own, which stays until ferry_close. It is called
- *             from a host function of the driver, so neither it nor work may call the driver or wait for one that does;
- *             work itself calls no driver and returns when there is nothing left to do. staging_threads is how many are
- *             asked for a copy, at most.
- *             Where all that came are stuck in pages that do not come, or none came to copies while a thread waits for a
- *             ticket, the watchdog starts a thread that copies, until it is not needed any more.
+ * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
+ *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain
+ *              dlsym does not do: it finds first versions. Called only during ferry_open, on the calling thread; the
+ *              results must stay valid until ferry_close. ferry then loads no library. Not used with
+ *              FERRY_DRIVER_SOFTWARE.
+ * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
+ *              receives the size. Set both or neither. Copies do not call it, with two exceptions: staged copies on
+ *              first need, also on ferry's threads; batches that need more room than earlier ones, or room for several
+ *              threads at once. The software driver does not use it. A graph keeps 16 bytes for each staged copy in
+ *              it; they come from malloc, because the graph may outlive the instance.
+ * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
+ *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
+ * copy_flags   Flags for every copy and fill whose own flags are 0, and for the short forms and pieces, which have
+ *              none.
+ * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
+ *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
+ *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
+ *              streams back until it has enqueued more.
+ * log          `message` is one line without its end, valid during the callback. ferry writes nowhere else.
+ * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
+ *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
+ *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
+ * staging_threads  Workers that run during staged copies; 0: half the processors available to the program, at most 8.
+ *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for the
+ *              remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
+ * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
+ *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Default: those of the
+ *              program's main thread at ferry_open, whichever thread copies first. A staging buffer always lies near
+ *              its device.
+ * staging_priority  The workers' niceness, -20 to 19; 0: the main thread's. If the system refuses it, they get that of
+ *              the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
+ * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
+ * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device.
+ *              Above it, ferry's allocations on the device destroy what streams have passed, and wait for running
+ *              work. 0: a sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of memory.
+ * submit       Uses the program's own threads; ferry starts only a watchdog. Each call asks the program to call
+ *              work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
+ *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
+ *              or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
+ *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
+ *              does. work calls no driver and returns when nothing is left to do. A copy asks for at most
+ *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
+ *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
+ *              runs for as long as it is needed.
  *
- * All callbacks but submit are called from within calls of this instance (ferry_open and ferry_close too), on the
- * calling thread, so possibly on several threads at once. They must not call ferry and must not throw.
+ * All callbacks but submit run inside calls of this instance (also ferry_open and ferry_close), on the calling thread,
+ * so possibly on several threads at once. They must not call ferry and must not throw.
  */
-typedef struct ferry_options {
+struct ferry_options {
     uint32_t struct_size;
     int32_t driver;            /* FERRY_DRIVER_* */
     int32_t checks;            /* FERRY_CHECKS_* */
     uint32_t software_devices; /* number of devices of the software driver, 1 to 64; 0 for the default, 2 */
     uint32_t software_queues;  /* hardware queues of each, 1 to 128; 0 for the default, 8 */
     uint32_t reserved;
-    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB (taken only as it is written) */
+    uint64_t software_memory; /* bytes of memory of each; 0 for the default, 4 GiB; committed on first write */
     void *(*get_proc)(void *user, const char *name, int32_t version);
     void *get_proc_user;
     void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
@@ -372,705 +953,49 @@ typedef struct ferry_options {
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
-} ferry_options;
+};
 
-/*
- * Opens an instance. `options` may be NULL for the defaults. Several instances may be open at once; instances on the
- * software driver share it, so a later one that asks for other software_* values than the running ones is refused.
- *
- * Thread-safety: safe.
- * Blocking:      for as long as cuInit takes. No context is made until one is needed, but with FERRY_KERNELS_AT_OPEN,
- *                which makes the primary context of each device and waits for what runs in it.
- * Ownership:     *instance is the caller's until ferry_close. `options` is read before return; the callbacks and
- *                what they use must live until ferry_close has returned. On failure *instance is NULL.
- * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD and _NO_DEVICE are three different machines, and a driver's
- *                own status from cuInit is a fourth (with AUTO none of them comes back: the software driver serves, and
- *                ferry_report says why). _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option;
- *                _SOFTWARE_CONFIG; _UNSUPPORTED where the build has no software driver; _OUT_OF_MEMORY. A device that
- *                does not take ferry's kernels at open is told to the log, and has FERRY_OBSTACLE_NOT_LOADED later.
- * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries behind ferry_device_info; with
- *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and what gets the kernels.
- */
-FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
+/* ---------------------------------------------------------------------------------------------------------------
+ * Report
+ * ------------------------------------------------------------------------------------------------------------ */
 
-/*
- * Closes an instance: releases the contexts it retained and frees it. What was made through the instance (memory,
- * registrations, arrays, streams, events, contexts, pools, imports, prepared batches) is the caller's to free before:
- * what is left stays as it is, but for prepared batches, which are then not to be touched, and nobody can free host
- * memory and pinned pools any more. Copies and fills may still be on their way. Graphs that were captured through the
- * instance may not run after it, unless no kernel of ferry's is in them (FERRY_COPY_BY_DRIVER, _NO_KERNELS,
- * FERRY_KERNELS_NONE). Harmless at process exit and after the driver has gone. In the child of a fork it does nothing:
- * the memory of the instance ends with that process, as another thread may have been changing it. NULL is allowed.
- *
- * Thread-safety: no other call on this instance may be running or come later.
- * Blocking:      until staged copies that are on their way have ended, unless their context is dead, and until the
- *                streams have passed the batches whose tables are the instance's (ferry_copy_batch_async) and what was
- *                given up on them (ferry_array_destroy_async), which is destroyed.
- *                Where the instance holds the last reference to a primary context, the driver waits for that context's
- *                work and then destroys it, with what lives in it. The last instance on the software driver also ends
- *                that driver: what runs ends first, then every address, array and context from it is gone.
- * Ownership:     *instance is gone.
- * Errors:        none.
- * Driver:        cuDevicePrimaryCtxRelease; where kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
- *                cuEventSynchronize and what gives pinned memory and rings back; cuArrayDestroy, cuMipmappedArrayDestroy,
- *                cuMemFree and cuEventDestroy for what was given up in the order of a stream.
- */
-FERRY_API void ferry_close(ferry_instance *instance);
-
-/* What was found. */
+/* What ferry_open found. */
 typedef struct ferry_report {
     uint32_t struct_size;
-    int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: what runs */
+    int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use */
     int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
     int32_t device_count;
-    int32_t fallback_reason; /* why AUTO took the software driver, as ferry_open with CUDA would say; or 0 */
+    int32_t fallback_reason; /* why AUTO took the software driver: the status of ferry_open with CUDA; or 0 */
     uint32_t
         missing_count; /* optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point */
     int32_t checks;    /* FERRY_CHECKS_* in force */
-    uint32_t failed_peers; /* ordered pairs of devices between which a probe with data failed so far */
-    int32_t kernels; /* FERRY_KERNELS_* in force: NONE too where the driver lacks what they need or refused them */
-    int32_t kernels_loaded;   /* 1: the driver has them by now */
-    uint32_t kernel_contexts; /* in which they are by now; 16 at most are counted */
-    int32_t staging;          /* FERRY_STAGING_* in force: NONE too where kernels are */
-    uint32_t staging_threads; /* that copies may keep busy; which of ferry's run is in ferry_staging_info */
+    uint32_t failed_peers;    /* ordered pairs of devices between which a probe has lost data so far */
+    int32_t kernels;          /* FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them */
+    int32_t kernels_loaded;   /* 1: the driver has loaded them */
+    uint32_t kernel_contexts; /* contexts in which they are loaded; 16 at most are counted */
+    int32_t staging;          /* FERRY_STAGING_* in force; NONE also if kernels are */
+    uint32_t staging_threads; /* the maximum that copies keep busy; ferry_staging_info has those that run */
     uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
-    uint64_t staging_bytes;   /* of the ring of each device that has one by then */
+    uint64_t staging_bytes;   /* of each existing staging buffer */
 } ferry_report;
 
-/*
- * Fills `report` up to report->struct_size.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH.
- * Driver:        none; found at ferry_open, but for what has become of peers and kernels since.
- */
+/* Fills `report`. The values are those of ferry_open, except for peers and kernels, which are current. */
 FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
 
-/*
- * The name of the index-th optional entry point the driver lacks, such as "cuLaunchHostFunc"; NULL past the last.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     a static string.
- * Errors:        none.
- * Driver:        none.
- */
+/* Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc"; NULL past
+ * the last. */
 FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index);
 
 /*
- * A driver entry point as this instance reaches it: for calls beside ferry's on the same driver, software or not.
- * `version` as for cuGetProcAddress, such as 12000. The result is a function of the type that cudaTypedefs.h names
- * PFN_<name>_v<version>, or NULL.
+ * Returns this instance's driver entry point, or NULL: for the program's own calls to the same driver, software or
+ * not. `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in
+ * cudaTypedefs.h.
  *
- * Thread-safety: safe if the host's own get_proc is.
- * Blocking:      never.
+ * Thread-safety: safe if the program's own get_proc is.
  * Ownership:     valid until ferry_close.
- * Errors:        NULL.
  * Driver:        cuGetProcAddress.
  */
 FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, int32_t version);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Copies
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* What a place is. */
-#define FERRY_KIND_ANY 0    /* `address` decides; what the driver does not know is taken for host memory */
-#define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
-#define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
-#define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
-
-#define FERRY_DEVICE_UNKNOWN (-1) /* DEVICE: asks the driver. ARRAY: the device of the stream or of the other place */
-
-/*
- * One end of a copy. The bytes begin at x (bytes), y (rows), z (slices) from the address or the array's first element.
- *
- * row_pitch     bytes from one row to the next, at least x + width; 0: rows lie tight, width bytes apart, and then x
- *               must be 0 unless the copy is one row of the first slice. Not read for arrays.
- * slice_height  rows from one slice to the next, at least y + height: the allocation's height, not the copy's; 0:
- *               slices lie tight, height rows apart, and then y must be 0 unless the copy is in the first slice. Not
- *               read for arrays.
- * device        not read for ANY and HOST. Managed memory may be described as HOST, as DEVICE on any device, or as ANY.
- * array         rows and bytes of block-compressed arrays are those of blocks of 4 x 4 texels. A planar array itself
- *               takes no copy (the driver's -1001), its planes do.
- *
- * A wrong address is refused with full checks only. With basic ones the driver may refuse it, or the process may crash,
- * as with the driver's own calls.
- */
-typedef struct ferry_place {
-    int32_t kind;   /* FERRY_KIND_* */
-    int32_t device; /* ordinal, or FERRY_DEVICE_UNKNOWN */
-    uint64_t address;
-    struct CUarray_st *array;
-    uint64_t row_pitch;
-    uint64_t slice_height;
-    uint64_t x;
-    uint64_t y;
-    uint64_t z;
-    uint64_t reserved[4]; /* must be zero */
-} ferry_place;
-
-/*
- * What a caller may ask of the way that a copy or a fill takes. Without any of these it is the one predicted to be
- * fastest: a kernel where it wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace
- * all of the instance's (ferry_options.copy_flags); 65535 for the most multiprocessors, which asks for nothing, does
- * just that.
- *
- * URGENT           the copy must not wait behind other copies in a copy engine's queue, which knows no priorities: it
- *                  goes by a kernel where one can take it, and is still ordered on its stream.
- * NO_KERNELS       leaves all multiprocessors to others.
- * BY_DRIVER, BY_KERNEL, BY_STAGING  that route or FERRY_ERROR_ROUTE. Of a fill BY_DRIVER only leaves kernels out, and
- *                  BY_STAGING says nothing. Two of them, or NO_KERNELS with one of the latter two, are
- *                  FERRY_ERROR_FLAGS; beside NO_KERNELS and BY_DRIVER URGENT says nothing.
- * The upper 16 bits hold the most multiprocessors that a kernel may keep busy: flags | number << 16. 0: as many as
- * pay, which are few where a host link is the limit.
- */
-#define FERRY_COPY_URGENT 0x1u
-#define FERRY_COPY_NO_KERNELS 0x2u
-#define FERRY_COPY_BY_DRIVER 0x100u
-#define FERRY_COPY_BY_KERNEL 0x200u
-#define FERRY_COPY_BY_STAGING 0x400u
-#define FERRY_COPY_MAX_SMS_SHIFT 16
-
-/*
- * One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
- * own calls copy nothing then). With width 0 nothing is copied, and that is a success, once kinds, devices, flags and
- * reserved fields are right.
- */
-typedef struct ferry_copy_desc {
-    ferry_place source;
-    ferry_place destination;
-    uint64_t width;  /* bytes */
-    uint64_t height; /* rows */
-    uint64_t depth;  /* slices */
-    uint32_t flags;  /* FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags) */
-    uint32_t reserved0;
-    uint64_t reserved[4]; /* must be zero */
-} ferry_copy_desc;
-
-/*
- * Builders: each overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
- * starts at layer number `layer` of a layered array (of a cubemap: at that face), which is its z.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        none here: ferry_copy checks. A NULL place is ignored.
- * Driver:        none.
- */
-FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
-FERRY_API void ferry_place_host(ferry_place *place, const void *address);
-FERRY_API void ferry_place_host_pitched(ferry_place *place, const void *address, uint64_t row_pitch,
-                                        uint64_t slice_height);
-FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t address);
-FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
-                                          uint64_t slice_height);
-FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
-FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
-
-/*
- * Fills a descriptor from two places and an extent; a NULL place leaves that end all zero.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs; the places may be those inside *copy.
- * Errors:        none here: ferry_copy checks. A NULL copy is ignored.
- * Driver:        none.
- */
-FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
-                                    uint64_t width, uint64_t height, uint64_t depth);
-
-/*
- * Copies, and returns when the bytes are there: visible to the host, to every stream and to every other thread.
- * It is ordered like a driver call on the legacy default stream of its context: after earlier work on that stream
- * and on streams that synchronise with it; work on non-blocking streams is the caller's to order. To wait for a copy on
- * another stream: ferry_copy_async and ferry_stream_synchronize.
- * The context is the calling thread's current one, else that of the destination's device, else of the source's, else of
- * device 0.
- *
- * Thread-safety: safe.
- * Blocking:      until the copy is complete.
- * Ownership:     `copy` is read before return.
- * Errors:        FERRY_ERROR_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP, _ARRAY_FORMAT,
- *                _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _INVALID_ARGUMENT for NULL;
- *                _UNSUPPORTED from one 2D layer or face to another of one array, which the driver gets wrong; _ROUTE
- *                where the flags force a route that cannot take it; the driver's own, which may also report earlier
- *                asynchronous work that failed.
- * Driver:        cuMemcpy3D or, where an end is on another device than the context, cuMemcpy3DPeer; then
- *                cuStreamSynchronize where those return early (device to device, pageable host to device). A copy that
- *                the driver refuses because its host memory was registered in pieces is split, with one call for each
- *                part; should one fail, those before it have been made. By a kernel: cuPointerGetAttributes for both
- *                ends, cuLaunchKernel and cuStreamSynchronize; before the first, see ferry_options.kernels. Staged
- *                likewise, and the calling thread helps.
- */
-FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
-
-/* The progress of a copy. Opaque. */
-typedef struct ferry_ticket ferry_ticket;
-
-/*
- * Enqueues a copy on `stream`: it starts after the work before it there, and is complete for the work after it.
- * Any stream of the caller's will do, a CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default
- * stream, FERRY_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for
- * those three it is found as for ferry_copy. `ticket` may be NULL; else *ticket reports the copy's progress.
- *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except from host memory to host memory, and with pageable memory that
- *                cannot be staged (managed memory, arrays without a surface, another device's; see docs/staging.md):
- *                these are the driver's own copies, which wait for earlier work on the stream, and until a pageable
- *                source has been read or, to a host destination, until the copy is complete. Memory of a host pool is
- *                not the host's here to a device with access to the pool. ferry_copy_explain_async tells.
- *                The first copy in a context that goes by a kernel may wait while that is loaded, and the first that is
- *                staged while threads and memory are made, see ferry_options.kernels and staging.
- *                As all calls that enqueue it waits for the driver's lock while another thread frees (see Memory).
- * Ownership:     `copy` is read before return; the memory it names must live until the stream has passed the copy, and
- *                its source stay unchanged. Memory that is unmapped while a copy runs cannot be made safe. *ticket is
- *                the caller's until ferry_ticket_release, which must come before ferry_close.
- * Errors:        as ferry_copy; nothing was enqueued, but of a copy that is split (see there) what comes before the
- *                part that fails. FERRY_ERROR_CAPTURE on a stream that is being captured: between memory from pools of
- *                two devices neither of which has access to the other's pool; from pageable memory that cannot be
- *                staged, which the driver would read at the launch, before the graph's earlier nodes have run. With a
- *                ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, where the copy may run any
- *                number of times; if the driver refuses only the event behind the copy, the copy is in flight all the
- *                same. What goes wrong later comes back from a later call that synchronises.
- * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync; by a kernel cuPointerGetAttributes and cuLaunchKernel, staged
- *                too, with cuStreamIsCapturing and cuCtxGetId before and, under capture and with ferry_options.submit,
- *                cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable source cuStreamQuery;
- *                before the driver's own copy of one cuStreamSynchronize, or cuEventRecord and cuEventSynchronize.
- *                With a ticket cuEventCreate before the copy and cuEventRecord behind it.
- */
-FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
-                                   ferry_ticket **ticket, ferry_error_info *error);
-
-/*
- * The short form in one dimension: `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy.
- * Host addresses are passed as integers: (uint64_t)(uintptr_t)pointer.
- *
- * Thread-safety: safe.
- * Blocking:      until the copy is complete.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
- * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
- */
-FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                                   ferry_error_info *error);
-
-/*
- * ferry_copy_bytes on a stream, as ferry_copy_async.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_copy_async.
- * Ownership:     the memory must live until the stream has passed the copy.
- * Errors:        as ferry_copy_bytes; nothing was enqueued.
- * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
- */
-FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                                         struct CUstream_st *stream, ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Tickets
- *
- * A ticket reports the progress of one copy, whatever its route.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* How far it is. */
-typedef struct ferry_ticket_info {
-    uint32_t struct_size;
-    int32_t done;         /* 1: it has ended, well or not */
-    int32_t status;       /* of the copy: 0 until it is done, and then if it went well; else what ended it */
-    int32_t route;        /* FERRY_ROUTE_* that it took */
-    uint64_t bytes_done;  /* bytes that have arrived: of a staged copy as they do, of others all at the end */
-    uint64_t bytes_total; /* of the copy */
-} ferry_ticket_info;
-
-/*
- * Fills `info` up to info->struct_size. A staged copy is done when its last byte has arrived, which may be a moment
- * before its stream goes on. Where the context has died, this finds out: at the latest when no bytes have arrived since
- * the last query.
- *
- * Thread-safety: safe; not beside ferry_ticket_release of the same one.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork. What became of the copy is
- *                in info->status.
- * Driver:        cuEventQuery; for a staged copy none while bytes arrive or once it is done.
- */
-FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info);
-
-/*
- * Waits until the copy is done, and returns its status. The calling thread helps with staged copies meanwhile.
- *
- * Thread-safety: as ferry_ticket_get_info.
- * Blocking:      until the copy is done, or its context has died.
- * Ownership:     the ticket stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; what ended the copy, which may be earlier work that failed; -1003 in the
- *                child of a fork.
- * Driver:        cuEventSynchronize, of staged copies none but, without progress, cuCtxGetId and cuEventQuery.
- */
-FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket);
-
-/*
- * Ends a ticket, at any time: the copy goes on. NULL is allowed.
- *
- * Thread-safety: not beside another call on the same one.
- * Blocking:      never.
- * Ownership:     the ticket is gone.
- * Errors:        -1003 in the child of a fork, where it does nothing.
- * Driver:        cuEventDestroy.
- */
-FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Batches
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* Of batches: none has the value of a FERRY_COPY_*. */
-#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch in which a copy writes what another one reads or writes */
-#define FERRY_BATCH_UPDATABLE 0x2000u     /* of prepared pieces only: ferry_prepared_set_addresses will be called */
-
-/*
- * Copies `count` times, in any mix of places and shapes, as ferry_copy would one by one, but for their order: the
- * copies of a batch have none among themselves and must not overlap, no destination with another's source or
- * destination. FERRY_BATCH_CHECK_OVERLAP looks for that by sorting all rows, for some hundred nanoseconds each; without
- * it, what such a batch leaves is undefined. All are checked before any is made. Copies that continue the one before at
- * both ends are merged with it; width 0 is fine, as is count 0. Neither check level lets a copy leave the allocation
- * that it begins in, but into adjacent memory of the same device (full checks: not even there) or out of a registration
- * of the host's. The context is found as for ferry_copy, for the first copy that has a device. A copy with flags of its
- * own, and with instance flags every box of rows, goes as they ask, by a call or launch of its own; pieces go with the
- * instance's. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take one launch where that is faster, however
- * many they are; into arrays the driver copies.
- *
- * Thread-safety: safe.
- * Blocking:      until all are complete.
- * Ownership:     `copies` is read before return. Memory to work in is kept for the next batch, until ferry_close.
- * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
- *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for `flags`;
- *                _OUT_OF_MEMORY. What the driver refuses only when it gets it leaves the others made in part.
- * Driver:        cuPointerGetAttributes once or twice for each allocation (for each copy, of pageable memory) and
- *                cuArray3DGetDescriptor for each array; cuSurfObjectCreate for the first batch that reads one; then
- *                whatever is fastest by groups: cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each;
- *                and cuStreamSynchronize.
- */
-FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                   uint32_t flags, ferry_error_info *error);
-
-/*
- * Enqueues a batch on `stream`, any that ferry_copy_async takes: all of it after the work before it there, and complete
- * for the work after it.
- *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, except for copies that do by themselves, see ferry_copy_async; and where
- *                the driver makes no event for a table (below), for the stream.
- * Ownership:     `copies` is read before return; the memory it names must live until the stream has passed the batch.
- * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, but where the driver refuses a part of
- *                it: what comes before that.
- * Driver:        as ferry_copy_batch, without the wait; cuMemcpyBatchAsync and cuMemcpy3DBatchAsync too, on streams
- *                other than the legacy one that are not being captured. More than 169 pieces, or 46 boxes, of a launch
- *                lie in a table in pinned memory that the instance keeps: cuMemHostAlloc or cuMemHostRegister for more
- *                of it, and cuEventRecord.
- */
-FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                         uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
-
-/*
- * A batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
- * ferry_copy_bytes. The fastest form for thousands of small pieces.
- *
- * Thread-safety: safe.
- * Blocking:      until all are complete.
- * Ownership:     the arrays are read before return.
- * Errors:        as ferry_copy_batch. A size of 0 is fine, whatever its addresses are.
- * Driver:        as ferry_copy_batch.
- */
-FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                    const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error);
-
-/*
- * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_copy_batch_async.
- * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
- * Errors:        as ferry_copy_batch_async.
- * Driver:        as ferry_copy_batch_async.
- */
-FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
-                                          const uint64_t *sources, const uint64_t *sizes, uint64_t count,
-                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
-
-/* A batch that is checked and planned once, and launched as often as wanted. Opaque. */
-typedef struct ferry_prepared ferry_prepared;
-
-/*
- * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
- * plan, with the profile and the instance flags of now, stays. `count` 0 is fine.
- *
- * Thread-safety: safe.
- * Blocking:      while a table of the pieces is sent to the device, where kernels are to read one; cuMemAlloc may wait
- *                for the device.
- * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which comes before ferry_close. `copies` is
- *                read before return. The memory that it names and the context must live, and stay what they are, for
- *                every launch.
- * Errors:        as ferry_copy_batch; *prepared is NULL then. Flags: FERRY_BATCH_CHECK_OVERLAP.
- * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
- *                made, waited for and destroyed.
- */
-FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                        uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
-                                        ferry_error_info *error);
-
-/*
- * The same for pieces. With FERRY_BATCH_UPDATABLE their addresses can be set anew; they are not merged then.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_prepared_create.
- * Ownership:     as ferry_prepared_create; the arrays are read before return.
- * Errors:        as ferry_prepared_create; of changeable ones FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie
- *                in one allocation at either end. Flags: FERRY_BATCH_CHECK_OVERLAP, FERRY_BATCH_UPDATABLE.
- * Driver:        as ferry_prepared_create.
- */
-FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
-                                               const uint64_t *sources, const uint64_t *sizes, uint64_t count,
-                                               uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
-                                               ferry_error_info *error);
-
-/*
- * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
- * would; a default stream is that of the current context, else of the one it was prepared in. On a stream that is being
- * captured it becomes part of the graph; the prepared batch must then live as long as the graph may run. In another
- * context of the device than it was prepared in, which does not see all memory of that, the driver copies instead of
- * kernels.
- *
- * Thread-safety: safe; but not beside ferry_prepared_set_addresses on the same one.
- * Blocking:      as ferry_copy_batch_async.
- * Ownership:     as ferry_copy_batch_async.
- * Errors:        FERRY_ERROR_DEVICE for a stream of another device; in another context FERRY_ERROR_UNSUPPORTED for a
- *                changeable one; FERRY_ERROR_CAPTURE for a changeable one, parts of
- *                which the graph would hold by their addresses; the driver's own. `error` has no index.
- * Driver:        as ferry_copy_batch_async, without the look-ups.
- */
-FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
-
-/*
- * Gives changeable pieces new addresses, of as many pieces as it was made of; NULL keeps the sources or the
- * destinations. Those of pieces of size 0 are not looked at.
- * In the order of `stream`: launches before it use the old ones, and launches after it, replays of graphs too, the new
- * ones. With launches on other streams the caller orders it. The sizes stay, as does whether a piece is of pinned host
- * memory, of the device or of a peer, and each destination's remainder modulo 16. Those are checked as before, with the
- * flags given then and for the context that it was prepared in.
- *
- * Thread-safety: safe, but not beside another call on the same prepared batch.
- * Blocking:      does not wait for the GPU.
- * Ownership:     the arrays are read before return.
- * Errors:        as ferry_prepared_create_pieces, with the index, and for what may not change FERRY_ERROR_KIND, and
- *                _ALIGNMENT, with what the destination was moved by for its value. _UNSUPPORTED if it is not
- *                changeable; _CAPTURE on a stream that is being captured. The addresses are the old ones then.
- * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
- */
-FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
-                                               const uint64_t *sources, struct CUstream_st *stream,
-                                               ferry_error_info *error);
-
-/*
- * Ends a prepared batch. Launches of it may still be on their way; graphs that hold it may not run any more. NULL is
- * allowed.
- *
- * Thread-safety: not beside another call on the same one.
- * Blocking:      where there is a table on the device, for the device's running work, as cuMemFree does.
- * Ownership:     *prepared is gone, whatever is returned.
- * Errors:        the driver's own, which may be those of earlier work.
- * Driver:        cuMemFree for the table.
- */
-FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Fills
- * ------------------------------------------------------------------------------------------------------------ */
-
-/*
- * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned host
- * memory. The address with its origin, and the row pitch and the width, must be multiples of the pattern's size; a
- * pitch only where there are rows, but never below x + width if it is given. Height 0 and depth 0 count as 1. With
- * width 0 nothing is filled, and that is a success, once kind, device, pattern_size, flags and reserved fields are
- * right.
- *
- * The driver itself fills patterns of up to 4 bytes over rows at one distance. The rest needs a kernel of ferry's: a
- * pattern of 8 or 16 bytes that does not repeat every 4, and slices apart, unless their rows are tight or each has but
- * one. Such a fill is refused where no kernel can run or reach the memory.
- */
-typedef struct ferry_fill_desc {
-    ferry_place destination;
-    uint64_t width; /* bytes */
-    uint64_t height;
-    uint64_t depth;
-    uint8_t pattern[16];   /* its first pattern_size bytes are read */
-    uint32_t pattern_size; /* 1, 2, 4, 8 or 16 */
-    uint32_t flags;        /* FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags) */
-    uint64_t reserved[6];  /* must be zero */
-} ferry_fill_desc;
-
-/*
- * Fills a descriptor from a place, an extent and `pattern_size` bytes of pattern (at most 16 are taken). A NULL place
- * leaves the destination all zero, a NULL pattern means bytes of zero.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs; the place may be the one inside *fill.
- * Errors:        none here: ferry_fill checks. A NULL fill is ignored.
- * Driver:        none.
- */
-FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *destination, uint64_t width,
-                                    uint64_t height, uint64_t depth, const void *pattern, uint32_t pattern_size);
-
-/*
- * Fills, and returns when the bytes are there. Ordered as ferry_copy is; the context is the current one if it is of the
- * memory's device, else the one that ferry uses for that device; for pinned and managed memory the current one, else
- * device 0's. Where the driver fills memory in its own context alone, as it does another process's, it is that one.
- *
- * Thread-safety: safe.
- * Blocking:      until the fill is complete.
- * Ownership:     `fill` is read before return.
- * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
- *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT for
- *                NULL and for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays, and with the
- *                field PATTERN or DEPTH for what needs a kernel (see ferry_fill_desc) where the flags, the options or
- *                the driver keep kernels out, where the box leaves an allocation or registration, or where they do not
- *                reach the memory; _ROUTE for FERRY_COPY_BY_KERNEL that cannot be; the driver's own.
- * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
- *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
- *                are, where all of the memory is registered. By a kernel, in memory of the context's device also where
- *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
- *                cuLaunchKernel; on first need cuLibraryLoadData.
- */
-FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
-
-/*
- * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the device of the memory, or on
- * one with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
- * are those of the context found as for ferry_fill.
- *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, but where it loads kernels (ferry_options.kernels).
- * Ownership:     `fill` is read before return; the memory must live until the stream has passed the fill.
- * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that does not reach the
- *                memory, _NO_CONTEXT for another process's memory on a stream of another context than opened it.
- * Driver:        as ferry_fill, without the wait. Under capture memory that the capture itself has allocated is not
- *                known to the driver, and no kernel fills it.
- */
-FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
-                                   ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Explanations
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* How a copy travels. */
-#define FERRY_ROUTE_NONE 0   /* not at all: its width is 0 */
-#define FERRY_ROUTE_DRIVER 1 /* by the driver's own calls: one, but where host memory is registered in pieces */
-#define FERRY_ROUTE_KERNEL 2 /* by a kernel of ferry's on the copy's stream */
-#define FERRY_ROUTE_STAGED 3 /* by a kernel there that meets threads of ferry's at pinned memory */
-
-/* Why a route does not take a copy. Three are not returned by this version: NOT_ASKED, NO_ROUTE, NOT_MEASURED. */
-#define FERRY_OBSTACLE_NONE 0
-#define FERRY_OBSTACLE_NOT_ASKED 1    /* not known */
-#define FERRY_OBSTACLE_NO_ROUTE 2     /* there is no such route */
-#define FERRY_OBSTACLE_FORBIDDEN 3    /* FERRY_COPY_NO_KERNELS */
-#define FERRY_OBSTACLE_NOT_LOADED 4   /* the driver did not take ferry's kernels, or the options keep them out */
-#define FERRY_OBSTACLE_HOST_TO_HOST 5 /* both ends are host memory */
-#define FERRY_OBSTACLE_PAGEABLE 6     /* an end is pageable memory */
-#define FERRY_OBSTACLE_MANAGED 7      /* an end is managed memory, which may be anywhere: only with BY_KERNEL */
-#define FERRY_OBSTACLE_ARRAY 8        /* an end is an array that kernels do not take: see ferry_array_create */
-#define FERRY_OBSTACLE_NO_ACCESS 9    /* the copy's context has no access to an end */
-#define FERRY_OBSTACLE_NOT_MEASURED 10
-#define FERRY_OBSTACLE_BEYOND 11       /* an end reaches past its allocation or registration */
-#define FERRY_OBSTACLE_READ_ONLY 12    /* the destination is memory that the device may only read */
-#define FERRY_OBSTACLE_NOT_PAGEABLE 13 /* no end is pageable memory, so nothing has to be staged */
-#define FERRY_OBSTACLE_NO_STAGING                                                                                      \
-    14 /* the options keep staging out, or there are no threads or no pinned memory for it */
-#define FERRY_OBSTACLE_OTHER_DEVICE 15 /* an end lies on another device than the one of the stream */
-
-/*
- * "pageable memory" and the like; "?" for a number that is none of them.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the text is static.
- * Errors:        none.
- * Driver:        none.
- */
-FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
-
-/* What the caller waits for. */
-#define FERRY_BLOCKS_NO 0           /* nothing: the call enqueues and returns */
-#define FERRY_BLOCKS_UNTIL_STAGED 1 /* until pageable source memory has been read, and for earlier work on the stream */
-#define FERRY_BLOCKS_UNTIL_DONE 2   /* until the copy is complete */
-
-/* What a copy would do. */
-typedef struct ferry_explanation {
-    uint32_t struct_size;
-    int32_t route;              /* FERRY_ROUTE_* */
-    int32_t blocks;             /* FERRY_BLOCKS_* */
-    int32_t synchronises;       /* 1: ferry waits itself: after the driver's call where that returns before the copy is
-                                 * complete; before it where that would read a pageable source too early */
-    char driver_call[32];       /* "cuMemcpy3DAsync" or "cuLaunchKernel" and their like; empty for FERRY_ROUTE_NONE */
-    int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
-    int32_t source_memory;      /* FERRY_MEMORY_*; 0 says nothing for FERRY_ROUTE_NONE */
-    int32_t source_device;      /* where device or array memory lies; -1 otherwise */
-    int32_t destination_memory; /* FERRY_MEMORY_* */
-    int32_t destination_device;
-    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
-    uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
-    uint64_t height;
-    uint64_t depth;
-    uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
-    uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
-    int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
-    uint32_t max_sms;        /* the maximum number of SMs that the route keeps busy; 0 for the driver's */
-    uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
-    int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
-    uint32_t threads;        /* of the host that the route keeps busy, at most; the caller's too, while it waits */
-} ferry_explanation;
-
-/*
- * What ferry_copy would do with `copy`, without doing it. Fills `explanation` up to its struct_size. Whether a copy
- * between two devices takes the link between them is no part of it: that hangs on peer access.
- *
- * Thread-safety: safe.
- * Blocking:      never, but on first need as ferry_context_retain_primary, and while kernels are loaded as ferry_copy.
- * Ownership:     the caller's struct.
- * Errors:        as ferry_copy, and _ABI_MISMATCH.
- * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
- */
-FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
-                                     ferry_explanation *explanation, ferry_error_info *error);
-
-/*
- * What ferry_copy_async would do, likewise.
- *
- * Thread-safety: safe.
- * Blocking:      as ferry_copy_explain.
- * Ownership:     as ferry_copy_explain.
- * Errors:        as ferry_copy_async, and _ABI_MISMATCH.
- * Driver:        as ferry_copy_explain.
- */
-FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
-                                           struct CUstream_st *stream, ferry_explanation *explanation,
-                                           ferry_error_info *error);
-
-/*
- * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
- * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
- * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's buffer; it may be NULL when size is 0.
- * Errors:        none; returns 0 for a NULL explanation.
- * Driver:        none.
- */
-FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Devices
@@ -1114,7 +1039,7 @@ typedef struct ferry_device_info {
     int32_t concurrent_managed_access;
     int32_t memory_pools;            /* stream-ordered allocation works */
     uint32_t pool_handle_types;      /* FERRY_HANDLE_* */
-    int32_t numa_node;               /* of the host memory nearest to it; -1 where the driver does not tell */
+    int32_t numa_node;               /* of the nearest host memory; -1 if the driver does not report it */
     int32_t integrated;              /* shares the host's physical memory */
     int32_t texture_pitch_alignment; /* bytes */
     int32_t host_memory_pools;       /* pools of FERRY_LOCATION_HOST work */
@@ -1123,42 +1048,30 @@ typedef struct ferry_device_info {
     uint32_t reserved;
 } ferry_device_info;
 
-/*
- * Fills `info` up to info->struct_size with the facts of device number `device`.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE.
- * Driver:        none; cuDeviceGetAttribute and its like were asked at ferry_open.
- */
+/* Fills `info` with the facts of device number `device`. They were queried at ferry_open. */
 FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Contexts
  *
- * ferry needs a context for each device it works on. It uses the one the host program adopted for that device, else
- * it retains the primary context, on first need, until ferry_close. None of this is needed to copy.
+ * ferry needs a context for each device it works on: the one that the program adopted for the device, else the primary
+ * context, which ferry retains on first need until ferry_close. Copies need none of the calls below.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
  * Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver makes the context, on the first retain in the process (up to hundreds of ms).
  * Ownership:     one reference to *context is the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
  * Driver:        cuDevicePrimaryCtxRetain.
  */
-FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context);
+FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context,
+                                               ferry_error_info *error);
 
 /*
- * Gives back one reference to the device's primary context.
+ * Releases one reference to the device's primary context.
  *
- * Thread-safety: safe.
- * Blocking:      the driver's, if this was the last reference in the process.
- * Ownership:     the reference is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Blocking:      as the driver, if this was the last reference in the process.
  * Driver:        cuDevicePrimaryCtxRelease.
  */
 FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device);
@@ -1167,82 +1080,66 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
  * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
  * `flags` are CUctx_flags; 0 is the driver's default.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver makes the context.
- * Ownership:     *context is the caller's, to be given to ferry_context_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Ownership:     *context is the caller's until ferry_context_destroy.
  * Driver:        cuCtxCreate (as of CUDA 3.2), cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags,
                                        struct CUctx_st **context, ferry_error_info *error);
 
 /*
- * Destroys a context made by ferry_context_create, with all that lives in it. If it was adopted, the device goes back
- * to its primary context. No thread may have it current, and no other call may be using it.
+ * Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the
+ * device's primary context. No thread may have the context current, and no other call may be using it.
  *
- * Thread-safety: safe.
  * Blocking:      until the context's work has ended.
- * Ownership:     the context is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuCtxDestroy.
  */
 FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context);
 
 /*
- * Makes ferry use the host program's `context` for the device that it belongs to, from the next call on, instead of
- * the primary one. NULL for `context`: `device` goes back to its primary context; otherwise `device` is not read. The
- * ring of staged copies stays in the primary context all the same, which the first of them retains.
+ * Makes ferry use the program's `context` for the context's device instead of the primary one, from the next call on;
+ * `device` is then not read. With NULL for `context`, `device` returns to its primary context. The staging buffer
+ * stays in the primary context in any case; the first staged copy retains that.
  *
  * Thread-safety: safe; calls already running on other threads may still use the former context.
- * Blocking:      never.
  * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own for an invalid context.
+ * Errors:        the driver's own for an invalid context.
  * Driver:        cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context);
 
 /*
- * Makes `context` current on the calling thread, on top of what was; `device` is not read then. NULL: the context that
- * ferry uses for `device`.
+ * Makes `context` current on the calling thread, on top of its current one; `device` is then not read. NULL: pushes
+ * the context that ferry uses for `device`.
  *
- * Thread-safety: safe; it concerns the calling thread alone.
- * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary was not retained yet.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own.
+ * Thread-safety: safe; affects only the calling thread.
+ * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
  * Driver:        cuCtxPushCurrent.
  */
 FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context);
 
 /*
- * Pops the calling thread's current context; *context, if `context` is not NULL, tells which it was.
+ * Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
  *
- * Thread-safety: safe; it concerns the calling thread alone.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _NO_CONTEXT where there was none; the driver's own.
+ * Thread-safety: safe; affects only the calling thread.
+ * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
  * Driver:        cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context);
 
 /*
- * The calling thread's current context; NULL if it has none.
+ * Stores the calling thread's current context in *context; NULL if there is none.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuCtxGetCurrent.
  */
 FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context);
 
 /*
- * Waits until all work of `context` has ended; `device` is not read then. NULL: the context that ferry uses for
- * `device`, which need not be the one that the calling thread has current.
+ * Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses
+ * for `device`, which need not be the thread's current one.
  *
- * Thread-safety: safe.
- * Blocking:      yes, that is its job.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own, late errors of earlier work among them.
+ * Blocking:      until the work has ended.
+ * Errors:        late errors of earlier work.
  * Driver:        cuCtxSynchronize.
  */
 FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context);
@@ -1250,17 +1147,19 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
 /* ---------------------------------------------------------------------------------------------------------------
  * Streams and events
  *
- * For programs without CUDA's headers. Streams and events of the host program's own, a CUstream or cudaStream_t and a
- * CUevent or cudaEvent_t, serve everywhere as well as those made here.
+ * For programs without CUDA's headers. A program's own streams (CUstream, cudaStream_t) and events (CUevent,
+ * cudaEvent_t) work everywhere as well as those made here.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* These two, cast to a pointer, (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL stand for the default
- * streams of a context, and which one that is depends on the call: of a copy the calling thread's current context, else
- * that of the destination's device; where a call is about memory or a pool of one device (fills, stream-ordered memory)
- * the current one if it is of that device, else the one that ferry uses for it; of all other calls the current one,
- * else device 0's. Where a context of another device may be current, name a stream. To wait for what was enqueued on a
- * default stream, take ferry_context_synchronize, or a stream of your own to begin with. NULL is the legacy one also in
- * programs compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD. */
+/*
+ * These two, cast to a pointer as in (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL are the default
+ * streams of a context. The context depends on the call. For a copy: the thread's current one, else that of the
+ * destination's device, and so on as for ferry_copy. For memory or a pool of one device (fills, stream-ordered
+ * memory): the current one if it belongs to that device, else ferry's for it. For all other calls: the current one,
+ * else device 0's. Name a stream where a context of another device may be current. To wait for work on a default
+ * stream, use ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy stream also in
+ * programs compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD.
+ */
 #define FERRY_STREAM_LEGACY 1
 #define FERRY_STREAM_PER_THREAD 2
 
@@ -1268,60 +1167,50 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
 
 /*
  * Creates a stream on `device`. `flags`: 0 or FERRY_STREAM_NON_BLOCKING. `priority`: 0 is the lowest, negative numbers
- * are more urgent, down to a limit that the driver applies; copies do not heed it.
+ * are more urgent, down to a limit that the driver applies; copies ignore it.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_FLAGS.
  * Driver:        cuStreamCreateWithPriority.
  */
 FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
                                       struct CUstream_st **stream, ferry_error_info *error);
 
 /*
- * Destroys a stream; what is enqueued on it still runs to its end. NULL is allowed.
+ * Destroys a stream; work enqueued on it still completes. NULL is allowed. The default streams are not
+ * (FERRY_ERROR_INVALID_ARGUMENT).
  *
  * Thread-safety: safe; no other call may be using the stream.
- * Blocking:      never.
- * Ownership:     the stream is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (the default streams too), _UNSUPPORTED; the driver's own.
  * Driver:        cuStreamDestroy.
  */
 FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream);
 
 /*
- * Waits until all work enqueued on `stream` has ended. The default streams are those of the current context, else of
- * device 0's.
+ * Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else device
+ * 0's.
  *
- * Thread-safety: safe.
- * Blocking:      yes, that is its job.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own, late errors of earlier work among them.
+ * Blocking:      until the work has ended.
+ * Errors:        late errors of earlier work.
  * Driver:        cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream);
 
 /*
- * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0; to 0 also on failure, so a loop must look at
+ * Sets *done to 1 if all work enqueued on `stream` has ended, else to 0. A failure also sets 0, so a loop must check
  * the status. Default streams as for ferry_stream_synchronize.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Errors:        late errors of earlier work.
  * Driver:        cuStreamQuery.
  */
 FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done);
 
 /*
- * Makes what is enqueued on `stream` from now on wait for `event` as it was last recorded, on whatever device that was.
- * An event never recorded is not waited for. Default streams as for ferry_stream_synchronize.
+ * Makes later work on `stream` wait for the last record of `event`, on any device. It does not wait for an event that
+ * was never recorded. The event may be destroyed or recorded again at once. Default streams as for
+ * ferry_stream_synchronize.
  *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, but for the driver's lock while another thread frees (see Memory).
- * Ownership:     none; the event may be destroyed or recorded again at once.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
+ * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
  * Driver:        cuStreamWaitEvent.
  */
 FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
@@ -1334,10 +1223,9 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
 /*
  * Creates an event on `device`; it can be recorded on streams of that device. `flags`: 0 or FERRY_EVENT_* bits.
  *
- * Thread-safety: safe.
- * Blocking:      never, but on first need as ferry_context_retain_primary.
+ * Blocking:      never, except on first need as ferry_context_retain_primary.
  * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _FLAGS, _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_FLAGS.
  * Driver:        cuEventCreate.
  */
 FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags,
@@ -1347,22 +1235,17 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
  * Destroys an event; calls and streams that already wait for it are not affected. NULL is allowed.
  *
  * Thread-safety: safe; no other call may be using the event.
- * Blocking:      never.
- * Ownership:     the event is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for an event of another process
- *                (ferry_ipc_close_event); the driver's own.
+ * Errors:        FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
  * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event);
 
 /*
- * Records `event` after the work enqueued on `stream` so far, which must be a stream of the event's own context.
- * Default streams as for ferry_stream_synchronize: for an event of another device, name a stream.
+ * Records `event` after the work enqueued on `stream` so far. The stream must belong to the event's context. Default
+ * streams as for ferry_stream_synchronize: for an event of another device, name a stream.
  *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU, but for the driver's lock while another thread frees (see Memory).
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (a stream of another context: -1400).
+ * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
+ * Errors:        the driver's -1400 for a stream of another context.
  * Driver:        cuEventRecord.
  */
 FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream);
@@ -1370,35 +1253,27 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
 /*
  * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
  *
- * Thread-safety: safe.
- * Blocking:      yes, that is its job.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Blocking:      until that work has ended.
+ * Errors:        late errors of earlier work.
  * Driver:        cuEventSynchronize.
  */
 FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event);
 
 /*
- * Sets *done to 1 if the work before the event's last record has ended or there was none, else to 0; to 0 also on
- * failure, so a loop must look at the status.
+ * Sets *done to 1 if the work before the event's last record has ended or the event was never recorded, else to 0. A
+ * failure also sets 0, so a loop must check the status.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, late errors of earlier work among them.
+ * Errors:        late errors of earlier work.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done);
 
 /*
- * The time from `start` to `end`, two events of one context that have both passed, in milliseconds, to about half a
- * microsecond; negative if `end` passed first.
+ * Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed first.
+ * Both events belong to one context and must have passed.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (not passed yet: -1600; never recorded,
- *                without timing, or of two contexts: -1400).
+ * Errors:        the driver's -1600 if an event has not passed yet, and -1400 if one was never recorded or has no
+ *                timing, or if the two are of two contexts.
  * Driver:        cuEventElapsedTime.
  */
 FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUevent_st *start, struct CUevent_st *end,
@@ -1407,23 +1282,22 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
 /* ---------------------------------------------------------------------------------------------------------------
  * Memory
  *
- * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy wait
- * for running work on the device, and hold a lock of the driver's meanwhile, for which other calls wait. So no thread
- * may call them beside a copy that only this thread, or a thread that waits for this one, can serve: with
- * ferry_options.submit, a worker of the program's own job system that frees while it is to move the bytes of a staged
- * copy never returns, and neither does the copy. Free in the order of a stream instead: ferry_device_free_deferred,
- * ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for memory of pools and
+ * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy
+ * wait for running work on the device. Meanwhile they hold a lock of the driver's that other calls wait for. A thread
+ * must not call them beside a copy that only this thread, or a thread waiting for it, can serve. With
+ * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged
+ * copy never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
+ * ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for pool memory and
  * ferry_pinned_pool_free_async for pinned memory. The rule is in docs/contract.md, "Freeing".
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Allocates `size` bytes on `device`, aligned to 256 bytes or more.
+ * Allocates `size` bytes on `device`, aligned to 256 bytes or more. Size 0 is an error.
  *
- * Thread-safety: safe.
- * Blocking:      may wait for the device, as cuMemAlloc may; for running work where more was given up than
- *                ferry_options.deferred_bytes, or the device has no memory left and some was given up.
+ * Blocking:      may wait for the device, as cuMemAlloc may. Waits for running work if deferred frees keep more than
+ *                ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep some.
  * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE; the driver's own (out of memory: -1002).
+ * Errors:        the driver's -1002 if it is out of memory.
  * Driver:        cuMemAlloc; before it, or before it is called again, as ferry_deferred_trim.
  */
 FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
@@ -1431,13 +1305,11 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
 
 /*
  * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
- * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next.
+ * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next. A width or height of 0 is an error.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a 0 width or height too), _DEVICE; the driver's own, also for other
- *                element sizes.
+ * Errors:        the driver's own for other element sizes.
  * Driver:        cuMemAllocPitch, otherwise as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
@@ -1446,47 +1318,40 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
 
 /*
  * Allocates `size` bytes of managed memory: one address for the host and every device, between which the driver moves
- * the pages. `device` is the one whose context asks for it. Where ferry_device_info says concurrent_managed_access 0,
- * the host must not touch it while any device has work.
+ * the pages. The context of `device` allocates it. If ferry_device_info.concurrent_managed_access is 0, the host
+ * must not touch managed memory while any device has work. Size 0 is an error.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _DEVICE, _UNSUPPORTED; the driver's own (out of memory:
- *                -1002).
+ * Errors:        the driver's -1002 if it is out of memory.
  * Driver:        cuMemAllocManaged, attached globally.
  */
 FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                                       ferry_error_info *error);
 
 /*
- * Frees what ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
- * ferry_pool_alloc_async gave. 0 is allowed.
+ * Frees memory of ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
+ * ferry_pool_alloc_async. 0 is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the device has ended, as cuMemFree does.
- * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS if it is neither device nor managed memory nor of a pool, or
- *                was given to ferry_device_free_deferred; _IMPORTED for memory of another process
- *                (ferry_ipc_close_memory); the driver's own.
+ * Errors:        FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool, or was given to
+ *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory).
  * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address);
 
 /*
- * Frees in the order of `stream` what ferry_device_alloc or ferry_device_alloc_pitched gave, and waits for no work: the
- * instance keeps the memory until the stream has passed and ferry_deferred_trim, a later allocation of ferry's on the
- * device (see ferry_options.deferred_bytes) or ferry_close gives it back to the driver. The stream must come after all
- * work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the memory's
- * device.
+ * A deferred free: frees memory of ferry_device_alloc or ferry_device_alloc_pitched in the order of `stream`, and waits
+ * for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a later allocation
+ * of ferry's on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver. The stream must
+ * come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams are those of the
+ * memory's device.
  *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU. As any call that enqueues it waits while a free in another thread holds the
- *                driver's lock.
- * Ownership:     the memory is gone, though ferry_address_get_info knows it until it has been given back.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is not the beginning of such an allocation or was
- *                given up already; _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY, _UNSUPPORTED;
- *                the driver's own; -1003 in the child of a fork. After an error the memory is the caller's still.
+ * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees.
+ * Ownership:     the memory is gone, though ferry_address_get_info knows it until the driver has it back.
+ * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such an allocation or was freed already;
+ *                _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the memory is
+ *                still the caller's.
  * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
@@ -1498,54 +1363,38 @@ typedef struct ferry_deferred_info {
     uint32_t arrays;      /* mipmapped ones too */
     uint32_t allocations; /* of ferry_device_alloc and ferry_device_alloc_pitched */
     uint32_t reserved;
-    uint64_t bytes; /* of both; of arrays those of their texels */
+    uint64_t bytes; /* of both; for arrays, of their texels */
 } ferry_deferred_info;
 
-/*
- * Fills `info` up to info->struct_size with what is kept on `device`, on all devices for FERRY_DEVICE_UNKNOWN.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE; -1003 in the child of a fork.
- * Driver:        none.
- */
+/* Fills `info` with what is kept on `device`, on all devices for FERRY_DEVICE_UNKNOWN. */
 FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info);
 
 /*
- * Gives what is kept on `device`, on each device for FERRY_DEVICE_UNKNOWN, back to the driver, the oldest first, until
- * no more than `keep` bytes are left there. What a stream has not passed yet stays.
+ * Returns memory and arrays kept on `device` (on each device for FERRY_DEVICE_UNKNOWN) to the driver, oldest first,
+ * until at most `keep` bytes are left there. Anything that its stream has not passed yet stays.
  *
- * Thread-safety: safe.
- * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to give back.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE; the driver's own: what it refused to free stays; -1003 in the
- *                child of a fork.
+ * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
+ * Errors:        the driver's own: whatever it refused to free stays.
  * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep);
 
 #define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
-#define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to get, and cuMemFreeHost takes it too */
+#define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too */
 #define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing it is anyway */
 #define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing it is anyway */
 #define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see min_size */
 #define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
 
-/* Where host memory is to lie. */
-#define FERRY_NUMA_ANY 0    /* where the system puts it */
-#define FERRY_NUMA_DEVICE 1 /* near `device`: on the node that ferry_device_info tells; as ANY where it tells none */
-#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
-
 /* How to allocate host memory. All zero but struct_size means the defaults. */
 typedef struct ferry_host_options {
     uint32_t struct_size;
     uint32_t flags;    /* FERRY_HOST_* */
-    int32_t numa;      /* FERRY_NUMA_*: a preference; a node that is full does not make it fail */
+    int32_t numa;      /* FERRY_NUMA_*: a preference; a full node does not make the call fail */
     int32_t device;    /* of FERRY_NUMA_DEVICE */
     int32_t numa_node; /* of FERRY_NUMA_NODE */
-    uint32_t threads;  /* that touch it first, the caller's among them, 1 to 64; 0: as many as help */
-    uint64_t min_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to do with; 0: any */
+    uint32_t threads;  /* that touch the memory first, the caller included, 1 to 64; 0: as many as help */
+    uint64_t min_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to accept; 0: any */
 } ferry_host_options;
 
 /* Where a block of host memory came from. */
@@ -1560,41 +1409,37 @@ typedef struct ferry_host_block {
     void *address;
     uint64_t size;     /* bytes; less than asked for only where that was allowed */
     int32_t origin;    /* FERRY_HOST_FROM_* */
-    int32_t numa_node; /* where its first page lies; -1 where the system does not tell */
+    int32_t numa_node; /* of its first page; -1 if the system does not report it */
 } ferry_host_block;
 
 /*
  * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with undefined
- * contents. `options` may be NULL, which means defaults; fields whose flag or mode is not set are not read. Fills `block`
- * up to block->struct_size, which must reach beyond `size`.
+ * contents. Size 0 is an error. `options` may be NULL for defaults; fields whose flag or mode is not set are not read.
+ * Fills `block`, whose struct_size must reach beyond `size`.
  *
- * The memory is mapped in huge pages where the system gives them, touched by several threads and registered with the
- * driver, which is several times as fast as the driver's own allocation. Where that fails, and for the flags
- * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries half
- * as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
+ * ferry maps the memory in huge pages where the system gives them, touches it from several threads and registers it
+ * with the driver: several times as fast as the driver's own allocation. If that fails, and for the flags
+ * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries
+ * half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
  *
- * Thread-safety: safe.
- * Blocking:      yes: tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends
- *                threads.
+ * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.
  * Ownership:     block->address is the caller's until ferry_host_free on the same instance. The memory stays pinned
- *                until the end of the context that it was made in: the current one, else the one that ferry uses for
- *                device 0. After a fork the child does not have the memory.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a
- *                node that does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's own (out of
- *                memory: -1002).
+ *                until the end of the context that it was made in: the current one, else ferry's for device 0. After a
+ *                fork the child does not have the memory.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
+ *                does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it is out of
+ *                memory.
  * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
  */
 FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
                                    ferry_host_block *block, ferry_error_info *error);
 
 /*
- * Frees what ferry_host_alloc or ferry_host_alloc of the same instance gave. NULL is allowed.
+ * Frees memory that ferry_host_alloc of the same instance returned. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
- * Ownership:     the memory is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for memory of a pinned pool and for registered memory; the
- *                driver's own for what is not known (freed twice, for one).
+ * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool and for registered memory; the driver's own for an
+ *                unknown address (freed twice, for example).
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
@@ -1602,37 +1447,68 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address);
 #define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for memory the process itself may only read */
 
 /*
- * Pins `size` bytes of the caller's own memory where they lie, for every device. What is larger than the
- * register_chunk of ferry_options is registered in pieces of that size: all of them or, on failure, none. Copies and
- * fills on the same instance may cross from one piece or registration into the next, and copies may leave them for
- * pageable memory: the driver refuses that, ferry then runs one call for each part (see ferry_copy). The program's own
- * calls of the driver cannot.
+ * Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than
+ * ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none. Copies and fills
+ * on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable
+ * memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own
+ * calls of the driver must stay within one piece.
  * `flags`: 0 or FERRY_REGISTER_READ_ONLY (for anonymous memory; the driver refuses files).
  *
- * Thread-safety: safe.
  * Blocking:      yes: pages are faulted in and pinned.
  * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
  *                with its context, as for ferry_host_alloc.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too), _FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's own
- *                (already registered, in part even: -1712). Nothing is registered then.
+ * Errors:        FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
+ *                Nothing is registered then.
  * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
  */
-FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags);
+FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
+                                      ferry_error_info *error);
 
 /*
  * Undoes ferry_host_register; `address` is the one given there.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is the caller's as before.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what ferry itself registered (ferry_host_free takes that);
- *                the driver's own (not registered: -1713). All pieces are given up, and the first error is returned:
+ * Errors:        FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes that); the driver's -1713
+ *                if it is not registered. ferry unregisters the other pieces all the same and returns the first error:
  *                there is nothing left to try again.
  * Driver:        cuMemHostUnregister, once for each piece.
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
 
-/* What an array is made of; the values are CUarray_format's. These take 1, 2 or 4 channels. */
+/* What kind of memory lies at an address. */
+#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
+#define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
+#define FERRY_MEMORY_DEVICE 2
+#define FERRY_MEMORY_MANAGED 3
+#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
+
+/* What lies at an address. */
+typedef struct ferry_address_info {
+    uint32_t struct_size;
+    int32_t memory; /* FERRY_MEMORY_* */
+    int32_t device; /* where device memory lies; -1 otherwise */
+    uint32_t reserved;
+    uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
+    uint64_t range_size;     /* bytes */
+    uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
+    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
+} ferry_address_info;
+
+/*
+ * Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool
+ * is pinned for devices that have access to the pool, and pageable for the others. The call reports it for the current
+ * context's device, else for device 0.
+ *
+ * Driver:        cuPointerGetAttributes.
+ */
+FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Arrays
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* The elements of an array; the values are CUarray_format's. These take 1, 2 or 4 channels. */
 #define FERRY_FORMAT_UINT8 0x01
 #define FERRY_FORMAT_UINT16 0x02
 #define FERRY_FORMAT_UINT32 0x03
@@ -1670,7 +1546,7 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address)
 #define FERRY_FORMAT_BC6H_SF16 0x9c
 #define FERRY_FORMAT_BC7_UNORM 0x9d
 #define FERRY_FORMAT_BC7_UNORM_SRGB 0x9e
-/* Video, with FERRY_ARRAY_VIDEO: packed ones are copied as they are, planar ones (3 channels) plane by plane, see
+/* Video, with FERRY_ARRAY_VIDEO: packed formats are copied whole, planar formats (3 channels) plane by plane, see
  * ferry_array_get_plane. */
 #define FERRY_FORMAT_NV12 0xb0 /* planar 4:2:0, 8 bits */
 #define FERRY_FORMAT_P010 0x9f /* planar 4:2:0, 10 bits */
@@ -1693,14 +1569,14 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address)
 #define FERRY_ARRAY_SURFACE 0x02u        /* surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST) */
 #define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
 #define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
-#define FERRY_ARRAY_VIDEO 0x100u         /* of the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
+#define FERRY_ARRAY_VIDEO 0x100u         /* for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
 
 /* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
  * a slice, and so is a face of a cube: its number is z. */
 typedef struct ferry_array_desc {
     uint32_t struct_size;
     int32_t format;    /* FERRY_FORMAT_* */
-    uint32_t channels; /* 1, 2 or 4, or what the format says */
+    uint32_t channels; /* 1, 2 or 4, or the number that the format has */
     uint32_t flags;    /* FERRY_ARRAY_* */
     uint64_t width;
     uint64_t height;
@@ -1708,25 +1584,23 @@ typedef struct ferry_array_desc {
 } ferry_array_desc;
 
 /*
- * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. A copy takes any other CUarray as well.
+ * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too.
  *
- * With FERRY_ARRAY_SURFACE and a format of plain texels, not compressed nor video, ferry's kernels can read it, in the
- * context that it was made in: whole arrays reach the device's memory up to 1.8 times as fast then (H200). ferry keeps
- * a surface of such an array from the first copy on that goes by a kernel, and knows it by its handle. So destroy it
- * with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that made it; by the
- * driver's own call or another instance only when this one is closed. Earlier, a later array with the same handle would
- * be read wrongly.
+ * With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read the
+ * array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the
+ * first copy by a kernel on, ferry keeps a surface of such an array and identifies it by the array's handle. So
+ * destroy the array with ferry_array_destroy (a mipmapped one with ferry_mipmapped_array_destroy) on the instance that
+ * made it. The driver's own call or another instance may destroy it only after this instance is closed: otherwise a
+ * later array with the same handle would be read wrongly.
  *
- * An array that was given to ferry_array_destroy_async is given out again for an equal description on the same device,
- * once its stream has passed. As of a new array, what it holds is not defined.
+ * An array given to ferry_array_destroy_async is reused for an equal description on the same device, once its stream
+ * has passed. Its contents are undefined, as in a new array.
  *
- * Thread-safety: safe.
- * Blocking:      may wait for the device, as ferry_device_alloc; never where an array is given out again.
+ * Blocking:      may wait for the device, as ferry_device_alloc; never if an array is reused.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_async.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _FLAGS; _ARRAY_FORMAT for a format that the
- *                driver does not have, or a number of channels that the format does not have; the driver's own, also
- *                for sizes that it does not have.
- * Driver:        cuArray3DCreate; cuEventQuery instead where an array is given out again, and as ferry_device_alloc.
+ * Errors:        FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or a number of channels
+ *                that the format does not have; the driver's own for unsupported sizes.
+ * Driver:        cuArray3DCreate, or cuEventQuery if an array is reused; and as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                      struct CUarray_st **array, ferry_error_info *error);
@@ -1734,29 +1608,26 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
 /*
  * Destroys an array. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the array is gone. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array given to ferry_array_destroy_async; the driver's own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_async.
  * Driver:        cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
  */
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array);
 
 /*
- * Destroys in the order of `stream` an array that ferry_array_create gave, and waits for no work: CUDA has no such call,
- * so the instance keeps the array. Once the stream has passed, ferry_array_create gives it out again for an equal
- * description; ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes) and
- * ferry_close destroy it. The stream must come after all work that uses the array; it may be destroyed at once. NULL is
- * allowed. Default streams are those of the array's device.
+ * Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such call, so
+ * the instance keeps the array. Once the stream has passed, ferry_array_create reuses it for an equal description;
+ * ferry_deferred_trim, a later allocation of ferry's on the device (see ferry_options.deferred_bytes) and ferry_close
+ * destroy it. The stream must come after all work that uses the array; it may be destroyed at once. NULL is allowed.
+ * Default streams are those of the array's device.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_device_free_deferred.
- * Ownership:     the array is gone, with its planes; and so must be what the program made of it: its texture and surface
- *                objects would name the next owner's array. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, also for an array that another instance or the driver made, a level, and
- *                one that was given up already; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY,
- *                _UNSUPPORTED; the driver's own; -1003 in the child of a fork. After an error the array is the caller's
- *                still.
+ * Ownership:     the array and its planes are gone. First destroy its texture and surface objects: they would name the
+ *                array of its next owner. Graphs that copy from it may not run any more.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array that another instance or the driver made, for a level,
+ *                and for an array already destroyed in this way; _CAPTURE on a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the array is still the caller's.
  * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUarray_st *array,
@@ -1764,15 +1635,14 @@ FERRY_API int32_t ferry_array_destroy_async(ferry_instance *instance, struct CUa
 
 /*
  * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
- * and at least 1; layers and faces are not halved. 0, or more than there can be: as many as there can be. What
- * FERRY_ARRAY_SURFACE means for ferry_array_create it means here for each level. One that was given to
- * ferry_mipmapped_array_destroy_async is given out again as there.
+ * and at least 1; layers and faces are not halved. `levels` of 0, or above the maximum, creates the maximum number.
+ * FERRY_ARRAY_SURFACE means for each level what it means for ferry_array_create. A mipmapped array given to
+ * ferry_mipmapped_array_destroy_async is reused if the description and the number of levels are equal.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_array_create.
  * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
  *                ferry_mipmapped_array_destroy_async.
- * Errors:        as ferry_array_create; FERRY_ERROR_UNSUPPORTED.
+ * Errors:        as ferry_array_create.
  * Driver:        cuMipmappedArrayCreate, otherwise as ferry_array_create.
  */
 FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
@@ -1780,12 +1650,11 @@ FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t
                                                ferry_error_info *error);
 
 /*
- * Level number `level` of a mipmapped array, an array like any other to copies; 0 is the largest.
+ * Stores level number `level` of a mipmapped array in *array. Copies take it like any other array. Level 0 is the
+ * largest.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     *array belongs to the mipmapped array and ends with it; it is not to be destroyed by itself.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such level: -1001).
+ * Ownership:     *array belongs to the mipmapped array and ends with it; it must not be destroyed by itself.
+ * Errors:        the driver's -1001 if there is no such level.
  * Driver:        cuMipmappedArrayGetLevel.
  */
 FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
@@ -1794,19 +1663,15 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
 /*
  * Destroys a mipmapped array with all its levels. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the device has ended.
  * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own.
  * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped);
 
 /*
- * As ferry_array_destroy_async, of a mipmapped array with all its levels. ferry_mipmapped_array_create gives it out
- * again where the number of levels asked for is equal too.
+ * ferry_array_destroy_async for a mipmapped array with all its levels.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     as ferry_array_destroy_async.
  * Errors:        as ferry_array_destroy_async.
@@ -1816,76 +1681,40 @@ FERRY_API int32_t ferry_mipmapped_array_destroy_async(ferry_instance *instance, 
                                                       struct CUstream_st *stream);
 
 /*
- * Plane number `plane` of an array in a planar video format, an array like any other to copies: brightness first, then
- * colour, which is smaller where the format samples it less often.
+ * Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any other
+ * array. Luma is plane 0; the chroma planes follow, smaller where the format subsamples them.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     *plane_array belongs to `array` and ends with it; it is not to be destroyed by itself.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; the driver's own (no such plane, no planar format: -1001).
+ * Ownership:     *plane_array belongs to `array` and ends with it; it must not be destroyed by itself.
+ * Errors:        the driver's -1001 if there is no such plane or the format is not planar.
  * Driver:        cuArrayGetPlane.
  */
 FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray_st *array, uint32_t plane,
                                         struct CUarray_st **plane_array);
 
 /*
- * Fills `desc`, up to desc->struct_size, from any CUarray. *element_size, if not NULL, is the bytes of one element: of
- * a block of 4 x 4 texels for block-compressed formats, whose copies count blocks; 0 for formats that have no such
- * thing (planar ones).
+ * Fills `desc` from any CUarray. *element_size, unless NULL, is the size of one element in bytes: for block-compressed
+ * formats, whose copies count blocks, of a block of 4 x 4 texels; 0 for planar formats, which have no such size.
  *
- * Thread-safety: safe.
- * Blocking:      never, but on a thread without a context as ferry_context_retain_primary.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own for what is no array, where it tells.
+ * Blocking:      never, except on a thread without a context as ferry_context_retain_primary.
+ * Errors:        the driver's own for a handle that is no array, if the driver detects it.
  * Driver:        cuArray3DGetDescriptor.
  */
 FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
                                        uint32_t *element_size);
 
-/* What kind of memory lies at an address. */
-#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
-#define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
-#define FERRY_MEMORY_DEVICE 2
-#define FERRY_MEMORY_MANAGED 3
-#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
-
-typedef struct ferry_address_info {
-    uint32_t struct_size;
-    int32_t memory; /* FERRY_MEMORY_* */
-    int32_t device; /* where device memory lies; -1 otherwise */
-    uint32_t reserved;
-    uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
-    uint64_t range_size;     /* bytes */
-    uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
-    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
-} ferry_address_info;
-
-/*
- * What is this address? Fills `info` up to info->struct_size. Memory of a pool in host memory is pinned to the devices
- * that have access to the pool and pageable to the others; it is told as it is to the current context's, else device 0.
- *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH. An address the driver does not know is pageable.
- * Driver:        cuPointerGetAttributes.
- */
-FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info);
-
 /* ---------------------------------------------------------------------------------------------------------------
  * Pinned pools
  *
- * Pinned host memory in blocks that come and go: an allocation from a pool takes well below a microsecond. Blocks are
- * freed in the order of a stream, and an event keeps them from being given out before the stream has passed. A context
- * that is lost, or destroyed before the pool, runs nothing any more: what waited for its streams is free. In the child
- * of a fork every call answers -1003 and does nothing.
+ * Pinned host memory in blocks: an allocation takes well below a microsecond. Blocks are freed in stream order; an
+ * event keeps a block from reuse until the stream has passed. If a context is lost, or destroyed before the pool,
+ * blocks that waited for its streams become free.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* One pool. Opaque, and ferry's own: the driver has none of the kind. */
+/* One pool. Opaque, and ferry's own: the driver has no such pool. */
 typedef struct ferry_pinned_pool ferry_pinned_pool;
 
-/* How to make one. All zero but struct_size means: anywhere, without a limit. A pool's memory lies on one NUMA node, so
- * a program that cares makes one pool for each. */
+/* How to create a pinned pool. All zero but struct_size means: on any node, without a limit. A pool's memory lies on
+ * one NUMA node; create one pool for each node that matters. */
 typedef struct ferry_pinned_pool_options {
     uint32_t struct_size;
     uint32_t flags;    /* FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED */
@@ -1897,134 +1726,110 @@ typedef struct ferry_pinned_pool_options {
 } ferry_pinned_pool_options;
 
 /*
- * Makes a pool. It takes memory from the system as it is needed, and keeps it until ferry_pinned_pool_trim or _destroy:
- * 64 KiB or more for each size of blocks, in larger pieces as it holds more of them, up to 2 MiB; less where the limit
- * is near. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE, else for device 0,
- * whatever is current, and that must not end before the pool. `options` may be NULL.
+ * Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
+ * _destroy. For each size of blocks it takes 64 KiB or more at once, in larger pieces as it holds more of them, up to
+ * 2 MiB; less near the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE,
+ * else for device 0, whatever context is current. That context must not end before the pool. `options` may be NULL.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
  *                _OUT_OF_MEMORY.
- * Driver:        none.
  */
 FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
                                            ferry_pinned_pool **pool, ferry_error_info *error);
 
 /*
- * Destroys a pool and gives its memory back. NULL is allowed.
+ * Destroys a pool and releases its memory. NULL is allowed.
  *
  * Thread-safety: no other call on this pool may be running or come later.
  * Blocking:      until the streams have passed the frees, as ferry_host_free.
- * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: nothing has happened then, and a pool that is left so
- *                at ferry_close stays in memory for good. The driver's own; the pool is
- *                gone all the same, and memory that the driver did not take back is lost.
+ * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
+ *                ferry_close is leaked. After an error of the driver's own the pool is gone all the same, and memory
+ *                that the driver did not take back is lost.
  * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool);
 
 /*
- * Allocates `size` bytes that the host may use at once: no stream has to do with them any more. Aligned to 256 bytes,
- * and to 4096 if `size` is a multiple of that or more than 30 KiB. Sizes are rounded up to classes, eight to each power
- * of two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes.
+ * Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes, and to
+ * 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
+ * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes. Size 0 is an error.
  *
- * Thread-safety: safe.
- * Blocking:      only where the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, where it first has to
- *                give back what is free in other sizes because of its limit.
+ * Blocking:      only if the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, if its limit makes it
+ *                release free blocks of other sizes first.
  * Ownership:     *address is the caller's until it is freed, on a stream or not.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (size 0 too); _LIMIT where neither what is free nor the pool's limit
- *                serves: unless `size` itself is more than the limit, a later call may succeed, when streams have
- *                passed their frees; as ferry_host_alloc.
+ * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
+ *                streams have passed their frees, unless `size` itself exceeds the limit; as ferry_host_alloc.
  * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
  */
-FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address);
+FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address,
+                                          ferry_error_info *error);
 
 /*
- * Allocates `size` bytes for work on `stream`: what is enqueued there from now on may use them. The host must wait
- * until the stream has come so far before it touches them. A block that was freed on the same stream is given out at
- * once; where the pool is at its limit, or cannot grow, `stream` is made to wait for a block that was freed on another
- * one.
+ * Allocates `size` bytes for later work on `stream`. The host must wait until the stream has reached this point before
+ * using them. A block that was freed on the same stream is reused at once. If the pool is at its limit or cannot grow,
+ * `stream` waits for a block that was freed on another stream.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
- * Ownership:     as ferry_pinned_pool_alloc; another stream on which it is freed must come after `stream`.
- * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured, _UNSUPPORTED.
+ * Ownership:     as ferry_pinned_pool_alloc. If the block is freed on another stream, that stream must come after
+ *                `stream`.
+ * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
  * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use;
  *                cuEventQuery; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
-                                                void **address);
+                                                void **address, ferry_error_info *error);
 
 /*
- * Gives a block back that nothing of the caller's uses any more; what an allocation made its stream wait for is the
- * pool's care. NULL is allowed. May also be called from a host function of a stream.
+ * Frees a block that none of the caller's work uses any more. If the allocation made its stream wait for another
+ * stream, the pool tracks that wait. NULL is allowed. May also be called from a host function of a stream.
  *
- * Thread-safety: safe.
- * Blocking:      never, nor while others are in the driver.
- * Ownership:     the block is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for what is no block of this pool, or was freed already.
- * Driver:        none.
+ * Blocking:      never, not even while other threads are in the driver.
+ * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
  */
 FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address);
 
 /*
- * Gives a block back as soon as `stream` has passed what is enqueued on it now. NULL for `address` is allowed. Default
- * streams as for ferry_stream_synchronize.
+ * Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address` is
+ * allowed. Default streams as for ferry_stream_synchronize.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the block is gone; the stream may be destroyed at once.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is
- *                being captured; _UNSUPPORTED, _OUT_OF_MEMORY; the driver's own. The block is still the caller's then.
+ * Errors:        FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the block is still the caller's.
  * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream);
 
 /*
- * Gives memory back to the system, as far as no block in it is allocated or waits for its stream, until the pool holds
- * no more than `keep` bytes.
+ * Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is allocated or
+ * waits for its stream stays.
  *
- * Thread-safety: safe.
- * Blocking:      as ferry_host_free, if there is something to give back.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
+ * Blocking:      as ferry_host_free, if there is memory to release.
  * Driver:        cuEventQuery; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep);
 
-/*
- * Bytes of a pool, now and at most since it was made or since the last reset. One of the driver's goes on counting what
- * ferry_device_free freed as used (CUDA 13.0).
- */
+/* Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. A pool of the
+ * driver's still counts memory that was freed with ferry_device_free as used (CUDA 13.0). */
 typedef struct ferry_pool_stats {
     uint32_t struct_size;
     uint32_t reserved;
     uint64_t reserved_current; /* held by the pool */
     uint64_t reserved_high;
-    uint64_t used_current; /* allocated from it, as the pool rounds; of a pinned pool also what waits for streams */
+    uint64_t used_current; /* allocated, as the pool rounds; in a pinned pool also blocks that wait for streams */
     uint64_t used_high;
 } ferry_pool_stats;
 
 /*
- * Fills `stats` up to stats->struct_size.
+ * Fills `stats`.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; the driver's own.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats);
 
 /*
- * Lets both high-water marks begin anew at what is current.
+ * Resets both high-water marks to the current values.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; the driver's own.
  * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
@@ -2032,41 +1837,39 @@ FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool);
 /* ---------------------------------------------------------------------------------------------------------------
  * Stream-ordered memory
  *
- * Memory that is allocated and freed as work of a stream, out of the driver's pools. ferry_device_info.memory_pools
- * says whether a device has it, and its host_memory_pools and host_numa_memory_pools whether there are such pools;
- * without it these calls answer FERRY_ERROR_UNSUPPORTED. Pools are the driver's own handles: a CUmemoryPool or
- * cudaMemPool_t of the program's serves everywhere, and copies and fills take memory of pools like any other.
+ * Memory from the driver's pools, allocated and freed as work of a stream. ferry_device_info.memory_pools says whether
+ * a device has pools, host_memory_pools and host_numa_memory_pools whether pools in host memory work; without them
+ * these calls return FERRY_ERROR_UNSUPPORTED. Pools are the driver's own handles: every call takes a CUmemoryPool or
+ * cudaMemPool_t of the program's too. Copies and fills take memory of pools like any other.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Allocates `size` bytes in the order of `stream`, from the current pool of `device`: usable for what is enqueued there
- * from now on, elsewhere after an event. `device` is FERRY_DEVICE_UNKNOWN for the stream's own; with a default stream
- * it must be named (else _DEVICE). The current context never decides where memory lies. Size 0 gives an address of no
- * bytes, which may be 0.
- * Under capture the allocation becomes part of the graph. Until that is launched the driver does not know the address,
- * so copies and fills of it must state kind DEVICE and the device.
+ * Allocates `size` bytes from the current pool of `device`, in the order of `stream`: work enqueued there from now on
+ * may use the memory, and so may work elsewhere after an event. FERRY_DEVICE_UNKNOWN means the stream's own device;
+ * with a default stream the device must be named (else _DEVICE). The current context never decides where memory lies.
+ * Size 0 gives an address of no bytes, which may be 0.
  *
- * Thread-safety: safe.
+ * Under capture the allocation becomes part of the graph. Until the graph is launched the driver does not know the
+ * address, so copies and fills of it must state kind DEVICE and the device.
+ *
  * Blocking:      does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
  * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own (out of memory: -1002).
+ * Errors:        the driver's -1002 if it is out of memory.
  * Driver:        cuMemAllocAsync; cuDeviceGetMemPool and cuMemAllocFromPoolAsync for another device than the stream's.
  */
 FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size,
-                                           struct CUstream_st *stream, uint64_t *address);
+                                           struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
 
 /*
- * Frees in the order of `stream` what ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc gave. The
- * stream must come after all work that uses it. 0 is allowed. Default streams are those of the memory's device.
+ * Frees memory of ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc in the order of `stream`. The
+ * stream must come after all work that uses the memory. 0 is allowed. Default streams are those of the memory's device.
  * ferry_device_free takes stream-ordered memory too, and waits.
  *
- * Thread-safety: safe.
- * Blocking:      does not wait for the GPU; memory of ferry_device_alloc may, as the driver pleases.
- * Ownership:     the memory is gone: to ferry_address_get_info and to full checks from this call on.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED; _IMPORTED for memory of another process
- *                (ferry_ipc_close_memory); _ADDRESS for what is not the beginning of an allocation or was freed
- *                already, except memory of ferry_device_alloc: freed twice in stream order it is not told from memory
- *                that lives, and the process may crash, as with the driver; the driver's own.
+ * Blocking:      does not wait for the GPU, except that the driver may for memory of ferry_device_alloc.
+ * Ownership:     the memory is gone, also for ferry_address_get_info and full checks, from this call on.
+ * Errors:        FERRY_ERROR_IMPORTED for memory of another process (ferry_ipc_close_memory); _ADDRESS for an address
+ *                that is not the beginning of an allocation or was freed already. Memory of ferry_device_alloc that is
+ *                freed twice in stream order is not detected: the process may crash, as with the driver.
  * Driver:        cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
@@ -2076,67 +1879,60 @@ FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t add
 #define FERRY_LOCATION_HOST 1      /* in host memory */
 #define FERRY_LOCATION_HOST_NUMA 2 /* in host memory on a NUMA node */
 
-/* A pool to be made. */
+/* How to create a pool. */
 typedef struct ferry_pool_desc {
     uint32_t struct_size;
     int32_t location;      /* FERRY_LOCATION_* */
     int32_t index;         /* ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST */
-    uint32_t handle_types; /* FERRY_HANDLE_*: how it may be shared, of ferry_device_info.pool_handle_types; 0: not */
+    uint32_t handle_types; /* FERRY_HANDLE_* in ferry_device_info.pool_handle_types: how to share it; 0: not shared */
     uint64_t max_size;     /* bytes; 0: no limit of its own */
 } ferry_pool_desc;
 
 /*
- * Makes a pool. The devices have no access to a pool in host memory before ferry_pool_set_access; copies work without,
- * slowly, as with pageable memory. A pool in host memory without a node cannot be shared.
+ * Creates a pool. Devices have no access to a pool in host memory before ferry_pool_set_access; without access copies
+ * work, but as slowly as with pageable memory. A pool of FERRY_LOCATION_HOST cannot be shared.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
  * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
- *                that there is not: _INVALID_ARGUMENT, index); the driver's own.
+ *                that does not exist: _INVALID_ARGUMENT, index).
  * Driver:        cuMemPoolCreate.
  */
 FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
                                     struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
- * Destroys a pool of which nothing is allocated any more. The driver would take one that is in use, and end the process
- * some time later (CUDA 13.0). Where it was its location's current pool, the default one is current again. NULL is
+ * Destroys a pool. All of its memory must have been freed: the driver would accept a pool in use, and end the process
+ * some time later (CUDA 13.0). If the pool was current for its location, the default pool is current again. NULL is
  * allowed.
  *
  * Thread-safety: safe; no other call may be using the pool.
- * Blocking:      until the streams have passed the frees of its memory: unless all have, for all work of the current
- *                context, of those that ferry uses and of the primary ones, also before it is refused as in use;
- *                streams of other contexts must have passed theirs. May wait for the device.
- * Ownership:     the pool is gone.
- * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: nothing has happened then; _INVALID_ARGUMENT
- *                (the default pool too), _IMPORTED for a pool of another process (ferry_ipc_close_pool), _UNSUPPORTED;
- *                the driver's own.
+ * Blocking:      until the streams have passed the frees of its memory. If some have not, the call waits for all work
+ *                of the current context, of the contexts that ferry uses and of the primary contexts, also before it
+ *                returns FERRY_ERROR_IN_USE; streams of other contexts must already have passed their frees. May wait
+ *                for the device.
+ * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then unchanged; _INVALID_ARGUMENT
+ *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
  * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
 /*
- * The default pool of a location: the driver's own, which can be neither destroyed nor shared. `index` as in
+ * Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in
  * ferry_pool_desc.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     *pool is the driver's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED (locations other than devices need CUDA 13.0); the
- *                driver's own.
+ * Errors:        FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
  * Driver:        cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
  */
 FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
                                          struct CUmemPoolHandle_st **pool);
 
 /*
- * The current pool of a location, from which ferry_device_alloc_async takes memory: the default one until another is
- * set. For the whole process.
+ * Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another pool is
+ * set, it is the default pool. It is the same for the whole process.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     *pool is whose it was.
+ * Ownership:     *pool belongs to its owner as before.
  * Errors:        as ferry_pool_get_default.
  * Driver:        cuDeviceGetMemPool, cuMemGetMemPool.
  */
@@ -2144,12 +1940,10 @@ FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t locat
                                          struct CUmemPoolHandle_st **pool);
 
 /*
- * Makes `pool` the current one of a location, for the whole process. It must be of that location.
+ * Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the pool stays the caller's.
- * Errors:        as ferry_pool_get_default; _IMPORTED for a pool of another process.
+ * Errors:        as ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
  * Driver:        cuDeviceSetMemPool, cuMemSetMemPool.
  */
 FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index,
@@ -2157,85 +1951,74 @@ FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t locat
 
 /*
  * Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default
- * streams are those of the pool's device, and of the current context, else device 0's, for pools in host memory. The
- * address of a pool in host memory is one that the host may use, too.
+ * streams are those of the pool's device; for pools in host memory, of the current context, else of device 0. The host
+ * may use the address of memory from a pool in host memory too.
  *
- * Thread-safety: safe.
  * Blocking:      as ferry_device_alloc_async.
  * Ownership:     as ferry_device_alloc_async.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _UNSUPPORTED, _IMPORTED for a pool of another process, which cannot
- *                allocate; the driver's own (out of memory, or the pool's max_size: -1002).
+ * Errors:        FERRY_ERROR_IMPORTED for a pool of another process, which cannot allocate; the driver's -1002 if it is
+ *                out of memory or the pool is at its max_size.
  * Driver:        cuMemAllocFromPoolAsync.
  */
 FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size,
-                                         struct CUstream_st *stream, uint64_t *address);
+                                         struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
 
-/* What a pool is. */
+/* The facts of one pool. Flags are 0 or 1. */
 typedef struct ferry_pool_info {
     uint32_t struct_size;
     int32_t location;      /* FERRY_LOCATION_* */
     int32_t index;         /* ordinal of the device, number of the NUMA node, or 0 */
-    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not make: the driver does not tell */
-    uint64_t max_size;     /* bytes; 0: no limit of its own, or not made by ferry */
+    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them */
+    uint64_t max_size;     /* bytes; 0: no limit of its own, or not created by ferry */
     int32_t is_default;
-    int32_t is_imported; /* from another process: it gives memory that is imported, and neither allocates nor trims nor
-                            tells statistics or attributes nor becomes current */
+    int32_t is_imported; /* of another process: serves only to import memory. It cannot allocate, trim, become current
+                            or report statistics or attributes */
     int32_t can_share;   /* ferry_ipc_export_pool may succeed */
     uint32_t reserved;
 } ferry_pool_info;
 
 /*
- * Fills `info` up to info->struct_size.
+ * Fills `info`.
  *
- * Thread-safety: safe.
- * Blocking:      never, but for a pool that ferry did not make and that is no current one: there it allocates a byte.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _UNSUPPORTED; the driver's own.
+ * Blocking:      never, except for a pool that ferry did not create and that is not current: it allocates a byte there.
  * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
  *                cuPointerGetAttributes, cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info);
 
-/* How a pool holds on to memory and gives it out again. Flags are 0 or 1. */
+/* How a pool keeps and reuses memory. Flags are 0 or 1. */
 typedef struct ferry_pool_attributes {
     uint32_t struct_size;
-    int32_t reuse_follow_event_dependencies; /* what another stream freed, where an event orders the two streams */
-    int32_t reuse_opportunistic;             /* what another stream freed, if it happens to be done */
-    int32_t reuse_internal_dependencies;     /* what another stream freed, by making this one wait for it */
+    int32_t reuse_follow_event_dependencies; /* reuse what another stream freed if an event orders the two streams */
+    int32_t reuse_opportunistic;             /* reuse what another stream freed if that free is already complete */
+    int32_t reuse_internal_dependencies;     /* reuse what another stream freed, and make this stream wait for it */
     uint64_t release_threshold;              /* bytes kept when a stream, event or context is waited for; at first 0 */
 } ferry_pool_attributes;
 
 /*
- * Fills `attributes` up to attributes->struct_size.
+ * Fills `attributes`.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _IMPORTED, _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_IMPORTED for a pool of another process.
  * Driver:        cuMemPoolGetAttribute.
  */
 FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                             ferry_pool_attributes *attributes);
 
 /*
- * Sets all of them: get them, change some, set them. What a shorter struct does not have stays as it is.
+ * Sets all attributes; to change some, get all of them first. Attributes beyond the end of a shorter struct keep their
+ * values.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     `attributes` is read before return.
- * Errors:        as ferry_pool_get_attributes; _INVALID_ARGUMENT for flags that are neither 0 nor 1. Some may have been
- *                set when the driver refuses another.
+ * Errors:        as ferry_pool_get_attributes; FERRY_ERROR_INVALID_ARGUMENT for flags that are neither 0 nor 1. If the
+ *                driver refuses an attribute, others may already be set.
  * Driver:        cuMemPoolSetAttribute.
  */
 FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                             const ferry_pool_attributes *attributes);
 
 /*
- * Fills `stats` up to stats->struct_size: this process's share.
+ * Fills `stats` with this process's share.
  *
  * Thread-safety: safe; the numbers are read one after the other.
- * Blocking:      never.
- * Ownership:     the caller's struct.
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolGetAttribute.
  */
@@ -2243,22 +2026,17 @@ FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoo
                                        ferry_pool_stats *stats);
 
 /*
- * Lets both high-water marks begin anew at what is current.
+ * Resets both high-water marks to the current values.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolSetAttribute.
  */
 FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
 /*
- * Gives memory back that is not allocated, until the pool holds no more than `keep` bytes or nothing is left to give.
+ * Releases memory that is not allocated, until the pool holds at most `keep` bytes or nothing more can be released.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
- * Ownership:     none.
  * Errors:        as ferry_pool_get_attributes.
  * Driver:        cuMemPoolTrimTo.
  */
@@ -2268,18 +2046,16 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
 #define FERRY_ACCESS_READ_WRITE 3
 
 /*
- * Lets `device` reach all memory of `pool`, or takes that away, once the work of the context that ferry uses for `device`
- * has ended (work elsewhere on it is the program's to wait for). Peer access between contexts does not do it. It is
- * asked first whether `device` can; after setting it the driver is asked again, and once for each pool and device data
- * is sent there and back: some machines have lost it without an error. An imported pool is accepted; only that test is
- * left out, since nothing can be allocated from it.
+ * Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call waits for
+ * the work of ferry's context for `device`; the program waits for other work on the device. Peer access between
+ * contexts does not give access to pools. ferry first asks the driver whether `device` can have access, and asks again
+ * after setting it. Once for each pool and device, ferry sends data there and back, because some machines lost it
+ * without an error. An imported pool is accepted without that test, since nothing can be allocated from it.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_PEER_ACCESS: `device` cannot reach the pool's, or the data was lost, and access is as it
- *                was before; _DEVICE for no such device, and for NONE on the pool's own (READ_WRITE there is a
- *                success); _INVALID_ARGUMENT (other values of `access` too), _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot reach the pool's device or the data was lost: access is
+ *                then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE succeeds
+ *                there); _INVALID_ARGUMENT for other values of `access`.
  * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync,
  *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
@@ -2288,12 +2064,8 @@ FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPo
                                         int32_t access);
 
 /*
- * Sets *access to FERRY_ACCESS_*: what `device` may do with memory of `pool`.
+ * Sets *access to FERRY_ACCESS_*: the access of `device` to memory of `pool`.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _UNSUPPORTED; the driver's own.
  * Driver:        cuMemPoolGetAccess.
  */
 FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
@@ -2302,193 +2074,177 @@ FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPo
 /* ---------------------------------------------------------------------------------------------------------------
  * Sharing between processes
  *
- * One process exports, which gives 256 bytes that travel to the other in any way: a pipe, a socket, shared memory. The
- * other imports. Two processes of one machine, with the same driver. The order of their work is theirs to keep, by
- * events that are shared in the same way: the importer waits for the exporter's event before it uses memory, and the
- * exporter for the importer's before it frees it. So the importer closes first: memory that the exporter has freed
- * meanwhile may be given out anew and change under the importer, and nobody is told.
- * What this process itself exported it imports as what it is, counted in the same way: closing then ends nothing.
- * Imports belong to the instance; what is open at ferry_close stays so until its context ends. Of memory from pools,
- * and of pools, the driver counts no imports: where two instances of one process import the same, the first to close it
- * ends it for both.
- * A process that ends takes nothing from the other: what is mapped stays readable. What is allocated in the order of a
- * stream may be exported at once; its use is what events order.
- * What can be shared: memory of ferry_device_alloc (legacy IPC); pools made with a handle type, and memory from them;
- * events made with FERRY_EVENT_INTERPROCESS. Not: default pools, managed, pinned and array memory. Host memory is
- * shared by the system's own means, and registered by each process.
+ * One process exports an object as a handle of 256 bytes and sends the handle to another process: through a pipe, a
+ * socket or shared memory. The other process imports it. Both run on one machine with the same driver.
+ *
+ * What can be shared: memory of ferry_device_alloc (legacy IPC); pools created with a handle type, and memory from
+ * them; events created with FERRY_EVENT_INTERPROCESS. Default pools and managed, pinned and array memory cannot be
+ * shared. To share host memory, use the system's own means and register the memory in each process.
+ *
+ * The processes order their work by shared events. The importer waits for the exporter's event before it uses memory;
+ * the exporter waits for the importer's event before it frees the memory. Stream-ordered memory may be exported at
+ * once; events order its use. The importer closes first: memory that the exporter has freed may be allocated again
+ * and change under the importer, without an error.
+ *
+ * Imports belong to the instance and are counted; imports still open at ferry_close stay open until their context
+ * ends. Importing memory that this process exported returns the original address, and importing a pool or event that
+ * this instance exported returns the original handle; closing such an import ends nothing. The driver does not count
+ * imports of pools and of memory from pools: if two instances of one process import the same one, the first to close it
+ * ends it for both. When a process ends, memory that another one has mapped stays readable.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* What travels. Opaque, without pointers or alignment; it names process, machine, device, offset and size, and a sum
- * over it. It proves nothing: whoever can write one can forge one. */
+/* What travels between the processes. Opaque, without pointers or alignment. It names process, machine, device, offset
+ * and size, and has a checksum. It is no proof of origin: any process that can send one can forge one. */
 #define FERRY_IPC_HANDLE_SIZE 256
 typedef struct ferry_ipc_handle {
     uint8_t bytes[FERRY_IPC_HANDLE_SIZE];
 } ferry_ipc_handle;
 
-/* What a handle is of. */
-#define FERRY_IPC_MEMORY 1      /* device memory allocated the classic way */
+/* The kind of object that a handle names. */
+#define FERRY_IPC_MEMORY 1      /* memory of ferry_device_alloc, cuMemAlloc or cudaMalloc */
 #define FERRY_IPC_POOL 2        /* a pool */
 #define FERRY_IPC_POOL_MEMORY 3 /* an allocation from a pool */
 #define FERRY_IPC_EVENT 4       /* an event */
 
-/* What a handle says. */
+/* What a handle contains. */
 typedef struct ferry_ipc_info {
     uint32_t struct_size;
     int32_t kind;          /* FERRY_IPC_* */
-    int32_t device;        /* its ordinal in this process; -1: not visible here, or no device's */
-    uint32_t handle_types; /* of a pool: FERRY_HANDLE_*, the one it was exported by */
+    int32_t device;        /* its ordinal in this process; -1: not visible here, or not of a device */
+    uint32_t handle_types; /* of a pool: the FERRY_HANDLE_* it was exported with */
     uint64_t size;         /* of memory: bytes from the imported address on */
     uint64_t process;      /* the exporter's process number, in its own namespace */
     uint8_t device_uuid[16];
-    int32_t is_own; /* 1: this process made it */
+    int32_t is_own; /* 1: this process exported it */
     uint32_t reserved;
 } ferry_ipc_info;
 
 /*
- * Fills `info` up to info->struct_size from a handle, without importing it.
+ * Fills `info` from a handle, without importing it.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's structs.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; _HANDLE for bytes that are no handle, are cut off or have
- *                changed, and for one of a later version.
- * Driver:        none.
+ * Errors:        FERRY_ERROR_HANDLE for bytes that are no handle, are cut off or have changed, and for a handle of a
+ *                later version.
  */
 FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info);
 
 /*
- * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer sees the whole
- * allocation mapped. Memory from a pool needs that pool exported before, through the same instance.
+ * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the whole
+ * allocation. For memory from a pool, first export the pool through the same instance.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the memory stays the caller's and must live until the importer has closed it.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS;
- *                _NOT_SHAREABLE for other kinds of memory, for memory of a pool that was not exported, and for what was
- *                imported itself; _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS; _NOT_SHAREABLE for
+ *                other kinds of memory, for memory of a pool that was not exported, and for imported memory.
  * Driver:        cuPointerGetAttributes, cuIpcGetMemHandle or cuMemPoolExportPointer.
  */
 FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size,
                                           ferry_ipc_handle *handle, ferry_error_info *error);
 
 /*
- * Makes a handle for a pool, by one of the handle types it was made with. With FERRY_HANDLE_POSIX_FD, *os_handle is a
- * file descriptor that has to travel too, over a Unix socket, and with FERRY_HANDLE_WIN32 a HANDLE; with
- * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1, as after a failure.
+ * Makes a handle for a pool, with one of the handle types it was created with. With FERRY_HANDLE_POSIX_FD, *os_handle
+ * is a file descriptor that must be sent too, over a Unix socket; with FERRY_HANDLE_WIN32 it is a HANDLE. With
+ * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1. After a failure it is -1 too.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (a handle_type that is not one of the four, too); _NOT_SHAREABLE for the
- *                default pool, for one without that handle type and for one that was imported itself; _UNSUPPORTED; the
- *                driver's own.
- * Driver:        cuMemPoolExportToShareableHandle; what ferry_pool_get_info takes to tell where the pool lies.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the
+ *                default pool, for a pool without that handle type and for an imported pool.
+ * Driver:        cuMemPoolExportToShareableHandle; as ferry_pool_get_info to find the pool's location.
  */
 FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint32_t handle_type,
                                         ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error);
 
 /*
- * Makes a handle for an event made with FERRY_EVENT_INTERPROCESS. It names the device of an event of
- * ferry_event_create; of one that this instance did not make the driver does not tell.
+ * Makes a handle for an event created with FERRY_EVENT_INTERPROCESS. For an event of ferry_event_create the handle
+ * names the device. For any other event it does not, because the driver does not report the device.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     the event stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _NOT_SHAREABLE for other events, and for what was imported itself;
- *                _UNSUPPORTED; the driver's own.
+ * Errors:        FERRY_ERROR_NOT_SHAREABLE for other events, and for imported ones.
  * Driver:        cuIpcGetEventHandle.
  */
 FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUevent_st *event, ferry_ipc_handle *handle,
                                          ferry_error_info *error);
 
 /*
- * Opens memory of another process: *address is where the exported bytes begin here, on the device that the handle
- * names, in the context that ferry uses for it. Handles into one allocation share one mapping, and an allocation
- * imported twice is the same address; each import needs a close of its own. Memory from a pool needs its pool imported
- * before, through the same instance. A handle that this process itself made opens nothing, whichever instance made
- * it: *address is the exported one.
+ * Maps memory of another process. *address is the address here of the first exported byte, on the device that the
+ * handle names, in the context that ferry uses for that device. Handles into one allocation share one mapping: an
+ * allocation that is imported twice has one address, and each import needs its own close. For memory from a pool, first
+ * import the pool through the same instance. A handle made by this process, through any instance, maps nothing:
+ * *address is the exported address.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver maps the memory, tens of microseconds.
- * Ownership:     *address is to be given to ferry_ipc_close_memory, never freed.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; _KIND for a pool's or an event's handle; _HANDLE for bytes that are no
- *                handle, for one of a later version and where what it names is gone, as far as this can be told: memory
- *                from a pool is known only by its exporter; _MACHINE for a handle made on another machine; _DEVICE for
- *                a device that this process does not see; _POOL where the pool was not imported; _UNSUPPORTED; the
- *                driver's own. Nothing has been mapped.
+ * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
+ * Errors:        FERRY_ERROR_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a handle
+ *                of a later version, and for an object that no longer exists (not always detected: only the exporter
+ *                knows which memory of a pool exists); _MACHINE for a handle made on another machine; _DEVICE
+ *                for a device that this process does not see; _POOL if the pool was not imported. Nothing has been
+ *                mapped.
  * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer.
  */
 FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
                                           ferry_error_info *error);
 
 /*
- * Opens a pool of another process, from its handle and what was passed beside it. Through it memory is imported; it can
- * do nothing else (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
- * ferry_pool_set_access. Imported twice it is the same pool, needs two closes, and os_handle is not looked at again. A
- * pool that this instance exported is that pool; of another instance of this process it is opened like anybody's.
+ * Imports a pool of another process, from its handle and the os_handle that was sent with it. An imported pool serves
+ * only to import memory (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
+ * ferry_pool_set_access. A second import returns the same pool, needs a second close and does not read os_handle. For a
+ * pool that this instance exported, *pool is that pool. A pool that another instance of this process exported is
+ * imported like that of another process.
  *
- * Thread-safety: safe.
  * Blocking:      milliseconds.
- * Ownership:     os_handle stays the caller's, who may close it at once. *pool is to be given to ferry_ipc_close_pool.
- * Errors:        as ferry_ipc_import_memory; _HANDLE also where os_handle is no pool's.
+ * Ownership:     os_handle stays the caller's, who may close it at once. *pool is the caller's until
+ *                ferry_ipc_close_pool.
+ * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
  * Driver:        cuMemPoolImportFromShareableHandle.
  */
 FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
                                         struct CUmemPoolHandle_st **pool, ferry_error_info *error);
 
 /*
- * Opens an event of another process: it can be waited for, asked after and recorded like any other, but tells no time.
- * Each import is an event of its own, in the context that ferry uses for the device that the handle names, else in the
- * current one, else in device 0's; one that this instance exported is that event.
- * Where the exporter dies before its stream has reached the record, the event never comes: a program that must not hang
- * asks with ferry_event_query.
+ * Imports an event of another process. Streams and calls can wait for it, query it and record it like any other; it has
+ * no timing. Each import makes a new event, in the context that ferry uses for the device that the handle names, else
+ * in the current context, else in device 0's. For an event that this instance exported, *event is that event.
  *
- * Thread-safety: safe.
+ * If the exporter dies before its stream has reached the record, the event never completes. A program that must not
+ * hang polls with ferry_event_query.
+ *
  * Blocking:      on first need as ferry_context_retain_primary.
- * Ownership:     *event is to be given to ferry_ipc_close_event.
- * Errors:        as ferry_ipc_import_memory; _HANDLE for one of another instance of this process. An event that its
- *                living exporter has destroyed cannot be told.
+ * Ownership:     *event is the caller's until ferry_ipc_close_event.
+ * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE for an event of another instance of this process. An
+ *                event that its exporter has destroyed, while it still runs, is not detected.
  * Driver:        cuIpcOpenEventHandle.
  */
 FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle,
                                          struct CUevent_st **event, ferry_error_info *error);
 
 /*
- * Ends one import of memory; `address` is the one that was given, or any within. With the last one the mapping goes:
- * memory of a pool in the order of `stream`, as with ferry_device_free_async, so that stream must come after all use of
- * any of the imports; other memory when running work on the device has ended, and `stream` is not read for that. 0 is
- * allowed.
+ * Closes one import of memory; `address` is the imported address, or any within the memory. The last close unmaps it.
+ * Memory of a pool is unmapped in the order of `stream`, as by ferry_device_free_async: that stream must come after all
+ * use of any of the imports. Other memory is unmapped once running work on the device has ended; `stream` is then not
+ * read. 0 is allowed.
  *
- * Thread-safety: safe.
- * Blocking:      until running work has ended, but for memory of a pool.
+ * Blocking:      until running work has ended; never for memory of a pool.
  * Ownership:     the import is gone; the memory is still the exporter's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ADDRESS for what this instance has not imported; _CAPTURE for memory of
- *                a pool and a stream that is being captured; the driver's own.
+ * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE for memory of a pool
+ *                and a stream that is being captured.
  * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream);
 
 /*
- * Ends one import of a pool. With the last one the pool goes. NULL is allowed.
+ * Closes one import of a pool. The last close destroys the imported pool. NULL is allowed.
  *
- * Thread-safety: safe.
  * Blocking:      may wait for the device.
- * Ownership:     the import is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _POOL for what this instance has not imported; _IN_USE while memory from
- *                it is imported, through another instance of this process too, and perhaps until the stream has passed
- *                the close of such memory; the driver's own.
+ * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while memory from the pool is
+ *                imported, also through another instance of this process, and possibly until the stream has passed the
+ *                close of such memory.
  * Driver:        cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool);
 
 /*
- * Ends one import of an event. NULL is allowed.
+ * Closes one import of an event. NULL is allowed.
  *
  * Thread-safety: safe; no other call may be using the event.
- * Blocking:      never.
- * Ownership:     the import is gone.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (what this instance has not imported, too), _UNSUPPORTED; the driver's
- *                own.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
  * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event);
@@ -2500,7 +2256,7 @@ FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent
  * of a detour through the host. Access has a direction: `device` reaches the memory of `peer`.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* What came of sending data through a pair of devices. */
+/* The result of sending data through a pair of devices. */
 #define FERRY_PROBE_NOT_RUN 0
 #define FERRY_PROBE_PASSED 1
 #define FERRY_PROBE_FAILED 2 /* the driver reports access, but bytes do not arrive: the pair counts as having none */
@@ -2510,38 +2266,33 @@ typedef struct ferry_peer_info {
     uint32_t struct_size;
     int32_t device;
     int32_t peer;
-    int32_t can_access;        /* 1: `device` can reach the memory of `peer`: the driver says so, and no probe failed */
-    int32_t driver_can_access; /* what the driver says */
+    int32_t can_access; /* 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed */
+    int32_t driver_can_access; /* what the driver reports */
     int32_t probe;             /* FERRY_PROBE_*: in this instance */
-    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 where it does not tell */
-    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also where the driver does not tell */
-    int32_t array_access;      /* 1: arrays can be reached too; 0 also where the driver does not tell */
+    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 if it is not reported */
+    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also if it is not reported */
+    int32_t array_access;      /* 1: arrays can be reached too; 0 also if it is not reported */
     uint32_t reserved;
 } ferry_peer_info;
 
 /*
- * Fills `info` up to info->struct_size for `device` reaching the memory of `peer`. Runs no probe.
+ * Fills `info` for access by `device` to the memory of `peer`. Runs no probe.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE (also for a device and itself).
+ * Errors:        FERRY_ERROR_DEVICE also for a device and itself.
  * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
  */
 FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info);
 
 /*
- * Whether bytes arrive where `device` reaches the memory of `peer`: some machines report peer access and move nothing.
- * Reads 64 KiB from the peer and writes as much to it and compares them, in a context made for it on `device`; that says
- * nothing of `peer` reaching `device`. It is done once per ordered pair and instance; later calls return what the first
- * one found. Access between other contexts is left as it is.
+ * Tests whether bytes arrive when `device` accesses the memory of `peer`: some machines report peer access and move
+ * nothing. Reads 64 KiB from the peer, writes as much to it and compares, in a context made for this on `device`. The
+ * result says nothing about `peer` accessing `device`. The test runs once per ordered pair and instance; later calls
+ * return the first result. Access between other contexts is unchanged.
  *
- * Thread-safety: safe.
  * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_PEER_ACCESS: there is none, or the data was lost (ferry_peer_get_info tells which);
- *                _DEVICE, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and then nothing is
- *                remembered.
+ * Errors:        FERRY_ERROR_PEER_ACCESS: there is no access, or the data was lost (ferry_peer_get_info says which);
+ *                _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of the driver's own no result is
+ *                kept.
  * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
  *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
  *                cuStreamDestroy, cuCtxDestroy.
@@ -2549,28 +2300,26 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Lets `device` reach the memory of `peer`, between the contexts that ferry uses for the two, once data has come
- * through as for ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it
- * lasts until anyone in the process disables it or one of them ends, and ferry_close leaves it; after
- * ferry_context_adopt call again. Access that is enabled already is a success.
+ * Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two, after a probe as by
+ * ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it lasts until
+ * any code in the process disables it or one of the contexts ends. ferry_close leaves it. After ferry_context_adopt
+ * call again. Access that is already enabled is a success.
  *
- * Thread-safety: safe.
  * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
- * Ownership:     none.
  * Errors:        as ferry_peer_probe.
  * Driver:        cuCtxEnablePeerAccess, then the first time as ferry_peer_probe.
  */
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two go on working; graphs
+ * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work; graphs
  * and prepared batches made while there was access may not be launched any more.
  *
- * Thread-safety: safe; copies between the two that other threads enqueue meanwhile may fail and take their context along.
- * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. A capture in
- *                one of them is broken.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_DEVICE, _INVALID_ARGUMENT, _UNSUPPORTED; the driver's own, and then access is as before.
+ * Thread-safety: safe. Copies between the two that other threads enqueue meanwhile may fail, and their context may be
+ *                lost.
+ * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. Breaks a
+ *                capture in either context.
+ * Errors:        FERRY_ERROR_DEVICE also for a device and itself. After an error access is as before.
  * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer);
@@ -2578,53 +2327,48 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
 /* ---------------------------------------------------------------------------------------------------------------
  * Staging
  *
- * Copies between pageable memory and a device, FERRY_ROUTE_STAGED, use a kernel in their stream, which exchanges data with
- * CPU threads through pinned staging buffers: see staging in ferry_options, and docs/staging.md.
+ * Copies between pageable memory and a device (FERRY_ROUTE_STAGED) use a kernel in their stream. The kernel exchanges
+ * data with CPU threads through pinned staging buffers: see staging in ferry_options, and docs/staging.md.
  * ------------------------------------------------------------------------------------------------------------ */
-/* What there is for staged copies, and how many are under way: enqueued and not ended, in a graph while that runs. */
+
+/* The resources for staged copies, and the number of copies in flight: enqueued and not ended; in a graph, while it
+ * runs. */
 typedef struct ferry_staging_info {
     uint32_t struct_size;
-    uint32_t threads;          /* of ferry's own; 0 before the first copy, and where the program's do the work */
-    uint32_t busy_threads;     /* that move bytes right now, those of callers who help and the program's too */
-    uint32_t copies_in_flight; /* under way */
-    uint64_t staging_bytes;    /* pinned for the rings of all devices */
-    uint64_t bytes_in_flight;  /* of copies under way: that have not arrived yet */
+    uint32_t threads;      /* ferry's own; 0 before the first copy, and if the program's threads do the work */
+    uint32_t busy_threads; /* moving bytes now, including helping callers and the program's threads */
+    uint32_t copies_in_flight;
+    uint64_t staging_bytes;   /* pinned for the staging buffers of all devices */
+    uint64_t bytes_in_flight; /* of copies in flight: bytes that have not arrived yet */
 } ferry_staging_info;
 
 /*
- * Fills `info` up to info->struct_size.
+ * Fills `info`.
  *
- * Thread-safety: safe.
- * Blocking:      never; for a time that grows with the number of copies under way.
- * Ownership:     the caller's struct.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH; -1003 in the child of a fork.
- * Driver:        none.
+ * Blocking:      never; takes time that grows with the number of copies in flight.
  */
 FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info);
 
 /*
- * Makes what the first staged copy of `device` would otherwise make and wait for: ferry's kernels in the device's
- * context, the current one if it is of the device, threads, and pinned memory for the ring. What is there already stays.
- * No call for such a copy has to wait after this, which may be called on any thread, beside copies too.
+ * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
+ * context (the current one if it belongs to the device), threads, and the pinned staging buffer. Whatever exists
+ * already stays. After this, no staged copy of the device waits for them. May be called on any thread, also beside
+ * copies.
  *
- * Thread-safety: safe.
  * Blocking:      some milliseconds, and until running work in the context has ended.
- * Ownership:     the instance's; ferry_staging_trim gives the memory back.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY; _UNSUPPORTED where the options keep kernels or
- *                staging out, or the driver takes no kernels; the driver's; -1003 in the child of a fork.
+ * Ownership:     the instance's; ferry_staging_trim releases the memory.
+ * Errors:        FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or staging, or the driver
+ *                takes no kernels.
  * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc.
  */
 FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device);
 
 /*
- * Gives the rings' pinned memory back: all of it where no copy is on its way and no graph holds one, else what none of
- * them needs. The next copy pins it again. Threads stay.
+ * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
+ * no copy or graph needs. The next copy pins it again. Threads stay.
  *
- * Thread-safety: safe.
  * Blocking:      until running work on the devices has ended, as ferry_host_free.
- * Ownership:     none.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT; -1003 in the child of a fork; the driver's: memory that it does not take
- *                back stays in use.
+ * Errors:        the driver's own: memory that it does not take back stays in use.
  * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
@@ -2632,62 +2376,54 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance);
 /* ---------------------------------------------------------------------------------------------------------------
  * Profiles
  *
- * Which route a copy takes is decided by predicted times, and these come from a profile of the device: what each kind
- * of copy was measured to do. One is built in. Another can be measured on this very machine and kept as text, for the
- * next start of the program. A profile changes which way bytes take and how fast, never which bytes arrive.
+ * ferry chooses a route by predicted times from a profile of the device: the measured times of each kind of copy. One
+ * profile is built in. Another can be measured on this machine and kept as text for the program's next start. A
+ * profile changes the route and the speed of a copy, never the bytes that arrive.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Measures `device`, and makes plans from what was found as long as the instance is open, or until the next calibration
- * or ferry_profile_load. Peers are not measured. Other work on the device or on its link falsifies the numbers: it is
- * for the set-up of a machine or the start of a program, and runs only when called.
+ * Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
+ * ferry_close. Peers are not measured. Other work on the device or on its link distorts the numbers: calibrate when a
+ * machine is set up or a program starts. ferry never calibrates by itself.
  *
- * Thread-safety: safe; two at once on one machine disturb each other.
+ * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.
  * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much for an
- *                array, 64 MiB of pinned and 32 MiB of other host memory, and a stream; all of it is given back. What
- *                ferry_staging_prepare makes stays, unless the options keep it out. The profile is the instance's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _DEVICE, _OUT_OF_MEMORY, _UNSUPPORTED; the driver's own, and late errors
- *                of earlier work. The profile is then what it was.
+ *                array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it is released. Anything
+ *                that ferry_staging_prepare would create stays, unless the options exclude staging. The profile is the
+ *                instance's.
+ * Errors:        FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the profile is unchanged.
  * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
  *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times
  *                cuMemcpy3DAsync, cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and
- *                what gives back. Kernels are loaded, where that has not been done; with FERRY_KERNELS_NONE none are
- *                measured.
+ *                the calls that release all this. Loads kernels that are not loaded yet; with FERRY_KERNELS_NONE none
+ *                are measured.
  */
 FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
- * Writes the profile of `device`, the built-in one too, as text of a few kilobytes: ASCII, lines ended by '\n', with an
- * ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also where the text does not fit; a
- * NULL `buffer` of size 0 asks for nothing else. It can be loaded wherever a device of the same name, number of
- * multiprocessors and compute capability runs on the same version of the driver: also for the equal devices of one
- * machine. A device that has moved to another link is not told apart: calibrate it again. To come back to the built-in
- * profile later, save it first.
+ * Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by
+ * '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does
+ * not fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
+ * (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
  *
- * Thread-safety: safe.
- * Blocking:      never.
- * Ownership:     the caller's buffer.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT (also a buffer that is too small, in which nothing has been written),
- *                _DEVICE.
- * Driver:        none.
+ * The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver
+ * version, so also on the equal devices of one machine. ferry does not detect that a device has moved to another link:
+ * calibrate it again. To return to the built-in profile later, save it first.
  */
 FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
                                      uint64_t *needed);
 
 /*
- * Reads a profile back: every device here that it holds for has its plans made from it from now on, as after
- * ferry_device_calibrate. `size` is that of the text in bytes, with or without an ending zero.
+ * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
+ * `size` is the length of the text in bytes, with or without an ending zero.
  *
- * Thread-safety: safe.
- * Blocking:      never.
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,
  *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
- * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version,
- *                FERRY_FIELD_DEVICE or _DRIVER if it is of no device here or of another version of the driver, else
- *                FERRY_FIELD_LINE: the line with the number `value`, of `limit` lines, is not what was written or
- *                cannot be true. _INVALID_ARGUMENT, _OUT_OF_MEMORY. Profiles are then what they were.
- * Driver:        none.
+ * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
+ *                FERRY_FIELD_DEVICE or _DRIVER if it fits no device here or is of another driver version; else
+ *                FERRY_FIELD_LINE: line `value` of `limit` lines was changed or cannot be true. _OUT_OF_MEMORY. After
+ *                an error the profiles are unchanged.
  */
 FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
                                      ferry_error_info *error);

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""The form of ferry.h: the first copy stands near its top, and comments state only what differs from the defaults.
+
+header_form.py HEADER DOXYGEN_FILTER
+
+The filter must refuse a comment that repeats a default, has an unknown label or has its labels out of order.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LAST_LINE_OF_FIRST_COPY = 500
+header, filter_program = sys.argv[1:]
+text = Path(header).read_text()
+problems = []
+
+
+def says(changed):
+    """What the filter says about a header; empty if it accepts the header."""
+    with tempfile.NamedTemporaryFile("w", suffix=".h") as file:
+        file.write(changed)
+        file.flush()
+        run = subprocess.run([sys.executable, filter_program, file.name], capture_output=True, text=True, check=False)
+    return run.stderr if run.returncode else ""
+
+
+line = text.count("\n", 0, text.index("FERRY_API int32_t ferry_copy(")) + 1
+if line >= LAST_LINE_OF_FIRST_COPY:
+    problems.append(f"ferry_copy is declared in line {line}, not before line {LAST_LINE_OF_FIRST_COPY}")
+if says(text):
+    problems.append(f"the filter refuses the header: {says(text)}")
+for label, complaint in [("Blocking:      never.", "repeats its default"),
+                         ("Thread-safety: safe.", "repeats its default"),
+                         ("Driver:        none.", "repeats its default"),
+                         ("Locking:       none.", "unknown label")]:
+    changed = text.replace(" * Errors:        none.\n", f" * {label}\n", 1)
+    if changed == text or complaint not in says(changed):
+        problems.append(f"the filter accepts '{label}'")
+swapped = re.sub(r"( \* Blocking:  .*\n)( \* Errors:  .*\n)", r"\2\1", text, count=1)
+if swapped == text or "in the order" not in says(swapped):
+    problems.append("the filter accepts labels out of order")
+print(f"ferry_copy is declared in line {line}", *problems, sep="\n")
+sys.exit(1 if problems else 0)
