@@ -19,7 +19,7 @@
 namespace ferry {
 namespace {
 
-using kernels::kernel;
+using gpu::kernel;
 
 TEST(kernel_layout, division_by_multiplication_is_exact) {
     std::mt19937_64 random(1);
@@ -30,10 +30,10 @@ TEST(kernel_layout, division_by_multiplication_is_exact) {
     for (int i = 0; i < 200; ++i)
         numbers.push_back((random() >> random() % 64) | 1);
     for (const std::uint64_t by : numbers) {
-        const kernels::divisor divisor = divisor_of(by);
+        const gpu::divisor divisor = divisor_of(by);
         for (const std::uint64_t n : numbers)
             for (const std::uint64_t near : {n - 1, n, n + 1, n / by * by, n / by * by - 1})
-                ASSERT_EQ(kernels::divide(near, divisor), near / by) << near << " / " << by;
+                ASSERT_EQ(gpu::divide(near, divisor), near / by) << near << " / " << by;
     }
 }
 
@@ -101,16 +101,16 @@ TEST(kernel_layout, threads_visit_every_window_once_without_dividing) {
           kernel_box{{base, 17, 34}, {base, 1, 2}, 1, 2, 999},
           kernel_box{{base, 0, 0}, {base, 0, 0}, std::uint64_t{3} << 40, 1, 1},
           kernel_box{{base, 1 << 20, 0}, {base, 2 << 20, 0}, 1 << 20, 1 << 22, 1}}) {
-        const kernels::windows over = lay_out_strided(box, 3).parameters.over;
+        const gpu::windows over = lay_out_strided(box, 3).parameters.over;
         for (const std::uint64_t begin : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1535}, over.count / 2}) {
-            kernels::position at = kernels::find(over, begin);
+            gpu::position at = gpu::find(over, begin);
             std::uint64_t window = begin;
             for (int i = 0; i < 100 && window < over.count; ++i) {
                 ASSERT_EQ((at.z * over.rows_per_slice + at.y) * over.per_row + at.x, window);
                 ASSERT_LT(at.x, over.per_row);
                 ASSERT_LT(at.y, over.rows_per_slice);
                 window += over.step;
-                kernels::advance(over, at);
+                gpu::advance(over, at);
             }
         }
     }
@@ -129,7 +129,7 @@ TEST(kernel_layout, teams_grow_with_the_pieces) {
 }
 
 TEST(kernel_layout, units_are_counted_in_32_bits_however_large_the_copy) {
-    std::vector<kernels::piece> table(1 << 16);
+    std::vector<gpu::piece> table(1 << 16);
     const std::uint64_t all = std::uint64_t{1} << 46;
     piece_packer packer(table.data(), 1 << 16, cut_pieces(1, all));
     EXPECT_TRUE(packer.add(base + 1, base + 1, all));
@@ -138,7 +138,7 @@ TEST(kernel_layout, units_are_counted_in_32_bits_however_large_the_copy) {
 }
 
 TEST(kernel_layout, a_piece_larger_than_a_record_takes_several_or_none) {
-    kernels::piece table[3];
+    gpu::piece table[3];
     const std::uint64_t size = 2 * piece_packer::largest_record + 5;
     piece_packer packer(table, 3, cut_pieces(1, size));
     ASSERT_TRUE(packer.add(base, base + 16, size));
@@ -153,7 +153,7 @@ TEST(kernel_layout, a_piece_larger_than_a_record_takes_several_or_none) {
 }
 
 TEST(kernel_layout, empty_pieces_take_no_room) {
-    kernels::piece table[1];
+    gpu::piece table[1];
     piece_packer packer(table, 1, cut_pieces(3, 1));
     EXPECT_TRUE(packer.add(base, base, 0));
     EXPECT_TRUE(packer.add(base, base, 1));
@@ -163,13 +163,13 @@ TEST(kernel_layout, empty_pieces_take_no_room) {
 }
 
 TEST(kernel_layout, a_table_is_records_of_24_bytes) {
-    kernels::piece table[2];
+    gpu::piece table[2];
     piece_packer packer(table, 2, {8, 2});
     ASSERT_TRUE(packer.add(0x1008, 0x2000, 250)); // its first unit begins 8 bytes earlier
     ASSERT_TRUE(packer.add(0x3000, 0x4000, 1));
     EXPECT_EQ(table[0].first_unit, 0u);
     EXPECT_EQ(table[1].first_unit, 2u);
-    const kernels::team_work work = packer.work_for(2);
+    const gpu::team_work work = packer.work_for(2);
     EXPECT_EQ(work.count, 2u);
     EXPECT_EQ(work.units, 3u);
     EXPECT_EQ(work.units_per_team, 0u);
@@ -177,7 +177,7 @@ TEST(kernel_layout, a_table_is_records_of_24_bytes) {
 }
 
 struct pieces_in_vector {
-    const std::vector<kernels::piece> &table;
+    const std::vector<gpu::piece> &table;
     std::uint32_t first_unit(std::uint32_t index) const { return table.at(index).first_unit; }
 };
 
@@ -185,23 +185,23 @@ TEST(kernel_layout, every_unit_finds_its_piece) {
     std::mt19937_64 random(2);
     for (int round = 0; round < 60; ++round) {
         const auto count = static_cast<std::uint32_t>(1 + random() % (round % 2 ? 9000 : 400));
-        std::vector<kernels::piece> table(count);
+        std::vector<gpu::piece> table(count);
         const bool equal = round % 3 == 0;
         const std::uint64_t largest = std::uint64_t{1} << random() % 22;
         piece_packer packer(table.data(), count, cut_pieces(count, count * largest / 2));
         for (std::uint32_t i = 0; i < count; ++i)
             ASSERT_TRUE(packer.add(base + (equal ? 0 : random() % 16), base, equal ? largest : 1 + random() % largest));
-        const kernels::team_work work = packer.work_for(1);
+        const gpu::team_work work = packer.work_for(1);
         const pieces_in_vector pieces = {table};
-        kernels::piece_table_parameters given;
+        gpu::piece_table_parameters given;
         index_pieces(table.data(), count, given);
-        const kernels::indexed_pieces<pieces_in_vector> indexed = {{table}, given};
+        const gpu::indexed_pieces<pieces_in_vector> indexed = {{table}, given};
         std::uint32_t expected = 0;
         for (std::uint32_t unit = 0; unit < work.units; unit += 1 + work.units / 5000) {
             while (expected + 1 < count && table[expected + 1].first_unit <= unit)
                 ++expected;
-            ASSERT_EQ(kernels::find_job(pieces, work, unit), expected);
-            ASSERT_EQ(kernels::find_job(indexed, work, unit), expected);
+            ASSERT_EQ(gpu::find_job(pieces, work, unit), expected);
+            ASSERT_EQ(gpu::find_job(indexed, work, unit), expected);
         }
     }
 }
@@ -216,11 +216,11 @@ TEST(kernel_layout, short_division_is_exact) {
     for (const std::uint32_t by : numbers)
         for (const std::uint32_t n : numbers)
             for (const std::uint32_t near : {n - 1, n, n + 1, n / by * by, n / by * by - 1})
-                ASSERT_EQ(kernels::divide(near, short_divisor_of(by)), near / by) << near << " / " << by;
+                ASSERT_EQ(gpu::divide(near, short_divisor_of(by)), near / by) << near << " / " << by;
 }
 
 TEST(kernel_layout, a_box_too_large_for_a_record_gets_its_own_launch) {
-    kernels::box table[1];
+    gpu::box table[1];
     box_packer packer(table, 1, cut_boxes(2, std::uint64_t{1} << 40));
     const std::uint64_t wide = std::uint64_t{1} << 34;
     EXPECT_EQ(packer.add({{base, wide, 0}, {base, wide, 0}, wide, 1, 1}), pack_result::too_large);
@@ -242,9 +242,9 @@ TEST(kernel_layout, a_pattern_is_rotated_to_the_first_byte_of_the_destination) {
 }
 
 TEST(kernel_layout, arrays_are_read_in_words_that_fit_both_ends) {
-    using kernels::array_form;
+    using gpu::array_form;
     struct {
-        kernels::box_end destination;
+        gpu::box_end destination;
         std::uint64_t x, width;
         std::uint32_t word_shift, words;
     } const rows[] = {
@@ -253,12 +253,12 @@ TEST(kernel_layout, arrays_are_read_in_words_that_fit_both_ends) {
     };
     for (const auto &row : rows) {
         const kernel_array_box box = {row.destination, 1, array_form::two_d, row.x, 0, 0, row.width, 9, 1};
-        kernels::array_box table[1];
+        gpu::array_box table[1];
         array_packer packer(table, 1, cut_array_boxes(1, 1));
         ASSERT_EQ(packer.add(box), pack_result::added);
         EXPECT_EQ(table[0].word_shift, row.word_shift);
         EXPECT_EQ(table[0].words, row.words);
-        const kernels::array_parameters alone = lay_out_array(box, 1).parameters;
+        const gpu::array_parameters alone = lay_out_array(box, 1).parameters;
         EXPECT_EQ(alone.word_shift, row.word_shift);
         EXPECT_EQ(alone.words, row.words);
     }
@@ -288,14 +288,14 @@ TEST(kernel_layout, arrays_are_cut_into_tiles_of_a_warp) {
         SCOPED_TRACE(testing::Message() << row.width << " x " << row.height << " x " << row.depth);
         const kernel_array_box box = {{base, row.width, row.width * row.height},
                                       1,
-                                      kernels::array_form::three_d,
+                                      gpu::array_form::three_d,
                                       0,
                                       0,
                                       0,
                                       row.width,
                                       row.height,
                                       row.depth};
-        kernels::array_box table[1];
+        gpu::array_box table[1];
         array_packer packer(table, 1, cut_array_boxes(1, 1));
         ASSERT_EQ(packer.add(box), pack_result::added);
         EXPECT_EQ(1u << table[0].tile_words_shift, row.tile_words);
@@ -320,7 +320,7 @@ TEST(kernel_layout, chunks_hold_every_byte_once_with_the_alignment_of_the_device
         box.height = 1 + up_to(up_to(1) ? 0 : 50);
         box.depth = 1 + up_to(up_to(1) ? 0 : 20);
         box.to_device = up_to(1);
-        for (kernels::box_end *const end : {&box.device, &box.host}) {
+        for (gpu::box_end *const end : {&box.device, &box.host}) {
             end->address = base + up_to(40);
             end->row_pitch = box.width + up_to(40);
             end->slice_pitch = end->row_pitch * box.height + up_to(100);
@@ -356,12 +356,12 @@ TEST(kernel_layout, chunks_hold_every_byte_once_with_the_alignment_of_the_device
 
 // A block may read the words of a message at any time.
 TEST(kernel_layout, consecutive_messages_in_the_same_place_have_different_marks) {
-    for (const kernels::u32 first : {0u, 1u << 31, ~0u - 20})
-        for (kernels::u32 i = 0; i < 40; ++i) {
-            const kernels::u32 number = first + i;
-            EXPECT_NE(kernels::ring_mark(number), kernels::ring_mark(number + kernels::messages_at_once)) << number;
+    for (const gpu::u32 first : {0u, 1u << 31, ~0u - 20})
+        for (gpu::u32 i = 0; i < 40; ++i) {
+            const gpu::u32 number = first + i;
+            EXPECT_NE(gpu::ring_mark(number), gpu::ring_mark(number + gpu::messages_at_once)) << number;
         }
-    EXPECT_EQ(kernels::ring_mark(0), 1u); // a record that is all 0 holds no message yet
+    EXPECT_EQ(gpu::ring_mark(0), 1u); // a record that is all 0 holds no message yet
 }
 
 TEST(kernel_layout, rows_pass_through_slots_whole_also_with_streaming_stores) {

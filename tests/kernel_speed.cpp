@@ -241,9 +241,9 @@ TEST_F(kernel_speed, pieces) {
                 order[i] = i;
             std::shuffle(order.begin(), order.end(), random);
             const auto count = static_cast<std::uint32_t>(sizes.size());
-            const bool in_parameters = count <= kernels::max_pieces_in_parameters && one.size < 65536;
-            kernels::piece_parameters given = {};
-            std::vector<kernels::piece> table(count);
+            const bool in_parameters = count <= gpu::max_pieces_in_parameters && one.size < 65536;
+            gpu::piece_parameters given = {};
+            std::vector<gpu::piece> table(count);
             piece_packer packer(in_parameters ? given.pieces : table.data(), count, cut_pieces(count, sum));
             const auto begin = std::chrono::steady_clock::now();
             for (const std::size_t i : order)
@@ -258,7 +258,7 @@ TEST_F(kernel_speed, pieces) {
             EXPECT_OK(raw().cuMemHostGetDevicePointer(&host_table, on_host.address, 0));
             std::printf("%s, %s: %.1f ns a piece to pack; us (GB/s) by blocks\n", way, one.name,
                         packed.count() / count);
-            const kernels::piece *const none = nullptr;
+            const gpu::piece *const none = nullptr;
             for (const auto &[kind, address, readable] : {std::tuple{"device table", CUdeviceptr{on_device}, none},
                                                           {"host table", host_table, none},
                                                           {"indexed", host_table, table.data()}}) {
@@ -288,13 +288,13 @@ TEST_F(kernel_speed, arrays) {
     CUsurfObject surface = 0;
     ASSERT_OK(raw().cuSurfObjectCreate(&surface, &resource));
     const auto read = [&](std::uint32_t boxes, std::uint64_t width, std::uint64_t side) {
-        std::vector<kernels::array_box> table(boxes);
+        std::vector<gpu::array_box> table(boxes);
         array_packer packer(table.data(), boxes, cut_array_boxes(boxes, boxes * width * side * side));
         for (std::uint64_t i = 0; i < boxes; ++i) {
             const std::uint64_t x = boxes == 1 ? 0 : i % 31 * 64, y = boxes == 1 ? 0 : i * 7 % 400;
             EXPECT_EQ(packer.add({{to + i * width * side * side, width, width * side},
                                   surface,
-                                  kernels::array_form::three_d,
+                                  gpu::array_form::three_d,
                                   x,
                                   y,
                                   boxes == 1 ? 0 : i * 13 % 400,
@@ -328,7 +328,7 @@ TEST_F(kernel_speed, arrays) {
         std::printf("3D array, 512^3 float, to %llu bytes past a line, GB/s by blocks:",
                     static_cast<unsigned long long>(off));
         const kernel_array_box box = {
-            {to + off, 2048, 2048 * 512}, surface, kernels::array_form::three_d, 0, 0, 0, 2048 - off % 16, 512, 512};
+            {to + off, 2048, 2048 * 512}, surface, gpu::array_form::three_d, 0, 0, 0, 2048 - off % 16, 512, 512};
         for (const std::uint32_t blocks : {33, 132, 264, 528, 1056, 4224, 16384, 65535})
             std::printf(" %u: %.0f", blocks,
                         bytes / time_us([&] { EXPECT_OK(launch_array(raw(), loaded, box, blocks, stream).status); }));

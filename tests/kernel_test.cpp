@@ -21,7 +21,7 @@
 namespace ferry::test {
 namespace {
 
-using kernels::box_end;
+using gpu::box_end;
 
 enum class side { device, host };
 constexpr side sides[] = {side::device, side::host};
@@ -245,18 +245,18 @@ struct pieces : kernels_on {
         std::uint64_t sum = 0;
         for (const piece_scene &one : all)
             sum += one.size;
-        kernels::piece_parameters given = {};
-        std::vector<kernels::piece> table(all.size());
+        gpu::piece_parameters given = {};
+        std::vector<gpu::piece> table(all.size());
         const bool has_table = how != form::parameters;
         piece_packer packer(has_table ? table.data() : given.pieces,
-                            has_table ? static_cast<std::uint32_t>(table.size()) : kernels::max_pieces_in_parameters,
+                            has_table ? static_cast<std::uint32_t>(table.size()) : gpu::max_pieces_in_parameters,
                             cut_pieces(all.size(), sum));
         for (const piece_scene &one : all)
             ASSERT_TRUE(packer.add(destination.address + one.destination, source.address + one.source, one.size));
         reachable memory(how == form::host_table ? side::host : side::device, table.size() * sizeof table[0] + 1, 7);
         std::memcpy(memory.picture.data(), table.data(), table.size() * sizeof table[0]);
         memory.write_picture();
-        const kernels::piece *const readable = how == form::host_table ? table.data() : nullptr;
+        const gpu::piece *const readable = how == form::host_table ? table.data() : nullptr;
         ASSERT_OK(has_table ? launch_piece_table(raw(), loaded, packer, memory.address, readable, blocks, stream).status
                             : launch_pieces(raw(), loaded, packer, given, blocks, stream).status);
         for (const piece_scene &one : all)
@@ -285,7 +285,7 @@ TEST_F(pieces, of_all_sizes_arrive_whole_and_touch_nothing_else) {
             for (const form how : {form::parameters, form::device_table, form::host_table}) {
                 SCOPED_TRACE(testing::Message() << one.name << ", form " << static_cast<int>(how));
                 std::mt19937_64 random(8);
-                const std::uint32_t most = kernels::max_pieces_in_parameters;
+                const std::uint32_t most = gpu::max_pieces_in_parameters;
                 std::vector<std::uint64_t> sizes(how == form::parameters ? std::min(one.count, most) : one.count);
                 for (std::uint64_t &size : sizes)
                     size = one.size(random);
@@ -299,8 +299,8 @@ TEST_F(pieces, of_all_sizes_arrive_whole_and_touch_nothing_else) {
 }
 
 TEST_F(pieces, none_at_all_is_a_success) {
-    kernels::piece_parameters given = {};
-    const piece_packer packer(given.pieces, kernels::max_pieces_in_parameters, cut_pieces(0, 0));
+    gpu::piece_parameters given = {};
+    const piece_packer packer(given.pieces, gpu::max_pieces_in_parameters, cut_pieces(0, 0));
     EXPECT_OK(launch_pieces(raw(), loaded, packer, given, 8, stream).status);
     EXPECT_OK(launch_piece_table(raw(), loaded, packer, 0, nullptr, 8, stream).status);
     EXPECT_OK(raw().cuStreamSynchronize(stream));
@@ -320,14 +320,14 @@ struct many_boxes : kernels_on {
               std::uint32_t blocks) {
         reachable destination(to, extent, 13);
         const reachable source(from, extent, 14);
-        kernels::box_parameters given = {};
-        std::vector<kernels::box> table(all.size());
+        gpu::box_parameters given = {};
+        std::vector<gpu::box> table(all.size());
         const bool has_table = how != form::parameters;
         std::uint64_t sum = 0;
         for (const placed_box &one : all)
             sum += one.scene.width * one.scene.height * one.scene.depth;
         box_packer packer(has_table ? table.data() : given.boxes,
-                          has_table ? static_cast<std::uint32_t>(table.size()) : kernels::max_boxes_in_parameters,
+                          has_table ? static_cast<std::uint32_t>(table.size()) : gpu::max_boxes_in_parameters,
                           cut_boxes(all.size(), sum));
         for (const placed_box &one : all) {
             const box_scene &scene = one.scene;
@@ -352,9 +352,9 @@ struct many_boxes : kernels_on {
 };
 
 TEST_F(many_boxes, of_all_forms_arrive_whole_and_touch_nothing_else) {
-    for (const std::uint32_t count : {1u, 30u, kernels::max_boxes_in_parameters, 1000u})
+    for (const std::uint32_t count : {1u, 30u, gpu::max_boxes_in_parameters, 1000u})
         for (const form how : {form::parameters, form::device_table, form::host_table}) {
-            if (how == form::parameters && count > kernels::max_boxes_in_parameters) continue;
+            if (how == form::parameters && count > gpu::max_boxes_in_parameters) continue;
             std::mt19937_64 random(count);
             const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
             std::vector<placed_box> all;
@@ -422,10 +422,10 @@ TEST_F(array_reads, boxes_of_every_kind_of_array_arrive_whole_in_one_launch) {
         arrays.push_back(std::make_unique<test_array>(kind.descriptor, arrays.size()));
     for (const bool has_table : {false, true})
         for (const side to : sides) {
-            const std::uint32_t count = has_table ? 500 : kernels::max_array_boxes_in_parameters;
+            const std::uint32_t count = has_table ? 500 : gpu::max_array_boxes_in_parameters;
             reachable destination(to, 4 << 20, 20);
-            kernels::array_box_parameters given = {};
-            std::vector<kernels::array_box> table(count);
+            gpu::array_box_parameters given = {};
+            std::vector<gpu::array_box> table(count);
             array_packer packer(has_table ? table.data() : given.boxes, count, cut_array_boxes(count, count * 2000));
             std::uint64_t extent = 0;
             for (std::uint32_t i = 0; i < count; ++i) {
@@ -531,8 +531,8 @@ TEST_F(kernels_on, captured_kernels_run_at_every_launch_of_their_graph) {
     const pinned_memory from(size);
     const device_memory to(2 * size);
     write_for_all_streams(to, bytes(2 * size));
-    kernels::piece_parameters given = {};
-    piece_packer packer(given.pieces, kernels::max_pieces_in_parameters, cut_pieces(1, size));
+    gpu::piece_parameters given = {};
+    piece_packer packer(given.pieces, gpu::max_pieces_in_parameters, cut_pieces(1, size));
     ASSERT_TRUE(packer.add(to + size, from_host(from), size));
 
     captured_graph graph(stream);
@@ -670,7 +670,7 @@ TEST_F(loading, refuses_data_that_is_no_kernel_image) {
                                     "this is no program, however long the text may be that says so"}) {
         CUkernel kernel = nullptr;
         const CUresult loaded = raw().cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
-        EXPECT_TRUE(loaded || raw().cuLibraryGetKernel(&kernel, library, kernels::entry_names[0]));
+        EXPECT_TRUE(loaded || raw().cuLibraryGetKernel(&kernel, library, gpu::entry_names[0]));
     }
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
                   raw().cuLibraryLoadData(&library, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0));
@@ -681,10 +681,10 @@ TEST_F(loading, finds_only_kernels_that_exist) {
     ASSERT_OK(raw().cuLibraryLoadData(&library, kernel_image, nullptr, nullptr, 0, nullptr, nullptr, 0));
     CUkernel kernel = nullptr;
     EXPECT_RESULT(CUDA_ERROR_NOT_FOUND, raw().cuLibraryGetKernel(&kernel, library, "ferry_nothing"));
-    for (const char *const name : kernels::entry_names)
+    for (const char *const name : gpu::entry_names)
         EXPECT_OK(raw().cuLibraryGetKernel(&kernel, library, name)) << name;
     const auto launch = [&](unsigned blocks, unsigned threads) {
-        kernels::fill_parameters nothing = {};
+        gpu::fill_parameters nothing = {};
         nothing.over.per_row = nothing.over.rows_per_slice = 1;
         void *parameters[] = {&nothing};
         ASSERT_OK(raw().cuLibraryGetKernel(&kernel, library, "ferry_fill_1"));

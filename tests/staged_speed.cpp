@@ -342,7 +342,7 @@ TEST_F(staged_speed, arrays) {
         copy.box.height = copy.box.depth = side;
         copy.box.host.row_pitch = 4 * side;
         copy.box.host.slice_pitch = 4 * side * side;
-        copy.box.array = {surface, kernels::array_form::three_d};
+        copy.box.array = {surface, gpu::array_form::three_d};
         CUDA_MEMCPY3D call = {};
         call.srcMemoryType = to_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_ARRAY;
         call.dstMemoryType = to_device ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_HOST;

@@ -41,7 +41,7 @@ extern "C" int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *ho
 namespace ferry::test {
 namespace {
 
-using kernels::box_end;
+using gpu::box_end;
 
 // One end of a copy in linear memory.
 struct end_layout {
@@ -242,7 +242,7 @@ TEST_F(staged, one_slot_and_one_thread_suffice) {
     open(options);
     copy_scenes({linear(1'000'001, 3), {{0, 1024, 0}, {0, 2048, 0}, 1000, 300, 1}});
     EXPECT_EQ(engine->thread_count(), 1u);
-    copy_scenes({linear(1'000'001, 3)}, kernels::max_ring_blocks);
+    copy_scenes({linear(1'000'001, 3)}, gpu::max_ring_blocks);
 }
 
 TEST_F(staged, the_default_staging_buffer_works) {

@@ -13,7 +13,7 @@ namespace {
 
 // Measures small boxes, no more than fit into the parameters of one launch.
 constexpr std::uint64_t box_side = 16, box_count = 32;
-static_assert(box_count <= kernels::max_array_boxes_in_parameters);
+static_assert(box_count <= gpu::max_array_boxes_in_parameters);
 template <class Copy>
 error measure_boxes(calibration_workspace &work, std::uint64_t fixed_ns, std::uint32_t &box_ns,
                     const Copy &copy_boxes) noexcept {
@@ -48,8 +48,8 @@ unsigned blocks_for_array(const direction_profile &within, std::uint64_t bytes) 
 // Copies all boxes by one launch.
 error copy_boxes_by_kernel(calibration_workspace &work, const direction_profile &within, std::uint64_t count) noexcept {
     constexpr std::uint64_t size = box_side * box_side * box_side * array_element;
-    kernels::array_box_parameters given;
-    array_packer packer(given.boxes, kernels::max_array_boxes_in_parameters, cut_array_boxes(count, count * size));
+    gpu::array_box_parameters given;
+    array_packer packer(given.boxes, gpu::max_array_boxes_in_parameters, cut_array_boxes(count, count * size));
     for (std::uint64_t i = 0; i < count; ++i)
         if (packer.add(array_box(work, i, box_side, box_side)) != pack_result::added)
             return {.status = FERRY_ERROR_UNSUPPORTED};

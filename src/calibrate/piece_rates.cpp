@@ -94,10 +94,10 @@ error measure_batches(calibration_workspace &work, copy_direction direction, dev
 
 error measure_kernel_pieces(calibration_workspace &work, copy_direction direction, device_profile &profile) noexcept {
     constexpr std::uint64_t count = 4096, size = 64, apart = 512;
-    constexpr std::uint64_t table_bytes = count * sizeof(kernels::piece);
+    constexpr std::uint64_t table_bytes = count * sizeof(gpu::piece);
     static_assert(count * apart + table_bytes <= min_host_bytes);
     const std::uint64_t table_offset = work.host_bytes - table_bytes;
-    auto *const table = reinterpret_cast<kernels::piece *>(static_cast<std::byte *>(work.pinned) + table_offset);
+    auto *const table = reinterpret_cast<gpu::piece *>(static_cast<std::byte *>(work.pinned) + table_offset);
     const shape whole = shape_of(work.ends_of(direction), count * apart, 1);
     const std::uint64_t from = work.to_device(whole.source), to = work.to_device(whole.destination);
     direction_profile &found = profile[direction];

@@ -34,9 +34,9 @@ error kernel_set::try_to_load() noexcept {
     CUlibrary library = nullptr;
     if (CUresult result = cu_.cuLibraryLoadData(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0))
         return to_error(result);
-    for (unsigned i = 0; i < kernels::kernel_count; ++i) {
+    for (unsigned i = 0; i < gpu::kernel_count; ++i) {
         CUkernel kernel = nullptr;
-        if (CUresult result = cu_.cuLibraryGetKernel(&kernel, library, kernels::entry_names[i])) {
+        if (CUresult result = cu_.cuLibraryGetKernel(&kernel, library, gpu::entry_names[i])) {
             cu_.cuLibraryUnload(library);
             return to_error(result);
         }

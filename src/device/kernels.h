@@ -31,7 +31,7 @@ public:
     }
     // Called when a context ends, as another context may get its handle.
     void forget(CUcontext context) noexcept;
-    error get(kernels::kernel which, CUfunction &function) noexcept {
+    error get(gpu::kernel which, CUfunction &function) noexcept {
         if (error failed = load()) return failed;
         function = functions_[static_cast<unsigned>(which)];
         return {};
@@ -63,7 +63,7 @@ private:
     std::mutex mutex_;
     error why_ = {}; // why loading failed; guarded by mutex_
     CUlibrary library_ = nullptr;
-    CUfunction functions_[kernels::kernel_count] = {};
+    CUfunction functions_[gpu::kernel_count] = {};
     std::atomic<CUcontext> contexts_[16] = {}; // kernels are loaded here; beyond 16, each call loads again
 };
 

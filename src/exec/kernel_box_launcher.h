@@ -9,10 +9,10 @@ namespace ferry {
 // Boxes between linear memory.
 struct linear_boxes {
     using box = kernel_box;
-    using record = kernels::box;
-    using parameters = kernels::box_parameters;
+    using record = gpu::box;
+    using parameters = gpu::box_parameters;
     using packer = box_packer;
-    static constexpr std::uint32_t max_in_parameters = kernels::max_boxes_in_parameters;
+    static constexpr std::uint32_t max_in_parameters = gpu::max_boxes_in_parameters;
     static constexpr auto cut = cut_boxes;
     static constexpr auto launch = launch_boxes;
     static constexpr auto launch_table = launch_box_table;
@@ -22,10 +22,10 @@ struct linear_boxes {
 // Boxes read from arrays.
 struct array_boxes {
     using box = kernel_array_box;
-    using record = kernels::array_box;
-    using parameters = kernels::array_box_parameters;
+    using record = gpu::array_box;
+    using parameters = gpu::array_box_parameters;
     using packer = array_packer;
-    static constexpr std::uint32_t max_in_parameters = kernels::max_array_boxes_in_parameters;
+    static constexpr std::uint32_t max_in_parameters = gpu::max_array_boxes_in_parameters;
     static constexpr auto cut = cut_array_boxes;
     static constexpr auto launch = launch_arrays;
     static constexpr auto launch_table = launch_array_table;

@@ -12,7 +12,7 @@ struct kernel_view {
     obstacle why_not = obstacle::not_known; // managed: kernels reach the end, which may be anywhere
     std::uint64_t address = 0;              // of the first byte, on the device
     std::uint64_t surface = 0;              // of an array end
-    kernels::array_form form{};
+    gpu::array_form form{};
 };
 
 // Returns the view of linear memory. `facts` come from address_query::everything_and_access. `context` is the current one, on

@@ -6,7 +6,7 @@ namespace ferry {
 
 namespace {
 
-using kernels::kernel;
+using gpu::kernel;
 
 template <class Parameters>
 error launch(const driver_table &cu, kernel_set &kernels, kernel which, std::uint32_t blocks,
@@ -14,8 +14,7 @@ error launch(const driver_table &cu, kernel_set &kernels, kernel which, std::uin
     CUfunction function = nullptr;
     if (error failed = kernels.get(which, function)) return failed;
     void *given[] = {const_cast<Parameters *>(&parameters)}; // read before the call returns
-    return to_error(
-        cu.cuLaunchKernel(function, blocks, 1, 1, kernels::threads_per_block, 1, 1, 0, stream, given, nullptr));
+    return to_error(cu.cuLaunchKernel(function, blocks, 1, 1, gpu::threads_per_block, 1, 1, 0, stream, given, nullptr));
 }
 
 template <class Parameters>
@@ -36,28 +35,28 @@ error launch_strided(const driver_table &cu, kernel_set &kernels, const kernel_b
 }
 
 error launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_packer &packed,
-                    kernels::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+                    gpu::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
     return launch_jobs(cu, kernels, kernel::pieces, packed, given, blocks, stream);
 }
 
 error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
-                         const kernels::piece *readable, std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::piece_table_parameters given; // the kernel reads only the indexed part
+                         const gpu::piece *readable, std::uint32_t blocks, CUstream stream) noexcept {
+    gpu::piece_table_parameters given; // the kernel reads only the indexed part
     given.table = table;
     given.indexed = 0;
     if (readable && !packed.empty()) index_pieces(readable, packed.count(), given);
     return launch_jobs(cu, kernels, kernel::piece_table, packed, given, blocks, stream);
 }
 
-error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
-                   kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed, gpu::box_parameters &given,
+                   std::uint32_t blocks, CUstream stream) noexcept {
     given.table = 0;
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
 
 error launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
                        std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::box_parameters given; // the kernel does not read the boxes in here
+    gpu::box_parameters given; // the kernel does not read the boxes in here
     given.table = table;
     return launch_jobs(cu, kernels, kernel::boxes, packed, given, blocks, stream);
 }
@@ -69,19 +68,19 @@ error launch_array(const driver_table &cu, kernel_set &kernels, const kernel_arr
 }
 
 error launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
-                    kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
+                    gpu::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept {
     given.table = 0;
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }
 
 error launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
                          std::uint32_t blocks, CUstream stream) noexcept {
-    kernels::array_box_parameters given; // the kernel does not read the boxes in here
+    gpu::array_box_parameters given; // the kernel does not read the boxes in here
     given.table = table;
     return launch_jobs(cu, kernels, kernel::arrays, packed, given, blocks, stream);
 }
 
-error launch_ring(const driver_table &cu, kernel_set &kernels, kernel which, const kernels::ring_parameters &given,
+error launch_ring(const driver_table &cu, kernel_set &kernels, kernel which, const gpu::ring_parameters &given,
                   std::uint32_t blocks, CUstream stream) noexcept {
     return launch(cu, kernels, which, blocks, given, stream);
 }

@@ -17,16 +17,16 @@ error launch_strided(const driver_table &cu, kernel_set &kernels, const kernel_b
 // Copies the pieces in the kernel's parameters: `packed` has written to `given.pieces`. Nothing needs to outlive the
 // call.
 error launch_pieces(const driver_table &cu, kernel_set &kernels, const piece_packer &packed,
-                    kernels::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+                    gpu::piece_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
 
 // Copies the pieces in a table that `packed` has written and the device finds at `table`. The table must live until the
 // stream has passed the launch. `readable` is the same table as the host reads it, or null.
 error launch_piece_table(const driver_table &cu, kernel_set &kernels, const piece_packer &packed, std::uint64_t table,
-                         const kernels::piece *readable, std::uint32_t blocks, CUstream stream) noexcept;
+                         const gpu::piece *readable, std::uint32_t blocks, CUstream stream) noexcept;
 
 // Copies boxes: `packed` has written them to `given.boxes`, or to the table.
-error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed,
-                   kernels::box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+error launch_boxes(const driver_table &cu, kernel_set &kernels, const box_packer &packed, gpu::box_parameters &given,
+                   std::uint32_t blocks, CUstream stream) noexcept;
 error launch_box_table(const driver_table &cu, kernel_set &kernels, const box_packer &packed, std::uint64_t table,
                        std::uint32_t blocks, CUstream stream) noexcept;
 
@@ -37,13 +37,13 @@ error launch_array(const driver_table &cu, kernel_set &kernels, const kernel_arr
 
 // Copies many boxes of arrays. The surfaces must belong to the stream's context, and live as long as the memory must.
 error launch_arrays(const driver_table &cu, kernel_set &kernels, const array_packer &packed,
-                    kernels::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+                    gpu::array_box_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
 error launch_array_table(const driver_table &cu, kernel_set &kernels, const array_packer &packed, std::uint64_t table,
                          std::uint32_t blocks, CUstream stream) noexcept;
 
 // Launches a ring kernel, as staging has laid it out. `given` names a record that nobody else uses.
-error launch_ring(const driver_table &cu, kernel_set &kernels, kernels::kernel which,
-                  const kernels::ring_parameters &given, std::uint32_t blocks, CUstream stream) noexcept;
+error launch_ring(const driver_table &cu, kernel_set &kernels, gpu::kernel which, const gpu::ring_parameters &given,
+                  std::uint32_t blocks, CUstream stream) noexcept;
 
 error launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                   CUstream stream) noexcept;

@@ -18,7 +18,7 @@
 #define FERRY_NOT_UNROLLED
 #endif
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // A thread's position in a one-dimensional launch.
 struct thread_index {
@@ -249,4 +249,4 @@ FERRY_KERNEL_CODE u32 divide(u32 n, u64 multiplier) {
     return static_cast<u32>(high_half_of_product(u64{n} + 1, multiplier));
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

@@ -5,7 +5,7 @@
 
 #include "kernels/box_jobs.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // The position of a word in a box: words, rows and slices from the first word.
 struct place_in_box {
@@ -104,4 +104,4 @@ FERRY_KERNEL_CODE void read_arrays(const array_box_parameters &given, const thre
     });
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

@@ -5,7 +5,7 @@
 #include "kernels/strided.h"
 #include "kernels/teams.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // Smaller than in_flight, as a box takes many registers.
 constexpr u32 box_in_flight = 2;
@@ -62,4 +62,4 @@ template <class Do, class Parameters> FERRY_KERNEL_CODE void do_boxes(const Para
     });
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

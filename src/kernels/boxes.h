@@ -3,7 +3,7 @@
 
 #include "kernels/box_jobs.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 template <class Word> FERRY_KERNEL_CODE span span_at(const box &of, u32 window) {
     if (window >= of.windows) return {0, 0, 0};
@@ -30,4 +30,4 @@ struct copy_boxes {
     }
 };
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

@@ -5,7 +5,7 @@
 #include "kernels/pieces.h"
 #include "kernels/ring.h"
 
-using namespace ferry::kernels;
+using namespace ferry::gpu;
 
 #define FERRY_KERNEL(name, parameters, function)                                                                       \
     extern "C" __global__ void __launch_bounds__(threads_per_block, 2) ferry_##name(const parameters given) {             \

@@ -3,7 +3,7 @@
 
 #include "kernels/strided.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // Returns the part of the pattern that belongs at `address`, which is aligned to the word.
 template <class Word> FERRY_KERNEL_CODE Word pattern_at(const fill_parameters &fill, u64 address) {
@@ -48,4 +48,4 @@ template <class Word> FERRY_KERNEL_CODE void fill_box(const fill_parameters &fil
     }
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

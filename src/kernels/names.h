@@ -1,7 +1,7 @@
 // Numbers the kernels for the host, and gives each entry point's name.
 #pragma once
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 enum class kernel : unsigned {
 #define FERRY_KERNEL(name, parameters, function) name,
@@ -17,4 +17,4 @@ inline constexpr const char *entry_names[kernel_count] = {
 #undef FERRY_KERNEL
 };
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

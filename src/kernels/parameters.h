@@ -11,7 +11,7 @@
 #define FERRY_ON_BOTH_SIDES
 #endif
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 using u8 = uint8_t;
 using u16 = uint16_t;
@@ -211,4 +211,4 @@ struct ring_parameters {
     u64 surface;
 };
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

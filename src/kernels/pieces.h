@@ -3,7 +3,7 @@
 
 #include "kernels/teams.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // Copies the bytes at one end of a run, fewer than a word, byte by byte across the team.
 FERRY_KERNEL_CODE void copy_bytes(u64 destination, u64 source, u32 size, const team_member &me) {
@@ -104,4 +104,4 @@ FERRY_KERNEL_CODE void copy_pieces_in_table(const piece_table_parameters &given,
     copy_pieces(given.work, indexed_pieces<jobs_in_table<piece>>{{given.table}, given}, me);
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

@@ -5,7 +5,7 @@
 #include "kernels/pieces.h"
 #include "kernels/strided.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // Enough accesses in flight for each thread to fill the bus to the host from few blocks (H200: 8 blocks, 51 of 55
 // GB/s).
@@ -195,4 +195,4 @@ template <class Chunk> FERRY_KERNEL_CODE void copy_by_ring(const ring_parameters
     });
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

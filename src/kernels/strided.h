@@ -3,7 +3,7 @@
 
 #include "kernels/access.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // Bytes within one word. Source and destination have the same alignment modulo the word.
 struct span {
@@ -123,4 +123,4 @@ FERRY_KERNEL_CODE void copy_strided(const strided_parameters &box, const thread_
     copy_windows_from<Word, whole>(box, me.in_grid());
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

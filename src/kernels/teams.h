@@ -3,7 +3,7 @@
 
 #include "kernels/access.h"
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 // Jobs in the kernel's parameters or in a table. Each records the number of units before it, its first unit.
 template <class Job> struct jobs_in_parameters {
@@ -110,4 +110,4 @@ FERRY_KERNEL_CODE void do_jobs_in_turn(const team_work &work, const Jobs &jobs, 
     }
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu

@@ -11,7 +11,7 @@ struct tile_shifts {
     unsigned words, rows;
 };
 
-constexpr unsigned threads_shift = std::countr_zero(kernels::threads_per_tile);
+constexpr unsigned threads_shift = std::countr_zero(gpu::threads_per_tile);
 
 // The tile that a warp reads at once. 8 words of 16 bytes in each of 4 rows are whole cache lines at both ends.
 tile_shifts tile_of(std::uint64_t words, std::uint64_t rows) noexcept {
@@ -37,8 +37,8 @@ std::uint64_t shift_up(std::uint64_t number, unsigned shift) noexcept {
 
 } // namespace
 
-kernels::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool is_layered) noexcept {
-    using kernels::array_form;
+gpu::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool is_layered) noexcept {
+    using gpu::array_form;
     if (is_layered) return rows ? array_form::layers_of_two_d : array_form::layers_of_one_d;
     if (slices) return array_form::three_d;
     return rows ? array_form::two_d : array_form::one_d;
@@ -50,9 +50,9 @@ array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) no
     const unsigned tile_words = tile_of((words + 1) / 2, box.height).words, tile_rows = threads_shift - tile_words;
     const std::uint64_t tiles_per_row = shift_up(words, tile_words + 1),
                         rows_of_tiles = shift_up(box.height, tile_rows);
-    constexpr std::uint32_t warps_per_block = kernels::threads_per_block / kernels::threads_per_tile;
+    constexpr std::uint32_t warps_per_block = gpu::threads_per_block / gpu::threads_per_tile;
     const std::uint64_t tiles = tiles_per_row * rows_of_tiles * box.depth;
-    const std::uint32_t used = blocks_with_work(blocks, tiles * kernels::threads_per_tile);
+    const std::uint32_t used = blocks_with_work(blocks, tiles * gpu::threads_per_tile);
     return {.blocks = used,
             .parameters = {
                 .destination = box.destination,
@@ -90,7 +90,7 @@ pack_result array_packer::add(const kernel_array_box &box) noexcept {
         windows > max_windows_of_a_box)
         return pack_result::too_large;
     if (count() == room_) return pack_result::no_room;
-    kernels::array_box &record = table_[count()];
+    gpu::array_box &record = table_[count()];
     std::uint32_t first_unit = 0;
     if (!note(windows, first_unit)) return pack_result::no_room;
     record = {.destination = box.destination,

@@ -7,19 +7,19 @@ namespace ferry {
 
 // A box of an array, copied into linear memory at the address that the device has for it.
 struct kernel_array_box {
-    kernels::box_end destination;
+    gpu::box_end destination;
     std::uint64_t surface; // of the array, in the context of the launch
-    kernels::array_form form;
+    gpu::array_form form;
     std::uint64_t x, y, z;              // bytes; rows, 0 where the array has none; slices or layers
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
 };
 
 // The form of an array, from its number of rows and slices and whether it is layered.
-kernels::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool is_layered) noexcept;
+gpu::array_form array_form_of(std::uint64_t rows, std::uint64_t slices, bool is_layered) noexcept;
 
 struct array_launch {
     std::uint32_t blocks;
-    kernels::array_parameters parameters;
+    gpu::array_parameters parameters;
 };
 
 // A launch of at most `blocks` blocks, and no more than there is work for. The box must lie within 2^31 bytes, rows and
@@ -29,17 +29,17 @@ array_launch lay_out_array(const kernel_array_box &box, std::uint32_t blocks) no
 // The cut for `count` boxes of `bytes` in total.
 team_cut cut_array_boxes(std::uint64_t count, std::uint64_t bytes) noexcept;
 
-// Writes a table of kernels::array_box, 88 bytes each, for one launch.
+// Writes a table of gpu::array_box, 88 bytes each, for one launch.
 class array_packer : public job_counter {
 public:
     // `table` has room for `room` records.
-    array_packer(kernels::array_box *table, std::uint32_t room, const team_cut &cut) noexcept
+    array_packer(gpu::array_box *table, std::uint32_t room, const team_cut &cut) noexcept
         : job_counter(cut), table_(table), room_(room) {}
 
     [[nodiscard]] pack_result add(const kernel_array_box &box) noexcept;
 
 private:
-    kernels::array_box *table_;
+    gpu::array_box *table_;
     std::uint32_t room_;
 };
 

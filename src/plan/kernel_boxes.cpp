@@ -8,7 +8,7 @@ namespace ferry {
 
 namespace {
 
-using kernels::kernel;
+using gpu::kernel;
 
 // Indexed by the log2 of the words' bytes.
 constexpr kernel whole_kernels[] = {kernel::strided_1_whole, kernel::strided_2_whole, kernel::strided_4_whole,
@@ -37,9 +37,9 @@ row_words cut_rows(std::uint64_t first, std::uint64_t strides, std::uint64_t wid
 constexpr std::uint64_t cost_of_parts = 4, cost_of_parts_to_host = 150;
 
 row_words words_of(const kernel_box &box) noexcept {
-    const kernels::box_end &to = box.destination, &from = box.source;
-    const kernels::box_end apart = {to.address - from.address, to.row_pitch - from.row_pitch,
-                                    to.slice_pitch - from.slice_pitch};
+    const gpu::box_end &to = box.destination, &from = box.source;
+    const gpu::box_end apart = {to.address - from.address, to.row_pitch - from.row_pitch,
+                                to.slice_pitch - from.slice_pitch};
     return choose_words({.apart = apart.address | strides_of(apart, box.height, box.depth),
                          .first = to.address,
                          .strides = strides_of(to, box.height, box.depth),
@@ -47,17 +47,17 @@ row_words words_of(const kernel_box &box) noexcept {
                         box.writes_to_host);
 }
 
-std::uint64_t threads_of(std::uint32_t blocks) noexcept { return std::uint64_t{blocks} * kernels::threads_per_block; }
+std::uint64_t threads_of(std::uint32_t blocks) noexcept { return std::uint64_t{blocks} * gpu::threads_per_block; }
 
 } // namespace
 
 std::uint32_t blocks_with_work(std::uint32_t blocks, std::uint64_t threads) noexcept {
-    const std::uint64_t needed = (threads - 1) / kernels::threads_per_block + 1;
+    const std::uint64_t needed = (threads - 1) / gpu::threads_per_block + 1;
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, needed));
 }
 
-kernels::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
-                           std::uint64_t walkers) noexcept {
+gpu::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
+                       std::uint64_t walkers) noexcept {
     const std::uint64_t step_rows = walkers / per_row;
     return {.per_row = per_row,
             .rows_per_slice = height,
@@ -70,7 +70,7 @@ kernels::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uin
             .step_z = step_rows / height};
 }
 
-kernels::divisor divisor_of(std::uint64_t by) noexcept {
+gpu::divisor divisor_of(std::uint64_t by) noexcept {
     __extension__ using wide = unsigned __int128;
     const auto bits = static_cast<unsigned>(std::bit_width(by - 1)); // 2^bits >= by
     const wide power = wide{1} << bits;
@@ -99,7 +99,7 @@ row_words choose_words(const row_places &places, bool is_to_host) noexcept {
 
 kernel_box box_of(const shape &shape, std::uint64_t destination, std::uint64_t source) noexcept {
     const auto end = [](const shape_end &of, std::uint64_t address) {
-        return kernels::box_end{address, of.row_pitch, of.row_pitch * of.slice_height};
+        return gpu::box_end{address, of.row_pitch, of.row_pitch * of.slice_height};
     };
     return {end(shape.destination, destination), end(shape.source, source), shape.width, shape.height, shape.depth,
             is_host(shape.destination.kind)};
@@ -118,7 +118,7 @@ strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noex
 }
 
 fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) noexcept {
-    const kernels::box_end &to = fill.destination;
+    const gpu::box_end &to = fill.destination;
     const row_words rows = choose_words(
         {.apart = 0, .first = to.address, .strides = strides_of(to, fill.height, fill.depth), .width = fill.width},
         false);
@@ -152,7 +152,7 @@ pack_result box_packer::add(const kernel_box &box) noexcept {
         __builtin_mul_overflow(windows, box.depth, &windows) || windows > max_windows_of_a_box)
         return pack_result::too_large;
     if (count() == room_) return pack_result::no_room;
-    kernels::box &record = table_[count()];
+    gpu::box &record = table_[count()];
     std::uint32_t first_unit = 0;
     if (!note(windows, first_unit)) return pack_result::no_room;
     const auto per_row = static_cast<std::uint32_t>(rows.windows), height = static_cast<std::uint32_t>(box.height);

@@ -12,7 +12,7 @@ namespace ferry {
 
 // Addresses are those of the kernel's device.
 struct kernel_box {
-    kernels::box_end destination, source;
+    gpu::box_end destination, source;
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool writes_to_host = false;
 };
@@ -35,14 +35,14 @@ row_words choose_words(const row_places &places, bool is_to_host) noexcept;
 kernel_box box_of(const shape &shape, std::uint64_t destination, std::uint64_t source) noexcept;
 
 struct strided_launch {
-    kernels::kernel kernel;
+    gpu::kernel kernel;
     std::uint32_t blocks;
-    kernels::strided_parameters parameters;
+    gpu::strided_parameters parameters;
 };
 
 // The pitches of an end that matter, OR-ed together: of rows where there are several, and of slices where there are
 // several.
-constexpr std::uint64_t strides_of(const kernels::box_end &end, std::uint64_t height, std::uint64_t depth) noexcept {
+constexpr std::uint64_t strides_of(const gpu::box_end &end, std::uint64_t height, std::uint64_t depth) noexcept {
     return (height > 1 ? end.row_pitch : 0) | (depth > 1 ? end.slice_pitch : 0);
 }
 
@@ -52,16 +52,16 @@ strided_launch lay_out_strided(const kernel_box &box, std::uint32_t blocks) noex
 // A fill with a pattern of 1, 2, 4, 8 or 16 bytes, which begins anew in every row. The pitches are multiples of the
 // pattern's size; the address need not be.
 struct kernel_fill {
-    kernels::box_end destination;
+    gpu::box_end destination;
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     std::uint8_t pattern[16];
     std::uint32_t pattern_size;
 };
 
 struct fill_launch {
-    kernels::kernel kernel;
+    gpu::kernel kernel;
     std::uint32_t blocks;
-    kernels::fill_parameters parameters;
+    gpu::fill_parameters parameters;
 };
 
 fill_launch lay_out_fill_kernel(const kernel_fill &fill, std::uint32_t blocks) noexcept;
@@ -74,30 +74,30 @@ enum class pack_result { added, no_room, too_large };
 // The kernel counts the windows of a box in 32 bits, and counts a little beyond the last one.
 constexpr std::uint64_t max_windows_of_a_box = std::uint64_t{1} << 31;
 
-// Writes a table of kernels::box, 88 bytes each, for one launch. A box with more than max_windows_of_a_box windows is
+// Writes a table of gpu::box, 88 bytes each, for one launch. A box with more than max_windows_of_a_box windows is
 // worth a launch of its own.
 class box_packer : public job_counter {
 public:
     // `table` has room for `room` records.
-    box_packer(kernels::box *table, std::uint32_t room, const team_cut &cut) noexcept
+    box_packer(gpu::box *table, std::uint32_t room, const team_cut &cut) noexcept
         : job_counter(cut), table_(table), room_(room) {}
 
     [[nodiscard]] pack_result add(const kernel_box &box) noexcept;
 
 private:
-    kernels::box *table_;
+    gpu::box *table_;
     std::uint32_t room_;
 };
 
 // How `walkers` threads, or warps, walk over rows of `per_row` windows, with `height` rows a slice.
-kernels::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
-                           std::uint64_t walkers) noexcept;
+gpu::windows walk_over(std::uint64_t per_row, std::uint64_t height, std::uint64_t depth,
+                       std::uint64_t walkers) noexcept;
 
 // At most `blocks`, and no more than `threads` threads need.
 std::uint32_t blocks_with_work(std::uint32_t blocks, std::uint64_t threads) noexcept;
 
 // Divides any number by `by`, which must not be 0.
-kernels::divisor divisor_of(std::uint64_t by) noexcept;
+gpu::divisor divisor_of(std::uint64_t by) noexcept;
 
 // The same for numbers below 2^32, and faster to find.
 constexpr std::uint64_t short_divisor_of(std::uint32_t by) noexcept { return UINT64_MAX / by; }

@@ -7,7 +7,7 @@ namespace ferry {
 
 team_cut cut_pieces(std::uint64_t count, std::uint64_t bytes) noexcept {
     constexpr std::uint32_t word_shift = 4, largest_unit_shift = 14;
-    return cut_for(count, bytes, word_shift + std::countr_zero(kernels::in_flight), largest_unit_shift);
+    return cut_for(count, bytes, word_shift + std::countr_zero(gpu::in_flight), largest_unit_shift);
 }
 
 bool piece_packer::add_in_parts(std::uint64_t destination, std::uint64_t source, std::uint64_t size) noexcept {
@@ -25,9 +25,9 @@ bool piece_packer::add_in_parts(std::uint64_t destination, std::uint64_t source,
     return true;
 }
 
-void index_pieces(const kernels::piece *table, std::uint32_t count, kernels::piece_table_parameters &given) noexcept {
+void index_pieces(const gpu::piece *table, std::uint32_t count, gpu::piece_table_parameters &given) noexcept {
     given.index_shift = 0;
-    while ((count - 1) >> given.index_shift >= kernels::max_indexed_pieces)
+    while ((count - 1) >> given.index_shift >= gpu::max_indexed_pieces)
         ++given.index_shift;
     given.indexed = ((count - 1) >> given.index_shift) + 1;
     for (std::uint32_t i = 0; i < given.indexed; ++i)

@@ -1,4 +1,4 @@
-// Builds the table of the kernel that copies pieces. A table is `count` records of kernels::piece, 24 bytes each:
+// Builds the table of the kernel that copies pieces. A table is `count` records of gpu::piece, 24 bytes each:
 // destination, source, size below 4 GiB, and the number of units before this piece. The table lies in the kernel's
 // parameters, or in any memory that the device reads.
 #pragma once
@@ -14,7 +14,7 @@ team_cut cut_pieces(std::uint64_t count, std::uint64_t bytes) noexcept;
 class piece_packer : public job_counter {
 public:
     // `table` has room for `room` records.
-    piece_packer(kernels::piece *table, std::uint32_t room, const team_cut &cut) noexcept
+    piece_packer(gpu::piece *table, std::uint32_t room, const team_cut &cut) noexcept
         : job_counter(cut), table_(table), room_(room) {}
 
     // Adds a piece, with addresses as the kernel's device has them. Skips a size of 0. Returns false, and adds nothing,
@@ -23,7 +23,7 @@ public:
         if (size > largest_record) return add_in_parts(destination, source, size);
         if (size == 0) return true;
         if (count() == room_) return false;
-        kernels::piece &piece = table_[count()];
+        gpu::piece &piece = table_[count()];
         // Counts units from the destination rounded down to 16 bytes, as the kernel does.
         std::uint32_t first_unit = 0;
         if (!note((destination & 15) + size, first_unit)) return false;
@@ -36,11 +36,11 @@ public:
 private:
     bool add_in_parts(std::uint64_t destination, std::uint64_t source, std::uint64_t size) noexcept;
 
-    kernels::piece *table_;
+    gpu::piece *table_;
     std::uint32_t room_;
 };
 
 // Fills the kernel's parameters with the index of a table of `count` pieces, which must not be 0.
-void index_pieces(const kernels::piece *table, std::uint32_t count, kernels::piece_table_parameters &given) noexcept;
+void index_pieces(const gpu::piece *table, std::uint32_t count, gpu::piece_table_parameters &given) noexcept;
 
 } // namespace ferry

@@ -32,12 +32,12 @@ team_cut cut_for(std::uint64_t count, std::uint64_t size_of_all, std::uint32_t p
 
 std::uint32_t job_counter::blocks_with_work(std::uint32_t blocks) const noexcept {
     const std::uint64_t threads = units_ << cut_.team_shift;
-    const std::uint64_t needed = divide_up(threads, kernels::threads_per_block);
+    const std::uint64_t needed = divide_up(threads, gpu::threads_per_block);
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, std::max<std::uint64_t>(needed, 1)));
 }
 
-kernels::team_work job_counter::work_for(std::uint32_t blocks) const noexcept {
-    const std::uint64_t teams = (std::uint64_t{blocks} * kernels::threads_per_block) >> cut_.team_shift;
+gpu::team_work job_counter::work_for(std::uint32_t blocks) const noexcept {
+    const std::uint64_t teams = (std::uint64_t{blocks} * gpu::threads_per_block) >> cut_.team_shift;
     return {.count = count_,
             .units = static_cast<std::uint32_t>(units_),
             .units_per_team = static_cast<std::uint32_t>(units_ / teams),

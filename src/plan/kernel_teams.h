@@ -28,7 +28,7 @@ public:
     // The number of blocks that have work, at most `blocks`.
     std::uint32_t blocks_with_work(std::uint32_t blocks) const noexcept;
     // The work of a launch of exactly `blocks` blocks.
-    kernels::team_work work_for(std::uint32_t blocks) const noexcept;
+    gpu::team_work work_for(std::uint32_t blocks) const noexcept;
 
 protected:
     // Adds a job of `size`. False where its units do not fit the 32-bit count.

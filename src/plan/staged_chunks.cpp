@@ -15,7 +15,7 @@ constexpr std::uint64_t agree(std::uint64_t least, std::uint64_t with) noexcept 
 }
 
 // Clears the row pitch of a single row and the slice pitch of a single slice.
-kernels::box_end tidy(const kernels::box_end &end, const staged_box &box) noexcept {
+gpu::box_end tidy(const gpu::box_end &end, const staged_box &box) noexcept {
     return {end.address, box.height > 1 ? end.row_pitch : 0, box.depth > 1 ? end.slice_pitch : 0};
 }
 
@@ -29,8 +29,7 @@ std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) 
 staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_(box) {
     // An array is laid out like memory in which every row begins at a whole word.
     const std::uint64_t aligned_row = round_up(box.width, 16);
-    box_.device =
-        tidy(box.array.surface ? kernels::box_end{0, aligned_row, aligned_row * box.height} : box.device, box);
+    box_.device = tidy(box.array.surface ? gpu::box_end{0, aligned_row, aligned_row * box.height} : box.device, box);
     box_.host = tidy(box.host, box);
     slot_.address = 0;
     slot_.row_pitch = box.array.surface ? aligned_row : agree(box.width, box_.device.row_pitch);
@@ -66,7 +65,7 @@ staged_chunk staging::chunk(std::uint64_t index) const noexcept {
     }
     const std::uint64_t address = box_.device.address + offset(box_.device, chunk.row) + chunk.x;
     chunk.lead = address & 15;
-    chunk.first = by_rows_ ? chunk.row : box_.array.surface ? chunk.row | chunk.x << kernels::ring_x_shift : address;
+    chunk.first = by_rows_ ? chunk.row : box_.array.surface ? chunk.row | chunk.x << gpu::ring_x_shift : address;
     chunk.count = by_rows_ ? chunk.rows : chunk.width;
     return chunk;
 }
@@ -76,16 +75,16 @@ std::uint64_t staging::bytes_before(std::uint64_t index) const noexcept {
     return index / per_row_ * box_.width + index % per_row_ * part_;
 }
 
-kernels::kernel staging::kernel() const noexcept {
-    using kernels::kernel;
+gpu::kernel staging::kernel() const noexcept {
+    using gpu::kernel;
     if (box_.array.surface) return box_.to_device ? kernel::ring_to_array : kernel::ring_from_array;
     return by_rows_ ? kernel::ring_rows : kernel::ring;
 }
 
-void staging::describe_array(kernels::ring_parameters &given) const noexcept {
+void staging::describe_array(gpu::ring_parameters &given) const noexcept {
     const staged_array &array = box_.array;
     const int word_shift = std::countr_zero(array.x | box_.width | 16);
-    given.over = walk_over(box_.width >> word_shift, box_.height, box_.depth, kernels::threads_per_block);
+    given.over = walk_over(box_.width >> word_shift, box_.height, box_.depth, gpu::threads_per_block);
     given.word_shift = static_cast<std::uint8_t>(word_shift);
     given.form = array.form;
     given.x = static_cast<std::uint32_t>(array.x);
@@ -94,8 +93,8 @@ void staging::describe_array(kernels::ring_parameters &given) const noexcept {
     given.surface = array.surface;
 }
 
-kernels::ring_parameters staging::parameters() const noexcept {
-    kernels::ring_parameters given = {};
+gpu::ring_parameters staging::parameters() const noexcept {
+    gpu::ring_parameters given = {};
     given.device = box_.device;
     given.slot = slot_;
     given.width = box_.width;
@@ -111,7 +110,7 @@ kernels::ring_parameters staging::parameters() const noexcept {
                                           .strides = box_.device.row_pitch | box_.device.slice_pitch,
                                           .width = box_.width},
                                          !box_.to_device);
-    given.over = walk_over(words.windows, box_.height, box_.depth, kernels::threads_per_block);
+    given.over = walk_over(words.windows, box_.height, box_.depth, gpu::threads_per_block);
     given.word_shift = static_cast<std::uint8_t>(std::countr_zero(words.word));
     given.is_whole = words.is_whole;
     return given;

@@ -12,12 +12,12 @@ namespace ferry {
 // An array on the device, accessed through a surface of the context.
 struct staged_array {
     std::uint64_t surface = 0; // 0: none
-    kernels::array_form form{};
+    gpu::array_form form{};
     std::uint64_t x = 0, y = 0, z = 0; // bytes; rows, 0 where the array has none; slices or layers
 };
 
 struct staged_box {
-    kernels::box_end device, host;      // addresses: as the device has it, and as the host has it
+    gpu::box_end device, host;          // addresses: as the device has it, and as the host has it
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool to_device;
     staged_array array = {}; // in place of `device`
@@ -28,7 +28,7 @@ constexpr std::uint64_t slot_margin = 256;
 constexpr std::uint64_t smallest_slot = 4096;
 
 struct staged_chunk {
-    std::uint64_t first, count; // as in kernels::ring_message
+    std::uint64_t first, count; // as in gpu::ring_message
     std::uint64_t lead;         // bytes before it in its slot
     std::uint64_t row, rows;    // counted over slices
     std::uint64_t x, width;     // bytes of each row
@@ -60,21 +60,21 @@ public:
     staged_chunk chunk(std::uint64_t index) const noexcept;
     std::uint64_t bytes_before(std::uint64_t index) const noexcept; // total bytes of the chunks before this one
     const staged_box &box() const noexcept { return box_; }
-    const kernels::box_end &slot() const noexcept { return slot_; } // its pitches; the address is 0
+    const gpu::box_end &slot() const noexcept { return slot_; } // its pitches; the address is 0
     // The offset of a row of `end` from its first row.
-    std::uint64_t offset(const kernels::box_end &end, std::uint64_t row) const noexcept {
+    std::uint64_t offset(const gpu::box_end &end, std::uint64_t row) const noexcept {
         return row / box_.height * end.slice_pitch + row % box_.height * end.row_pitch;
     }
 
-    kernels::kernel kernel() const noexcept;
+    gpu::kernel kernel() const noexcept;
     // The kernel's parameters, all but the record and whether it is shared.
-    kernels::ring_parameters parameters() const noexcept;
+    gpu::ring_parameters parameters() const noexcept;
 
 private:
-    void describe_array(kernels::ring_parameters &given) const noexcept;
+    void describe_array(gpu::ring_parameters &given) const noexcept;
 
     staged_box box_;
-    kernels::box_end slot_;
+    gpu::box_end slot_;
     bool by_rows_;
     std::uint64_t per_row_ = 1, part_ = 0; // chunks of a long row, and the bytes of one
     std::uint64_t rows_per_chunk_ = 1;

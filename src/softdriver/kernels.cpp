@@ -27,7 +27,7 @@ struct memory_range {
 // A surface that a kernel may read and write.
 struct reachable_surface {
     CUsurfObject handle = 0;
-    kernels::array_form form{};
+    gpu::array_form form{};
     tiled_layout layout;
 };
 struct reachable_memory {
@@ -68,7 +68,7 @@ std::byte *find_memory(memory_range &last, std::uintptr_t address, std::size_t s
 }
 
 // An access outside the array ends the launch, as a trap does on a GPU.
-std::byte *find_texels(CUsurfObject handle, kernels::array_form form, std::size_t x, std::size_t y, std::size_t z,
+std::byte *find_texels(CUsurfObject handle, gpu::array_form form, std::size_t x, std::size_t y, std::size_t z,
                        std::size_t size) {
     for (const reachable_surface &one : running.reachable->surfaces) {
         if (one.handle != handle) continue;
@@ -83,7 +83,7 @@ std::byte *find_texels(CUsurfObject handle, kernels::array_form form, std::size_
 } // namespace
 } // namespace ferry::softdriver
 
-namespace ferry::kernels {
+namespace ferry::gpu {
 
 inline const void *memory_to_read(u64 address, u64 size, u64 alignment) {
     return softdriver::find_memory(softdriver::running.read, address, size, alignment);
@@ -101,7 +101,7 @@ inline void *find_in_surface(u64 surface, array_form form, u32 x, u32 y, u32 z, 
     return softdriver::find_texels(surface, form, x, y, z, size);
 }
 
-} // namespace ferry::kernels
+} // namespace ferry::gpu
 
 namespace ferry::softdriver {
 
@@ -115,21 +115,21 @@ namespace {
 
 // Runs a kernel whose threads are independent, thread after thread, or one whose blocks are independent, block after
 // block.
-template <class Parameters, void (*kernel)(const Parameters &, const kernels::thread_index &)>
+template <class Parameters, void (*kernel)(const Parameters &, const gpu::thread_index &)>
 void run_threads(const void *given, unsigned blocks, unsigned threads) {
     const auto &parameters = *static_cast<const Parameters *>(given);
     for (unsigned block = 0; block < blocks; ++block)
         for (unsigned thread = 0; thread < threads; ++thread)
             kernel(parameters, {block, thread, blocks, threads});
 }
-template <class Parameters, void (*kernel)(const Parameters &, const kernels::block_of_threads &)>
+template <class Parameters, void (*kernel)(const Parameters &, const gpu::block_of_threads &)>
 void run_threads(const void *given, unsigned blocks, unsigned threads) {
     for (unsigned block = 0; block < blocks; ++block)
         kernel(*static_cast<const Parameters *>(given), {{block, 0, blocks, threads}});
 }
 
 namespace of_kernels {
-using namespace ferry::kernels;
+using namespace ferry::gpu;
 constexpr built_in_kernel all[] = {
 #define FERRY_KERNEL(name, parameters, function)                                                                       \
     {"ferry_" #name, sizeof(parameters), run_threads<parameters, function>},
@@ -181,8 +181,8 @@ private:
 
 // ---- Launches -------------------------------------------------------------------------------------------------
 
-kernels::array_form form_of(const CUDA_ARRAY3D_DESCRIPTOR &of) {
-    using kernels::array_form;
+gpu::array_form form_of(const CUDA_ARRAY3D_DESCRIPTOR &of) {
+    using gpu::array_form;
     if (of.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP))
         return of.Height ? array_form::layers_of_two_d : array_form::layers_of_one_d;
     if (of.Depth) return array_form::three_d;
@@ -247,7 +247,7 @@ void require_launchable(const unsigned (&grid)[3], const unsigned (&block)[3], u
     for (int i = 0; i < 3; ++i)
         require(grid[i] != 0 && grid[i] <= largest_grid[i] && block[i] != 0);
     // The kernels are compiled for at most this many threads, and use one dimension and no shared memory.
-    require(block[0] <= kernels::threads_per_block && shared_bytes <= max_shared_bytes);
+    require(block[0] <= gpu::threads_per_block && shared_bytes <= max_shared_bytes);
     const bool is_flat = grid[1] == 1 && grid[2] == 1 && block[1] == 1 && block[2] == 1;
     require(is_flat, CUDA_ERROR_NOT_SUPPORTED);
 }

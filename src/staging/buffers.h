@@ -1,5 +1,5 @@
 // The pinned memory of staged copies. Each device has a staging buffer: slots that chunks pass through. The records
-// through which kernels and workers communicate (kernels::ring_record) serve all devices. Slots are allocated in two
+// through which kernels and workers communicate (gpu::ring_record) serve all devices. Slots are allocated in two
 // lots. The first lot, a few slots, is allocated before any kernel is launched, so that no kernel ever waits for an
 // allocation, which may in turn wait for the kernel. The second lot may come at any time.
 #pragma once

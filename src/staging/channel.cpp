@@ -25,12 +25,12 @@ bool is_left(std::uint64_t seen, const staging_channel &channel) noexcept {
 
 void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noexcept {
     staging_channel &channel = launch.record.channels[block];
-    const std::uint32_t place = channel.published % kernels::messages_at_once;
-    const std::uint64_t mark = kernels::ring_mark(channel.published);
+    const std::uint32_t place = channel.published % gpu::messages_at_once;
+    const std::uint64_t mark = gpu::ring_mark(channel.published);
     const auto put = [&](std::uint64_t &word, std::uint64_t value) noexcept {
         std::atomic_ref(word).store(value << 1 | mark, std::memory_order_release);
     };
-    kernels::ring_message &message = launch.record.shared->mailboxes[block].messages[place];
+    gpu::ring_message &message = launch.record.shared->mailboxes[block].messages[place];
     put(message.slot, slot.device_address + slot.chunk.lead - launch.record.device_address);
     put(message.first, slot.chunk.first);
     put(message.count, slot.chunk.count);
@@ -39,7 +39,7 @@ void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noe
 }
 
 staged_slot &oldest_published(staging_channel &channel) noexcept {
-    return *channel.published_slots[channel.taken_back % kernels::messages_at_once];
+    return *channel.published_slots[channel.taken_back % gpu::messages_at_once];
 }
 
 void take_back(staging_channel &channel) noexcept {
@@ -172,7 +172,7 @@ void publish_end(staging_launch &launch) noexcept {
 void abort_blocks(staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
         std::atomic_ref(launch.record.shared->mailboxes[block].ended)
-            .store(kernels::ring_aborted, std::memory_order_release);
+            .store(gpu::ring_aborted, std::memory_order_release);
 }
 
 void look_at(staging_launch &launch, std::uint32_t block) noexcept {
@@ -213,8 +213,7 @@ void free_parcel(const allocator &memory, staged_parcel *parcel) noexcept {
 }
 
 bool has_room(const staging_launch &launch, const staging_channel &channel) noexcept {
-    return channel.is_present && channel.published - channel.taken_back < kernels::messages_at_once &&
-           launch.has_chunks();
+    return channel.is_present && channel.published - channel.taken_back < gpu::messages_at_once && launch.has_chunks();
 }
 
 std::uint64_t advance(staging_launch &launch, std::uint32_t block) noexcept {

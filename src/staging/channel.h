@@ -24,7 +24,7 @@ struct staged_parcel {
 // memory, whose pages may never come, other threads may enter the channel, one at a time. They must not touch the slot
 // in the worker's hand.
 struct alignas(64) staging_channel {
-    static constexpr std::uint32_t max_slots = kernels::messages_at_once;
+    static constexpr std::uint32_t max_slots = gpu::messages_at_once;
     // The bits of `visit`: the worker is away at the program's memory; another thread has entered. The other bits count
     // how often the worker has gone there.
     static constexpr std::uint32_t away = 1, entered = 2, one_visit = 4;

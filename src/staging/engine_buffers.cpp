@@ -115,7 +115,7 @@ error staging_engine::add_launches(int device) noexcept {
     if (error failed = enter_device(device, scope)) return failed;
     if (!pages_.reserve(pages_.size() + 1)) return no_memory;
     launch_page page = {};
-    constexpr std::uint64_t record = sizeof(kernels::ring_record);
+    constexpr std::uint64_t record = sizeof(gpu::ring_record);
     if (error failed = page.records.allocate(cu_, pinned_, max_launches_of_a_page * record,
                                              min_launches_of_a_page * record, any_node))
         return failed;
@@ -130,7 +130,7 @@ error staging_engine::add_launches(int device) noexcept {
     std::uninitialized_default_construct_n(page.launches, page.count);
     for (std::uint32_t i = page.count; i-- != 0;) {
         staging_launch &launch = page.launches[i];
-        launch.record.shared = reinterpret_cast<kernels::ring_record *>(page.records.host()) + i;
+        launch.record.shared = reinterpret_cast<gpu::ring_record *>(page.records.host()) + i;
         launch.record.device_address = page.records.device_address + i * record;
         launch.record.engine = this;
         scheduler_.add(launch);

@@ -79,7 +79,7 @@ void staging_engine::describe_launches(const staged_copy &copy, const tracked_co
                                        device_buffers &of, std::uint64_t per_launch, staged_progress *progress,
                                        staging_launch *taken) const noexcept {
     const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, cut.box().to_device);
-    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, kernels::max_ring_blocks);
+    const std::uint64_t blocks = std::min(copy.blocks ? copy.blocks : wanted, gpu::max_ring_blocks);
     const bool is_short = cut.bytes_before(cut.chunk_count()) <= cached_bytes;
     std::uint64_t first = 0;
     for (staging_launch *launch = taken; launch; launch = launch->next_of_copy) {
@@ -123,7 +123,7 @@ error staging_engine::launch_all(const staged_copy &copy, staging_launch &first,
 // A launch that fails has been released. `is_announced_there`: the host function was enqueued.
 error staging_engine::launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,
                                     bool &is_announced_there) noexcept {
-    kernels::ring_parameters given = launch.work.cut->parameters();
+    gpu::ring_parameters given = launch.work.cut->parameters();
     given.record = launch.record.device_address;
     given.is_shared = copy.is_captured;
     const bool by_function = is_announced_by_function(copy);

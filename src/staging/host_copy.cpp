@@ -97,7 +97,7 @@ void copy_chunk(side to, side from, std::uint64_t width, std::uint64_t first, st
 }
 
 side host_side(const staging &cut, const staged_chunk &chunk) noexcept {
-    const kernels::box_end &host = cut.box().host;
+    const gpu::box_end &host = cut.box().host;
     return {reinterpret_cast<std::byte *>(host.address + cut.offset(host, chunk.row) + chunk.x), host.row_pitch,
             host.slice_pitch};
 }
@@ -107,7 +107,7 @@ side slot_side(const staging &cut, std::byte *slot) noexcept {
 
 // Touches a byte of each page of the rows.
 template <class Touch> void touch_rows(const staging &cut, const staged_chunk &chunk, const Touch &touch) noexcept {
-    const kernels::box_end &host = cut.box().host;
+    const gpu::box_end &host = cut.box().host;
     const std::uint64_t page = page_size();
     for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row) {
         const std::uint64_t begin = host.address + cut.offset(host, row) + chunk.x, end = begin + chunk.width;
@@ -136,7 +136,7 @@ void fill_slot(const staging &cut, const staged_chunk &chunk, std::byte *slot, b
 
 void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept {
     const std::uint64_t height = cut.box().height;
-    const kernels::box_end &host = cut.box().host;
+    const gpu::box_end &host = cut.box().host;
     const side to = host_side(cut, chunk);
     const std::uint64_t span = cut.offset(host, chunk.row + chunk.rows - 1) - cut.offset(host, chunk.row) + chunk.width;
     if (span <= 2 * chunk.bytes()) fault_in(to.at, span); // else much of the span is not part of the copy

@@ -25,10 +25,10 @@ struct staged_progress {
 // As long as the engine: the memory that host and blocks share, and the host's side of it. Both sides keep counting
 // from one launch to the next.
 struct launch_record {
-    kernels::ring_record *shared = nullptr; // pinned
+    gpu::ring_record *shared = nullptr; // pinned
     std::uint64_t device_address = 0;
     void *engine = nullptr; // for the host function that announces a run
-    staging_channel channels[kernels::max_ring_blocks];
+    staging_channel channels[gpu::max_ring_blocks];
 };
 
 // As long as the launch: what it copies. Written by enqueue(), before any other thread knows of the launch.

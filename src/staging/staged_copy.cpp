@@ -6,7 +6,7 @@ namespace ferry {
 
 namespace {
 
-kernels::box_end box_end_of(const shape_end &end, std::uint64_t address) noexcept {
+gpu::box_end box_end_of(const shape_end &end, std::uint64_t address) noexcept {
     return {address, end.row_pitch, end.row_pitch * end.slice_height};
 }
 

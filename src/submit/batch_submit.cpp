@@ -272,10 +272,10 @@ private:
         if (site_.tables && site_.tables[group].address)
             return launch_piece_table(instance_.cu, instance_.kernels, site_.tables[group].packed,
                                       site_.tables[group].address, nullptr, blocks, stream_);
-        void *const table = take_table(records, kernels::max_pieces_in_parameters, sizeof(kernels::piece));
+        void *const table = take_table(records, gpu::max_pieces_in_parameters, sizeof(gpu::piece));
         if (!table) return run_in_parameters(group, blocks);
         return launch_from(table, [&](std::uint64_t address) noexcept -> error {
-            auto *const pieces = static_cast<kernels::piece *>(table);
+            auto *const pieces = static_cast<gpu::piece *>(table);
             const group_facts &of = request_.pieces.facts(group);
             piece_packer packer(pieces, static_cast<std::uint32_t>(records), cut_pieces(of.count, of.bytes));
             if (!pack_group(request_, group, packer)) return too_large;
@@ -306,8 +306,8 @@ private:
         const batch_piece *next = request_.pieces.begin(group);
         const batch_piece *const end = request_.pieces.end(group);
         while (next != end) {
-            kernels::piece_parameters given;
-            piece_packer packer(given.pieces, kernels::max_pieces_in_parameters, cut);
+            gpu::piece_parameters given;
+            piece_packer packer(given.pieces, gpu::max_pieces_in_parameters, cut);
             while (next != end && pack(request_.ranges, *next, packer))
                 ++next;
             if (packer.empty()) return too_large;

@@ -10,7 +10,7 @@ namespace {
 bool has_table(const ferry_prepared &prepared, int group) noexcept {
     const batch_request &request = *prepared.request;
     if (request.pieces.facts(group).count == 0 || request.plans[group].way != batch_route::kernel) return false;
-    return prepared.is_updatable || records_of(request.pieces.facts(group)) > kernels::max_pieces_in_parameters;
+    return prepared.is_updatable || records_of(request.pieces.facts(group)) > gpu::max_pieces_in_parameters;
 }
 
 void lay_out_table(ferry_prepared &prepared) noexcept {
@@ -21,7 +21,7 @@ void lay_out_table(ferry_prepared &prepared) noexcept {
 // Writes the whole table of `request` into pinned memory. `tables` tells where each group's part will be read.
 error write_table(const ferry_prepared &prepared, const batch_request &request, void *staged,
                   piece_table (&tables)[piece_groups]) noexcept {
-    auto *part = static_cast<kernels::piece *>(staged);
+    auto *part = static_cast<gpu::piece *>(staged);
     std::uint64_t address = prepared.table;
     for (int group = 0; group < piece_groups; ++group) {
         tables[group] = {};
@@ -32,13 +32,13 @@ error write_table(const ferry_prepared &prepared, const batch_request &request, 
                          piece_packer(part, static_cast<std::uint32_t>(records), cut_pieces(of.count, of.bytes))};
         if (!pack_group(request, group, tables[group].packed)) return {.status = FERRY_ERROR_OVERFLOW};
         part += records;
-        address += records * sizeof(kernels::piece);
+        address += records * sizeof(gpu::piece);
     }
     return {};
 }
 
 error send_table(const ferry_prepared &prepared, const void *staged, CUstream stream) noexcept {
-    const std::uint64_t bytes = prepared.table_records * sizeof(kernels::piece);
+    const std::uint64_t bytes = prepared.table_records * sizeof(gpu::piece);
     const auto from = reinterpret_cast<std::uintptr_t>(staged);
     shape line = {};
     line.width = bytes;
@@ -70,7 +70,7 @@ error make_table(ferry_prepared &prepared) noexcept {
     lay_out_table(prepared);
     if (prepared.table_records == 0) return {};
     const driver_table &cu = prepared.instance.cu;
-    const std::uint64_t bytes = prepared.table_records * sizeof(kernels::piece);
+    const std::uint64_t bytes = prepared.table_records * sizeof(gpu::piece);
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why();
     CUdeviceptr table = 0;
@@ -100,7 +100,7 @@ error free_table_of(const ferry_prepared &prepared) noexcept {
 error change_table(const ferry_prepared &prepared, const batch_request &request, CUstream stream) noexcept {
     if (prepared.table_records == 0) return {};
     void *staged = nullptr;
-    if (error failed = prepared.instance.tables.allocate(prepared.table_records * sizeof(kernels::piece), staged))
+    if (error failed = prepared.instance.tables.allocate(prepared.table_records * sizeof(gpu::piece), staged))
         return failed;
     piece_table tables[piece_groups];
     error failed = write_table(prepared, request, staged, tables);

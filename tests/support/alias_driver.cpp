@@ -20,7 +20,7 @@ driver_table real;
 resolver real_entry_points;
 std::atomic<int> refusals = 0;
 std::mutex mutex;
-std::map<CUfunction, kernels::kernel> known_kernels; // guarded by mutex
+std::map<CUfunction, gpu::kernel> known_kernels; // guarded by mutex
 
 bool is_host_memory(std::uint64_t address) {
     unsigned type = 0, is_managed = 0;
@@ -37,15 +37,15 @@ bool to_real(std::uint64_t &address) {
     return true;
 }
 
-bool to_real(kernels::strided_parameters &given) {
+bool to_real(gpu::strided_parameters &given) {
     return to_real(given.destination.address) && to_real(given.source.address);
 }
-bool to_real(kernels::fill_parameters &given) { return to_real(given.destination.address); }
-bool to_real(kernels::piece &one) { return to_real(one.destination) && to_real(one.source); }
-bool to_real(kernels::box &one) { return to_real(one.destination.address) && to_real(one.source.address); }
-bool to_real(kernels::array_box &one) { return to_real(one.destination.address); }
-bool to_real(kernels::ring_parameters &given) { return to_real(given.record) && to_real(given.device.address); }
-bool to_real(kernels::array_parameters &given) { return to_real(given.destination.address); }
+bool to_real(gpu::fill_parameters &given) { return to_real(given.destination.address); }
+bool to_real(gpu::piece &one) { return to_real(one.destination) && to_real(one.source); }
+bool to_real(gpu::box &one) { return to_real(one.destination.address) && to_real(one.source.address); }
+bool to_real(gpu::array_box &one) { return to_real(one.destination.address); }
+bool to_real(gpu::ring_parameters &given) { return to_real(given.record) && to_real(given.device.address); }
+bool to_real(gpu::array_parameters &given) { return to_real(given.destination.address); }
 
 template <class Job> bool to_real(Job *jobs, std::uint32_t count) {
     bool all = true;
@@ -62,16 +62,14 @@ template <class Job> bool table_to_real(std::uint64_t &table, std::uint32_t coun
         to_real(jobs[i]);
     return true;
 }
-bool to_real(kernels::piece_parameters &given) { return to_real(given.pieces, given.work.count); }
-bool to_real(kernels::piece_table_parameters &given) {
-    return table_to_real<kernels::piece>(given.table, given.work.count);
-}
-bool to_real(kernels::box_parameters &given) {
-    return given.table ? table_to_real<kernels::box>(given.table, given.work.count)
+bool to_real(gpu::piece_parameters &given) { return to_real(given.pieces, given.work.count); }
+bool to_real(gpu::piece_table_parameters &given) { return table_to_real<gpu::piece>(given.table, given.work.count); }
+bool to_real(gpu::box_parameters &given) {
+    return given.table ? table_to_real<gpu::box>(given.table, given.work.count)
                        : to_real(given.boxes, given.work.count);
 }
-bool to_real(kernels::array_box_parameters &given) {
-    return given.table ? table_to_real<kernels::array_box>(given.table, given.work.count)
+bool to_real(gpu::array_box_parameters &given) {
+    return given.table ? table_to_real<gpu::array_box>(given.table, given.work.count)
                        : to_real(given.boxes, given.work.count);
 }
 
@@ -83,9 +81,9 @@ CUresult refuse() {
 CUresult CUDAAPI get_kernel(CUkernel *kernel, CUlibrary library, const char *name) {
     const CUresult result = real.cuLibraryGetKernel(kernel, library, name);
     const std::lock_guard lock(mutex);
-    for (unsigned i = 0; result == CUDA_SUCCESS && i < kernels::kernel_count; ++i)
-        if (!std::strcmp(kernels::entry_names[i], name))
-            known_kernels[reinterpret_cast<CUfunction>(*kernel)] = static_cast<kernels::kernel>(i);
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < gpu::kernel_count; ++i)
+        if (!std::strcmp(gpu::entry_names[i], name))
+            known_kernels[reinterpret_cast<CUfunction>(*kernel)] = static_cast<gpu::kernel>(i);
     return result;
 }
 
@@ -99,8 +97,8 @@ bool copy_to_real(CUfunction function, const void *given, std::vector<std::byte>
     const std::lock_guard lock(mutex);
     switch (known_kernels.at(function)) {
 #define FERRY_KERNEL(name, parameters, function)                                                                       \
-    case kernels::kernel::name:                                                                                        \
-        return copy_to_real<kernels::parameters>(given, copy);
+    case gpu::kernel::name:                                                                                            \
+        return copy_to_real<gpu::parameters>(given, copy);
 #include "kernels/list.inc"
 #undef FERRY_KERNEL
     default:

@@ -91,7 +91,7 @@ struct test_array {
     CUDA_ARRAY3D_DESCRIPTOR of;
     CUarray array = nullptr;
     CUsurfObject surface = 0;
-    kernels::array_form form{};
+    gpu::array_form form{};
     std::uint64_t row_bytes = 0, rows = 0, slices = 0;
     bytes picture;
 };
