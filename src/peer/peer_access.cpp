@@ -153,6 +153,7 @@ error peer_access::enable(int device, int peer, const allocator &memory, const l
     if (is_known(device, peer)) return known(device, peer);
     const relaxed_capture_mode relaxed(cu_);
     const error failed = relaxed.entered() ? probe_between(device, peer, near, far, memory, log) : relaxed.why();
+    // The probe's cuMemFree has waited for the copies in flight that may use the access.
     if (failed && !was_enabled) cu_.cuCtxDisablePeerAccess(far);
     return failed;
 }
