@@ -10,12 +10,12 @@
  * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
  *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them.
- * Errors      A call that fails has done nothing unless its comment says otherwise. Pointer, handle and number outputs
- *             are then 0 or NULL; output structs are unchanged. A pointer to ferry_error_info may always be NULL.
- *             Every call that returns a status may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL
- *             that is not allowed and for a number outside its documented range, _ABI_MISMATCH for a struct_size,
- *             _DEVICE for a device that does not exist, _UNSUPPORTED where the driver lacks the feature, and the
- *             driver's own statuses.
+ * Errors      A call that fails has done nothing unless its comment says otherwise. After a failure, pointer, handle
+ *             and number outputs are 0 or NULL, and output structs are unchanged. A pointer to ferry_error_info may
+ *             always be NULL. Every call that returns a status may return the common errors:
+ *             FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a number outside its documented
+ *             range, _ABI_MISMATCH for a struct_size, _DEVICE for a device that does not exist, _UNSUPPORTED where the
+ *             driver lacks the feature, and the driver's own statuses.
  * Labels      The comment of a function has five labels. A label that is left out means:
  *             Thread-safety: safe from any thread.
  *             Blocking: never.
@@ -26,10 +26,11 @@
  *             Errors that are listed come in addition to the common ones, except after "none".
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
- *             that takes a device uses ferry's context for that device (see Contexts); the first such call may take as
- *             long as ferry_context_retain_primary. Other calls use the current context, else device 0's. Memory,
- *             arrays, streams and events end with their context at the latest. Host memory that ferry mapped
- *             (FERRY_HOST_FROM_MAPPING) only stops being pinned then. The driver's pools belong to no context.
+ *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
+ *             context, else device 0's. The call that first needs a context of ferry's may take as long as
+ *             ferry_context_retain_primary. Memory, arrays, streams and events end with their context at the latest.
+ *             Host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) stays allocated then, but is no longer pinned.
+ *             The driver's pools belong to no context.
  * Structs     Options, descriptions, ferry_error_info and output structs begin with struct_size: set it to sizeof the
  *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
  *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
@@ -40,8 +41,9 @@
  *             ferry_instance_get_missing_entry_point may return NULL.
  * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
  *             object that another call is using, and the limits in a function's own comment.
- * Forks       In the child of a fork, ferry_prepared_destroy and the calls on tickets, staging, pinned pools and
- *             deferred frees return -1003 and do nothing.
+ * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
+ *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
+ *             status for a child, which is the same; ferry_close does nothing.
  * Bindings    All constants fit int32_t, or uint32_t if they end in u; with bindgen, use --default-macro-constant-type
  *             signed. Callbacks use C's calling convention.
  */
@@ -220,13 +222,14 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  * INVALID_ARGUMENT    value: the number given; limit: the allowed maximum, minimum or unit
  * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
  * FLAGS               value: the flags given
- * ALIGNMENT           value: the address, pitch or width; limit: the required divisor
+ * ALIGNMENT           value: the address, pitch or width, or the shift of a prepared piece's destination; limit: the
+ *                     divisor
  * OVERLAP             between two copies of a batch, value: the later copy's index; limit: the other's
  * UNSUPPORTED         value: the pattern's size, depth or layer given; limit: the maximum, or the layer, that works
  * DRIVER_TOO_OLD      value: the driver's version; limit: the oldest supported version
  * ROUTE               value: FERRY_OBSTACLE_*
  * PROFILE             for a line, value: its number; limit: the number of lines
- * HANDLE              for a handle of another version, value: its version; limit: this library's
+ * HANDLE              for a handle of any other version, value: its version; limit: this library's
  * ABI_MISMATCH        value: the size given; limit: this library's
  */
 typedef struct ferry_error_info {
@@ -234,7 +237,7 @@ typedef struct ferry_error_info {
     int32_t status; /* as returned */
     int32_t side;   /* FERRY_SIDE_* */
     int32_t field;  /* FERRY_FIELD_* */
-    uint64_t index; /* of the copy or piece, in calls on many, where side is not FERRY_SIDE_NONE; else 0 */
+    uint64_t index; /* of the copy or piece, if the call takes many and side is not FERRY_SIDE_NONE; else 0 */
     uint64_t limit;
     uint64_t value;
 } ferry_error_info;
@@ -258,8 +261,9 @@ typedef struct ferry_options ferry_options;
  * Opens an instance. `options` may be NULL for defaults: the NVIDIA driver or an error. Several instances may be open
  * at once. Instances on the software driver share it: a later one with other software_* values is refused.
  *
- * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN also makes each device's primary context and waits for
- *                its running work; otherwise makes no context.
+ * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN also makes each device's
+ *                primary context and waits for its running work, and with the latter starts threads and pins memory;
+ *                otherwise makes no context.
  * Ownership:     *instance is the caller's until ferry_close. `options` is read before return. The callbacks and their
  *                data must live until ferry_close has returned.
  * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status if cuInit fails. With
@@ -268,26 +272,27 @@ typedef struct ferry_options ferry_options;
  *                _UNSUPPORTED if the build has no software driver; _OUT_OF_MEMORY. A device that refuses ferry's
  *                kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
  * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
- *                FERRY_KERNELS_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the calls that get the kernels.
+ *                FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the
+ *                calls that get the kernels; with the latter also those of ferry_staging_prepare.
  */
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
 
 /*
  * Closes an instance: releases the contexts it retained and frees it. First free everything made through the instance
  * (memory, registrations, arrays, streams, events, contexts, pools, imports, prepared batches). Anything left stays as
- * it is, except that prepared batches must not be touched again, and host memory and pinned pools can no longer be
- * freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards, unless they
- * hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). The call is harmless at process
- * exit and after the driver has gone. In the child of a fork it does nothing: another thread may have been changing the
- * instance's memory, which ends with the child. NULL is allowed.
+ * it is. Prepared batches that are left must not be touched again; host memory and pinned pools that are left can no
+ * longer be freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards,
+ * unless they hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). The call is harmless
+ * at process exit and after the driver has gone. In the child of a fork it does nothing: another thread may have been
+ * changing the instance's memory, which ends with the child. NULL is allowed.
  *
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
- *                batches with tables in the instance (ferry_copy_batch_async); until streams have passed deferred frees
- *                (ferry_device_free_deferred, ferry_array_destroy_async), which are then done. If the instance holds
- *                the last reference to a primary context, the driver waits for its work and destroys it with everything
- *                in it. The last instance on the software driver ends that driver: running work ends first, then all
- *                its addresses, arrays and contexts are gone.
+ *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams have
+ *                passed deferred frees (ferry_device_free_deferred, ferry_array_destroy_async), which are then done. If
+ *                the instance holds the last reference to a primary context, the driver waits for its work and destroys
+ *                it with everything in it. The last instance on the software driver ends that driver: running work ends
+ *                first, then all its addresses, arrays and contexts are gone.
  * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
  *                cuEventSynchronize and the calls that release pinned memory and staging buffers; cuArrayDestroy,
  *                cuMipmappedArrayDestroy, cuMemFree and cuEventDestroy for deferred frees.
@@ -304,7 +309,8 @@ FERRY_API void ferry_close(ferry_instance *instance);
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
 
-#define FERRY_DEVICE_UNKNOWN (-1) /* DEVICE: asks the driver. ARRAY: the device of the stream or of the other place */
+/* For kind DEVICE ferry asks the driver; for kind ARRAY it is the device of the stream or of the other place. */
+#define FERRY_DEVICE_UNKNOWN (-1)
 
 /*
  * One end of a copy. The bytes begin x bytes, y rows and z slices after the address or the array's first element.
@@ -335,9 +341,10 @@ typedef struct ferry_place {
 } ferry_place;
 
 /*
- * Route flags of a copy or fill. Without them ferry takes the route with the shortest predicted time: a kernel if it
- * wins by 5 % and the copy has gaps or an array, else the driver. A copy's own flags replace all of the instance's
- * (ferry_options.copy_flags).
+ * Route flags of a copy or fill. Without them, copies of pageable memory are staged where staging can serve: on a
+ * stream all but small lines on an idle one, else those predicted to be faster. Of the other copies, one with gaps or
+ * an array takes a kernel if that is predicted to win by 5 %; the driver makes the rest. A copy's own flags replace all
+ * of the instance's (ferry_options.copy_flags).
  *
  * DEFAULT      Nothing is asked for: only replaces the instance's flags.
  * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
@@ -425,24 +432,26 @@ typedef struct ferry_ticket ferry_ticket;
  * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
  * Blocking:      does not wait for the GPU, with two exceptions. The driver's own copies from host memory to host
- *                memory wait, and so do its copies of pageable memory that cannot be staged (with managed memory,
- *                arrays without a surface, another device's; see docs/staging.md). Such a call waits for earlier work
- *                on the stream, and until a pageable source has been read or, with a host destination, until the copy
- *                is complete. ferry_copy_explain_async reports what applies. Memory of a host pool does not count as
- *                host memory here if the device has access to the pool. The first copy by a kernel in a context may
- *                wait while the kernel is loaded; the first staged copy, while threads start and memory is pinned
- *                (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
- *                while another thread frees (see Memory).
+ *                memory wait, and so do its copies of pageable memory that are not staged: where staging cannot serve
+ *                (managed memory, arrays without a surface, another device's memory; see docs/staging.md), where flags
+ *                exclude it, and for a small line on an idle stream, which the driver copies faster. Such a call waits
+ *                for earlier work on the stream, and until a pageable source has been read or, with a host destination,
+ *                until the copy is complete. ferry_copy_explain_async reports what applies. Memory of a host pool does
+ *                not count as host memory here if the device has access to the pool. The first copy by a kernel in a
+ *                context may wait while the kernel is loaded; the first staged copy, while threads start and memory is
+ *                pinned (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's
+ *                lock while another thread frees (see Memory).
  * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
  *                source must not change until then. Memory that is unmapped while a copy runs cannot be made safe.
  *                *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
- * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy before the part that fails.
- *                FERRY_ERROR_CAPTURE on a stream that is being captured, for two kinds of copy: between memory from
- *                pools of two devices, neither of which has access to the other's pool; and from pageable memory that
- *                cannot be staged, which the driver would read at the launch, before the graph's earlier nodes have
- *                run. With a ticket also _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy
- *                may run any number of times. If the driver refuses only the event behind the copy, the copy is in
- *                flight all the same. A later call that synchronises reports later failures.
+ * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy, or the launches of a staged
+ *                one above 1 GiB, before the one that fails. FERRY_ERROR_CAPTURE on a stream that is being captured,
+ *                for two kinds of copy: between memory from pools of two devices, neither of which has access to the
+ *                other's pool; and from pageable memory to a device without staging, because the driver would read the
+ *                source at the launch, before the graph's earlier nodes have run. With a ticket also _OUT_OF_MEMORY,
+ *                _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of times. If the
+ *                driver refuses only the event behind the copy, the copy is in flight all the same. A later call that
+ *                synchronises reports later failures.
  * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
  *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
  *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. For a small pageable
@@ -467,8 +476,7 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
  * ferry_copy_bytes on a stream, as ferry_copy_async.
  *
  * Blocking:      as ferry_copy_async.
- * Ownership:     the memory must live until the stream has passed the copy.
- * Errors:        as ferry_copy_bytes; nothing was enqueued.
+ * Ownership:     the memory must live until the stream has passed the copy. Errors:        as ferry_copy_async.
  * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
@@ -492,7 +500,8 @@ typedef struct ferry_ticket_info {
 
 /*
  * Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
- * continues. The call also detects a dead context, at the latest when no bytes have arrived since the last query.
+ * continues. The call also detects a dead context: for a staged copy, no later than at the first query before which no
+ * bytes have arrived since the previous one.
  *
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
  * Errors:        info->status is the copy's own result; a copy that failed is no error of this call.
@@ -506,7 +515,8 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * Thread-safety: as ferry_ticket_get_info.
  * Blocking:      until the copy is done, or its context has died.
  * Ownership:     the ticket stays the caller's.
- * Errors:        the status that ended the copy, which may come from earlier work that failed.
+ * Errors:        the status that ended the copy, which may come from earlier work that failed;
+ *                FERRY_ERROR_INVALID_ARGUMENT for NULL. For the copy's own status alone see ferry_ticket_info.status.
  * Driver:        cuEventSynchronize; for staged copies none, except cuCtxGetId and cuEventQuery when there is no
  *                progress.
  */
@@ -532,16 +542,16 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket);
  * Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves
  * and must not overlap: no destination with another copy's source or destination. The result is undefined otherwise.
  * FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all rows, for some hundred nanoseconds each. All copies are
- * checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 and count 0
- * are fine.
+ * checked before any is made. A copy that continues the one before at both ends is merged with it. Width 0 is fine, and
+ * so is count 0; `copies` may then be NULL.
  *
- * Neither check level lets a copy leave the allocation that it begins in, with two exceptions: into adjacent memory of
- * the same device (refused by full checks), and out of a registration of host memory. The context is found as for
- * ferry_copy, for the first copy that has a device.
+ * A copy may leave the allocation that it begins in only into adjacent memory of the same device, which full checks
+ * refuse too, and out of a registration of host memory. The context is found as for ferry_copy, for the first copy that
+ * has a device.
  *
- * A copy with flags of its own follows them and takes a call or launch of its own. So does every box of rows if the
- * instance has flags. Pieces use the instance's flags. Boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) take
- * one launch where that is faster, however many there are; the driver makes copies into arrays.
+ * A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags, every box
+ * of rows gets a call or launch of its own too. Pieces use the instance's flags. All boxes out of arrays that kernels
+ * read (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays.
  *
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
@@ -634,9 +644,10 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
 
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
- * would. A default stream is that of the current context, else of the context it was prepared in. On a stream that is
- * being captured the batch becomes part of the graph and must live as long as the graph may run. Another context of the
- * device does not see all memory of the first: there the driver copies instead of kernels.
+ * would. A default stream is that of the current context, else of ferry's context for the device of the batch. On a
+ * stream that is being captured the batch becomes part of the graph and must live as long as the graph may run. In
+ * another context of the device, which does not see all memory of the first, the driver makes the copies instead of
+ * kernels.
  *
  * Thread-safety: safe, but not beside ferry_prepared_set_addresses on the same batch.
  * Blocking:      as ferry_copy_batch_async.
@@ -659,7 +670,8 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstrea
  * Blocking:      does not wait for the GPU.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_KIND, or
  *                _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
- *                _CAPTURE on a stream that is being captured. The addresses are unchanged after an error.
+ *                _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The addresses are
+ *                unchanged after an error.
  * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
  */
 FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
@@ -672,7 +684,7 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
  *
  * Thread-safety: not beside another call on the same batch.
  * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
- * Ownership:     *prepared is gone, whatever is returned.
+ * Ownership:     the batch is gone, whatever is returned, except in the child of a fork.
  * Errors:        the driver's own may be those of earlier work.
  * Driver:        cuMemFree for the table.
  */
@@ -688,9 +700,9 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared);
  * pitch if there is more than one row. A row pitch other than 0 is at least x + width. Height 0 and depth 0 count as
  * 1. Width 0 fills nothing and succeeds if kind, device, pattern_size, flags and reserved fields are valid.
  *
- * The driver itself fills patterns of up to 4 bytes over equally spaced rows. Everything else needs a kernel of
- * ferry's: a pattern of 8 or 16 bytes that does not repeat every 4, and slices with gaps, unless their rows are tight
- * or each slice has one row. Such a fill is refused if no kernel can run or reach the memory.
+ * The driver itself fills patterns of up to 4 bytes over equally spaced rows. Two kinds of fill need a kernel of
+ * ferry's: a pattern of 8 or 16 bytes that does not repeat every 4; and slices with gaps between them, unless the rows
+ * within a slice are tight or a slice has one row. Such a fill is refused if no kernel can run or reach the memory.
  */
 typedef struct ferry_fill_desc {
     ferry_place destination;
@@ -719,16 +731,17 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  *
  * Blocking:      until the fill is complete.
  * Errors:        FERRY_ERROR_KIND (pageable host memory too), _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
- *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled; _INVALID_ARGUMENT
- *                for a pattern_size that is no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if
- *                FERRY_COPY_BY_KERNEL is impossible. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED
- *                with the field PATTERN or DEPTH if the flags, the options or the driver exclude kernels, if the box
- *                leaves an allocation or registration, or if kernels cannot reach the memory.
+ *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled. If the driver refuses
+ *                a part of a split fill, the parts before it were filled. _INVALID_ARGUMENT for a pattern_size that is
+ *                no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if FERRY_COPY_BY_KERNEL is impossible. A
+ *                fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with the field PATTERN or DEPTH if the
+ *                flags, the options or the driver exclude kernels, if the box leaves an allocation or registration, or
+ *                if kernels cannot reach the memory.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
- *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. Split as copies
- *                are if all of the memory is registered. By a kernel, in memory of the context's device also where
- *                rows are so narrow and many that the driver's call is slower: cuPointerGetAttributes and
- *                cuLaunchKernel; on first need cuLibraryLoadData.
+ *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. A fill across
+ *                registered pieces is split as copies are, if all of the memory is registered. A kernel fills what
+ *                needs one and, in memory of the context's device, rows so narrow and many that the driver's call is
+ *                slower: cuPointerGetAttributes and cuLaunchKernel; on first need cuLibraryLoadData.
  */
 FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
 
@@ -739,9 +752,9 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
  *
  * Blocking:      does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
  * Ownership:     `fill` is read before return. The memory must live until the stream has passed the fill.
- * Errors:        as ferry_fill; nothing was enqueued. FERRY_ERROR_DEVICE also for a stream that cannot reach the
- *                memory; _NO_CONTEXT for another process's memory on a stream of a context other than the one that
- *                opened it.
+ * Errors:        as ferry_fill; nothing was enqueued but the parts of a split fill before the one that fails.
+ *                FERRY_ERROR_DEVICE also for a stream that cannot reach the memory; _NO_CONTEXT for another process's
+ *                memory on a stream of a context other than the one that opened it.
  * Driver:        as ferry_fill, without the wait. The driver does not know memory that a capture itself has allocated,
  *                and no kernel fills it.
  */
@@ -760,17 +773,17 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0
-#define FERRY_OBSTACLE_NO_ROUTE 1      /* pieces of a batch are not staged: the instance's flags are BY_STAGING */
+#define FERRY_OBSTACLE_NO_ROUTE 1      /* the instance's flags are BY_STAGING, and pieces of a batch cannot be staged */
 #define FERRY_OBSTACLE_FORBIDDEN 2     /* FERRY_COPY_NO_KERNELS */
 #define FERRY_OBSTACLE_NOT_LOADED 3    /* the driver refused ferry's kernels, or the options exclude them */
 #define FERRY_OBSTACLE_HOST_TO_HOST 4  /* both ends are host memory */
 #define FERRY_OBSTACLE_PAGEABLE 5      /* an end is pageable memory, or memory of a host pool out of reach */
-#define FERRY_OBSTACLE_MANAGED 6       /* an end is managed memory, which may be anywhere: needs BY_KERNEL or URGENT */
+#define FERRY_OBSTACLE_MANAGED 6       /* an end is managed memory: kernels by BY_KERNEL or URGENT, staging never */
 #define FERRY_OBSTACLE_ARRAY 7         /* an end is an array that kernels do not take: see ferry_array_create */
 #define FERRY_OBSTACLE_NO_ACCESS 8     /* the copy's context has no access to an end */
 #define FERRY_OBSTACLE_BEYOND 9        /* an end reaches past its allocation or registration */
 #define FERRY_OBSTACLE_READ_ONLY 10    /* the destination is memory that the device may only read */
-#define FERRY_OBSTACLE_NOT_PAGEABLE 11 /* no end is pageable memory, so nothing has to be staged */
+#define FERRY_OBSTACLE_NOT_PAGEABLE 11 /* no end is pageable memory, and no narrow rows need staging */
 #define FERRY_OBSTACLE_NO_STAGING                                                                                      \
     12 /* the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read */
 #define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
@@ -788,8 +801,8 @@ typedef struct ferry_explanation {
     uint32_t struct_size;
     int32_t route;              /* FERRY_ROUTE_* */
     int32_t blocks;             /* FERRY_BLOCKS_* */
-    int32_t synchronises;       /* 1: ferry itself waits: after the driver's call if that returns before the copy is
-                                 * complete; before it if that would read a pageable source too early */
+    int32_t synchronises;       /* 1: ferry itself waits: after the driver's call, if the call returns before the copy
+                                 * is complete; before it, if the call would read a pageable source too early */
     char driver_call[32];       /* such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
     int32_t source_memory;      /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE */
@@ -824,7 +837,8 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
 /*
  * Reports what ferry_copy_async would do, as ferry_copy_explain.
  *
- * Blocking:      as ferry_copy_explain.
+ * Blocking:      as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
+ *                ferry_copy_async.
  * Errors:        as ferry_copy_async.
  * Driver:        as ferry_copy_explain.
  */
@@ -836,7 +850,7 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
  * 4096 B x 3 rows x 1 slices; does not block; 5.8 us by the driver, 11.2 us by a kernel" or "...; no kernel: pageable
  * memory", cut to `size` bytes with its ending zero. Returns the length of the whole line without the zero, or 0 for a
- * NULL explanation. `buffer` may be NULL when size is 0.
+ * NULL explanation or a bad struct_size. `buffer` may be NULL when size is 0.
  */
 FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size);
 
@@ -877,15 +891,15 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  * How to open an instance. All zero but struct_size means defaults.
  *
  * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
- *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain
- *              dlsym does not do: it finds first versions. Called only during ferry_open, on the calling thread; the
- *              results must stay valid until ferry_close. ferry then loads no library. Not used with
- *              FERRY_DRIVER_SOFTWARE.
+ *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain dlsym
+ *              does not do: it finds first versions. Called during ferry_open and ferry_instance_get_proc, on the
+ *              calling thread; the results must stay valid until ferry_close. ferry then loads no library. Not used
+ *              with FERRY_DRIVER_SOFTWARE.
  * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
- *              receives the size. Set both or neither. Copies do not call it, with two exceptions: staged copies on
- *              first need, also on ferry's threads; batches that need more room than earlier ones, or room for several
- *              threads at once. The software driver does not use it. A graph keeps 16 bytes for each staged copy in
- *              it; they come from malloc, because the graph may outlive the instance.
+ *              receives the size. Set both or neither. Copies call it only on first need for staging, also on ferry's
+ *              threads; for a ticket if no released one is free; and for a batch that needs more room than earlier ones
+ *              or runs beside others. The software driver does not use it. A graph keeps 16 bytes for each staged copy
+ *              in it; they come from malloc, because the graph may outlive the instance.
  * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
  *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
  * copy_flags   Flags for every copy and fill whose own flags are 0, and for the short forms and pieces, which have
@@ -898,21 +912,22 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
  *              never wait uses AT_OPEN or calls ferry_staging_prepare. Staging needs kernels.
- * staging_threads  Workers that run during staged copies; 0: half the processors available to the program, at most 8.
- *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for the
- *              remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
+ * staging_threads  Workers that run during staged copies, 1 to 64; 0: half the processors available to the program, at
+ *              most 8. They sleep when idle and end in ferry_close. One more thread, the watchdog, starts others for
+ *              the remaining copies while workers are stuck in page faults that do not resolve, 64 in all.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
- *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Default: those of the
- *              program's main thread at ferry_open, whichever thread copies first. A staging buffer always lies near
- *              its device.
+ *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
+ *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first. A
+ *              staging buffer always lies near its device.
  * staging_priority  The workers' niceness, -20 to 19; 0: the main thread's. If the system refuses it, they get that of
  *              the thread that copies first. Their scheduling class is the default one (SCHED_OTHER).
  * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB. It is smaller if less can be pinned.
  * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_async and similar calls) keep on each device.
- *              Above it, ferry's allocations on the device destroy what streams have passed, and wait for running
- *              work. 0: a sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of memory.
- * submit       Uses the program's own threads; ferry starts only a watchdog. Each call asks the program to call
- *              work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
+ *              Above it, an allocation of ferry's on the device first frees what streams have passed, which waits for
+ *              running work. 0: a sixteenth of the device's memory. UINT64_MAX: no limit until the device runs out of
+ *              memory.
+ * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
+ *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
  *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
  *              or 0 if not; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
  *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
@@ -921,8 +936,9 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
  *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
  *              runs for as long as it is needed.
  *
- * All callbacks but submit run inside calls of this instance (also ferry_open and ferry_close), on the calling thread,
- * so possibly on several threads at once. They must not call ferry and must not throw.
+ * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
+ * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads. No callback may call ferry
+ * or throw.
  */
 struct ferry_options {
     uint32_t struct_size;
@@ -976,10 +992,11 @@ typedef struct ferry_report {
     int32_t staging;          /* FERRY_STAGING_* in force; NONE also if kernels are */
     uint32_t staging_threads; /* the maximum that copies keep busy; ferry_staging_info has those that run */
     uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
-    uint64_t staging_bytes;   /* of each existing staging buffer */
+    uint64_t staging_bytes;   /* the intended size of each staging buffer */
 } ferry_report;
 
-/* Fills `report`. The values are those of ferry_open, except for peers and kernels, which are current. */
+/* Fills `report`. The values are those of ferry_open, except for peers, kernels and
+ * staging, which are current. */
 FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report);
 
 /* Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc"; NULL past
@@ -1097,9 +1114,9 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
 FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context);
 
 /*
- * Makes ferry use the program's `context` for the context's device instead of the primary one, from the next call on;
- * `device` is then not read. With NULL for `context`, `device` returns to its primary context. The staging buffer
- * stays in the primary context in any case; the first staged copy retains that.
+ * Makes ferry use the program's `context` for the context's device instead of the primary one, from the next call on.
+ * `device` is read only if `context` is NULL: it then returns to its primary context. The staging buffer stays in the
+ * primary context in any case; the first staged copy retains that.
  *
  * Thread-safety: safe; calls already running on other threads may still use the former context.
  * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
@@ -1154,11 +1171,12 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
 /*
  * These two, cast to a pointer as in (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL are the default
  * streams of a context. The context depends on the call. For a copy: the thread's current one, else that of the
- * destination's device, and so on as for ferry_copy. For memory or a pool of one device (fills, stream-ordered
- * memory): the current one if it belongs to that device, else ferry's for it. For all other calls: the current one,
- * else device 0's. Name a stream where a context of another device may be current. To wait for work on a default
- * stream, use ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy stream also in
- * programs compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD.
+ * destination's device, and so on as for ferry_copy. For memory, an array or a pool of one device (fills,
+ * stream-ordered memory, deferred frees): the current one if it belongs to that device, else ferry's for it. For a
+ * prepared batch: the current one, else ferry's for the batch's device. For all other calls: the current one, else
+ * device 0's. Name a stream where a context of another device may be current. To wait for work on a default stream, use
+ * ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy stream also in programs
+ * compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD.
  */
 #define FERRY_STREAM_LEGACY 1
 #define FERRY_STREAM_PER_THREAD 2
@@ -1178,8 +1196,8 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
                                       struct CUstream_st **stream, ferry_error_info *error);
 
 /*
- * Destroys a stream; work enqueued on it still completes. NULL is allowed. The default streams are not
- * (FERRY_ERROR_INVALID_ARGUMENT).
+ * Destroys a stream; work enqueued on it still completes. NULL does nothing. FERRY_STREAM_LEGACY and
+ * FERRY_STREAM_PER_THREAD are FERRY_ERROR_INVALID_ARGUMENT.
  *
  * Thread-safety: safe; no other call may be using the stream.
  * Driver:        cuStreamDestroy.
@@ -1282,11 +1300,11 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
 /* ---------------------------------------------------------------------------------------------------------------
  * Memory
  *
- * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy
- * wait for running work on the device. Meanwhile they hold a lock of the driver's that other calls wait for. A thread
- * must not call them beside a copy that only this thread, or a thread waiting for it, can serve. With
- * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged
- * copy never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
+ * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy wait
+ * for running work on the device. Meanwhile they hold a lock of the driver's that other calls wait for. A thread must
+ * not call them while a staged copy needs this thread, or one that waits for it, to move its bytes. With
+ * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged copy
+ * never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
  * ferry_array_destroy_async, ferry_mipmapped_array_destroy_async; ferry_device_free_async for pool memory and
  * ferry_pinned_pool_free_async for pinned memory. The rule is in docs/contract.md, "Freeing".
  * ------------------------------------------------------------------------------------------------------------ */
@@ -1381,8 +1399,8 @@ FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, 
 
 #define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
 #define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too */
-#define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing it is anyway */
-#define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing it is anyway */
+#define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing pinned anyway */
+#define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing mapped anyway */
 #define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see min_size */
 #define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
 
@@ -1415,7 +1433,7 @@ typedef struct ferry_host_block {
 /*
  * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with undefined
  * contents. Size 0 is an error. `options` may be NULL for defaults; fields whose flag or mode is not set are not read.
- * Fills `block`, whose struct_size must reach beyond `size`.
+ * Fills `block`, whose struct_size must include the field ferry_host_block.size.
  *
  * ferry maps the memory in huge pages where the system gives them, touches it from several threads and registers it
  * with the driver: several times as fast as the driver's own allocation. If that fails, and for the flags
@@ -1470,8 +1488,8 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
  * Blocking:      until running work on the devices has ended.
  * Ownership:     the memory is the caller's as before.
  * Errors:        FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes that); the driver's -1713
- *                if it is not registered. ferry unregisters the other pieces all the same and returns the first error:
- *                there is nothing left to try again.
+ *                if it is not registered. If the driver refuses one piece, ferry unregisters the others and returns the
+ *                first error: there is nothing left to try again.
  * Driver:        cuMemHostUnregister, once for each piece.
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address);
@@ -1497,8 +1515,8 @@ typedef struct ferry_address_info {
 
 /*
  * Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool
- * is pinned for devices that have access to the pool, and pageable for the others. The call reports it for the current
- * context's device, else for device 0.
+ * is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the
+ * current context's device, else for device 0.
  *
  * Driver:        cuPointerGetAttributes.
  */
@@ -1713,8 +1731,8 @@ FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_
 /* One pool. Opaque, and ferry's own: the driver has no such pool. */
 typedef struct ferry_pinned_pool ferry_pinned_pool;
 
-/* How to create a pinned pool. All zero but struct_size means: on any node, without a limit. A pool's memory lies on
- * one NUMA node; create one pool for each node that matters. */
+/* How to create a pinned pool. All zero but struct_size means: on any node, without a limit. With FERRY_NUMA_NODE or
+ * _DEVICE a pool's memory lies on one node; create one pool for each node that matters. */
 typedef struct ferry_pinned_pool_options {
     uint32_t struct_size;
     uint32_t flags;    /* FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED */
@@ -1741,7 +1759,7 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
 /*
  * Destroys a pool and releases its memory. NULL is allowed.
  *
- * Thread-safety: no other call on this pool may be running or come later.
+ * Thread-safety: no other call on this pool may run meanwhile, nor later unless this one returned FERRY_ERROR_IN_USE.
  * Blocking:      until the streams have passed the frees, as ferry_host_free.
  * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
  *                ferry_close is leaked. After an error of the driver's own the pool is gone all the same, and memory
@@ -1781,8 +1799,9 @@ FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_
                                                 void **address, ferry_error_info *error);
 
 /*
- * Frees a block that none of the caller's work uses any more. If the allocation made its stream wait for another
- * stream, the pool tracks that wait. NULL is allowed. May also be called from a host function of a stream.
+ * Frees a block that none of the caller's work uses any more. If ferry_pinned_pool_alloc_async made its stream wait for
+ * the block, the pool does not reuse the block before that earlier work has ended. NULL is allowed. May also be called
+ * from a host function of a stream.
  *
  * Blocking:      never, not even while other threads are in the driver.
  * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
@@ -1809,8 +1828,8 @@ FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *ad
  */
 FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep);
 
-/* Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. A pool of the
- * driver's still counts memory that was freed with ferry_device_free as used (CUDA 13.0). */
+/* Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. In a
+ * driver's pool, memory that ferry_device_free has freed still counts as used (CUDA 13.0). */
 typedef struct ferry_pool_stats {
     uint32_t struct_size;
     uint32_t reserved;
@@ -1908,9 +1927,9 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  *
  * Thread-safety: safe; no other call may be using the pool.
  * Blocking:      until the streams have passed the frees of its memory. If some have not, the call waits for all work
- *                of the current context, of the contexts that ferry uses and of the primary contexts, also before it
- *                returns FERRY_ERROR_IN_USE; streams of other contexts must already have passed their frees. May wait
- *                for the device.
+ *                of the current context, of the contexts that ferry uses and of the primary contexts, so it may wait
+ *                and then return FERRY_ERROR_IN_USE. Streams of any other context must have passed their frees before
+ *                the call. May wait for the device.
  * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then unchanged; _INVALID_ARGUMENT
  *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
  * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
@@ -2047,10 +2066,11 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
 
 /*
  * Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call waits for
- * the work of ferry's context for `device`; the program waits for other work on the device. Peer access between
- * contexts does not give access to pools. ferry first asks the driver whether `device` can have access, and asks again
- * after setting it. Once for each pool and device, ferry sends data there and back, because some machines lost it
- * without an error. An imported pool is accepted without that test, since nothing can be allocated from it.
+ * the work of ferry's context for `device`; the program must wait for other work on the device itself. Peer access
+ * between contexts does not give access to pools. ferry first asks the driver whether `device` can have access, and
+ * asks again after setting it. Once for each pool and device, ferry sends data there and back, because on some machines
+ * such data was lost without an error. An imported pool is accepted without that test, since nothing can be allocated
+ * from it.
  *
  * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
  * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot reach the pool's device or the data was lost: access is
@@ -2221,7 +2241,8 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
  * use of any of the imports. Other memory is unmapped once running work on the device has ended; `stream` is then not
  * read. 0 is allowed.
  *
- * Blocking:      until running work has ended; never for memory of a pool.
+ * Blocking:      until running work on the device has ended, if this is the last close of memory that is not from a
+ *                pool; else never.
  * Ownership:     the import is gone; the memory is still the exporter's.
  * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE for memory of a pool
  *                and a stream that is being captured.
@@ -2300,14 +2321,16 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer);
 
 /*
- * Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two, after a probe as by
- * ferry_peer_probe. Access belongs to that pair of contexts, not to the instance, and is not counted: it lasts until
- * any code in the process disables it or one of the contexts ends. ferry_close leaves it. After ferry_context_adopt
- * call again. Access that is already enabled is a success.
+ * Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two. The first time, test
+ * data is then sent between these contexts, and the access is taken back if the data is lost. Access belongs to that
+ * pair of contexts, not to the instance, and is not counted: it lasts until any code in the process disables it or one
+ * of the contexts ends. ferry_close leaves it. After ferry_context_adopt call again. Access that is already enabled is
+ * a success.
  *
  * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
  * Errors:        as ferry_peer_probe.
- * Driver:        cuCtxEnablePeerAccess, then the first time as ferry_peer_probe.
+ * Driver:        cuDeviceCanAccessPeer, cuCtxEnablePeerAccess; the first time also the calls of ferry_peer_probe but
+ *                cuCtxCreate and cuCtxDestroy, and cuCtxDisablePeerAccess if the data is lost.
  */
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer);
 
@@ -2335,7 +2358,7 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
  * runs. */
 typedef struct ferry_staging_info {
     uint32_t struct_size;
-    uint32_t threads;      /* ferry's own; 0 before the first copy, and if the program's threads do the work */
+    uint32_t threads;      /* ferry's own; 0 until staging is prepared or first used. With submit: those it started */
     uint32_t busy_threads; /* moving bytes now, including helping callers and the program's threads */
     uint32_t copies_in_flight;
     uint64_t staging_bytes;   /* pinned for the staging buffers of all devices */
@@ -2352,7 +2375,7 @@ FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging
 /*
  * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
  * context (the current one if it belongs to the device), threads, and the pinned staging buffer. Whatever exists
- * already stays. After this, no staged copy of the device waits for them. May be called on any thread, also beside
+ * already stays. After this, no staged copy in that context waits for them. May be called on any thread, also beside
  * copies.
  *
  * Blocking:      some milliseconds, and until running work in the context has ended.
@@ -2421,8 +2444,8 @@ FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t dev
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,
  *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
  * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
- *                FERRY_FIELD_DEVICE or _DRIVER if it fits no device here or is of another driver version; else
- *                FERRY_FIELD_LINE: line `value` of `limit` lines was changed or cannot be true. _OUT_OF_MEMORY. After
+ *                FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version; else
+ *                FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true. _OUT_OF_MEMORY. After
  *                an error the profiles are unchanged.
  */
 FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,

@@ -14,15 +14,16 @@
  *              keep a pointer to the ferry_instance they were made with, which must outlive them. Errors during
  *              destruction are discarded; to see them, pass release() to the C function. An empty stream refuses its
  *              own calls, but as an argument, for example to copy_async(), it is NULL: the legacy default stream.
- *   Order      stream_memory, imported_memory and a pinned_block with a stream are freed in stream order, after all
- *              work enqueued on the stream before the free. The stream must outlive them. So must the pinned_pool of a
- *              block, the pool of stream_memory and the imported_pool of imported memory.
+ *   Order      stream_memory, imported_memory from a pool and a pinned_block with a stream are freed in stream order,
+ *              after all work enqueued on the stream before the free. The stream must outlive them. So must the
+ *              pinned_pool of a block, the pool of stream_memory and the imported_pool of imported memory.
  *   Views      A view names memory and does not own it. The memory must outlive the view and every enqueued copy.
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
  *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
  *              names the field.
- *   Handles    Owners convert to CUDA's own handles, and ferry takes CUDA's handles, without casts. An instance
- *              converts to ferry_instance *, so a function that takes ferry_instance * takes both.
+ *   Handles    Owners convert to the driver's handles, and ferry takes these without casts; the runtime's cudaArray_t
+ *              and cudaMipmappedArray_t take a cast. An instance converts to ferry_instance *, so a function that
+ *              takes ferry_instance * takes both.
  *   Threads    As in ferry.h. An owner is an ordinary variable: two threads must not change it at once.
  *   Needs      C++17, with or without exceptions and RTTI. std::span, std::mdspan and types of the same shape are
  *              accepted where the program has them.
@@ -731,7 +732,7 @@ public:
     status trim_deferred(std::uint64_t keep = 0, std::int32_t device = FERRY_DEVICE_UNKNOWN) const noexcept {
         return status(ferry_deferred_trim(handle_, device, keep));
     }
-    // Measures the device. The cost model of later plans uses the results.
+    // Measures the device; later copies are planned with this profile.
     status calibrate(std::int32_t device) const noexcept {
         return detail::call_with_error_info(ferry_device_calibrate, handle_, device);
     }
@@ -1366,7 +1367,7 @@ inline result<ferry_ipc_handle> export_event(ferry_instance *instance, CUevent_s
 }
 
 // ferry_ipc_import_memory: a line of elements in memory of another process. Its length is the number of whole elements
-// exported. Closing the import is ordered on `stream` for memory of a pool and waits for running work for other memory.
+// exported. Memory of a pool is closed in the order of `stream`; closing other memory waits for running work.
 // `kind` is as for stream_memory.
 template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
 class imported_memory : public detail::stream_ordered<T, kind, ferry_ipc_close_memory> {

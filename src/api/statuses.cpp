@@ -12,7 +12,10 @@ const char *ferry_status_name(int32_t status) { return status_name(status); }
 
 const char *ferry_status_text(int32_t status) { return status_text(status); }
 
-const char *ferry_obstacle_text(int32_t obstacle) { return text_of(static_cast<uint64_t>(obstacle)); }
+const char *ferry_obstacle_text(int32_t obstacle) {
+    const bool is_public = obstacle >= FERRY_OBSTACLE_NONE && obstacle <= FERRY_OBSTACLE_OTHER_DEVICE;
+    return is_public ? text_of(static_cast<uint64_t>(obstacle)) : "?";
+}
 
 uint32_t ferry_status_traits(int32_t status) { return status_traits(status); }
 
