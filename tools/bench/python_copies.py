@@ -227,8 +227,8 @@ def by_package(package, source, destination):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", nargs="?", help="libferry.so, to be measured beside the others")
-    parser.add_argument("--mib", type=int, nargs="+", default=[1, 64, 256, 1024],
-                        help="sizes of lines (default: 1 64 256 1024)")
+    parser.add_argument("--mib", type=int, nargs="+", default=[1, 64, 256],
+                        help="sizes of lines (default: 1 64 256)")
     parser.add_argument("--quick", action="store_true", help="small boxes, few pieces and short rounds")
     parser.add_argument("--json", action="store_true", help="write JSON")
     asked = parser.parse_args()
