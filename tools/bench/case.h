@@ -2,6 +2,7 @@
 // at the end of this header and listed in main.cpp.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,14 @@ struct case_result {
 };
 
 // The result of a case that this driver or machine does not support.
+// One text out of several.
+inline std::string joined(std::initializer_list<const char *> texts) {
+    std::string all;
+    for (const char *text : texts)
+        all += text;
+    return all;
+}
+
 inline case_result skipped(const std::string &why) { return {.note = "skipped: " + why, .label_columns = {}}; }
 
 struct bench_case {

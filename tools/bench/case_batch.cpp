@@ -437,11 +437,11 @@ void measure_thread(session &session, std::vector<row> &rows) {
 case_result run_batch(session &session) {
     session.environment.need({"cuMemcpyAsync", "cuMemcpy"});
     case_result result = {
-        .note = std::string("scattered pieces in 16 allocations at each end, host memory is pinned; raw: the faster "
-                            "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
-                            "all until the bytes have arrived. Check and plan: per piece, without the launch; raw "
-                            "includes the launch\n") +
-                routes_note,
+        .note = joined({"scattered pieces in 16 allocations at each end, host memory is pinned; raw: the faster "
+                        "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
+                        "all until the bytes have arrived. Check and plan: per piece, without the launch; raw "
+                        "includes the launch\n",
+                        routes_note}),
         .label_columns = {"copy", "pieces", "form", "raw call"}};
     measure_thread(session, result.rows);
     const std::vector<forced_route> forced = force_routes(session.environment);

@@ -9,12 +9,11 @@ namespace {
 
 case_result run_strided(session &session) {
     case_result result = {
-        .note =
-            std::string(
-                "First large boxes, of 16 MiB from or to the host, 64 MiB of narrow and 256 MiB of wide rows within "
-                "the device, then up to\n64 Ki rows and 32 MiB, within the device 256 Ki and 64 MiB; pitches are "
-                "bytes from row to row; host memory is pinned;\nGB/s: each copied byte counts once\n") +
-            contest_note + '\n' + routes_note,
+        .note = joined(
+            {"First large boxes, of 16 MiB from or to the host, 64 MiB of narrow and 256 MiB of wide rows within "
+             "the device, then up to\n64 Ki rows and 32 MiB, within the device 256 Ki and 64 MiB; pitches are "
+             "bytes from row to row; host memory is pinned;\nGB/s: each copied byte counts once\n",
+             contest_note, "\n", routes_note}),
         .label_columns = strided_grid.columns};
     result.label_columns.push_back(raw_call_column);
     strided_grid.visit(session, [&](const grid_box &of) {

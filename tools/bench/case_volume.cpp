@@ -81,11 +81,10 @@ void measure_many_boxes(session &session, std::vector<row> &rows) {
 
 case_result run_volume(session &session) {
     case_result result = {
-        .note =
-            std::string("arrays of up to 64 MiB; inside: the array less a margin; linear memory is pinned or on the "
+        .note = joined({"arrays of up to 64 MiB; inside: the array less a margin; linear memory is pinned or on the "
                         "device,\nwith tight rows or (odd) 13 B between rows and in 3D 3 rows between slices; ferry's: "
-                        "made with\nFERRY_ARRAY_SURFACE; many boxes: in one call, raw in a loop\n") +
-            contest_note,
+                        "made with\nFERRY_ARRAY_SURFACE; many boxes: in one call, raw in a loop\n",
+                        contest_note}),
         .label_columns = volume_grid.columns};
     result.label_columns.push_back(raw_call_column);
     volume_grid.visit(session, [&](const grid_box &of) {
