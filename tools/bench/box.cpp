@@ -69,14 +69,14 @@ bool is_line(const box &box, memory from, memory to) {
            box.destination.buffer.kind == to;
 }
 
-enum class form { async, sync };
+enum class call_form { async, sync };
 
-using raw_table = const ferry::driver_table &;
+using table = const ferry::driver_table &;
 struct raw_call {
     const char *name;
-    bench::form form;
+    call_form form;
     bool (*serves)(const box &);
-    CUresult (*issue)(raw_table, const lowered &);
+    CUresult (*issue)(table, const lowered &);
 };
 
 bool serves_planes(const box &box) {
@@ -85,42 +85,42 @@ bool serves_planes(const box &box) {
 template <memory from, memory to> bool serves_lines(const box &box) { return is_line(box, from, to); }
 
 constexpr raw_call raw_calls[] = {
-    {"cuMemcpy3DAsync", form::async, [](const box &) { return true; },
-     [](raw_table cu, const lowered &copy) { return cu.cuMemcpy3DAsync(&copy.slices, copy.stream); }},
-    {"cuMemcpy3DPeerAsync", form::async, [](const box &box) { return box.is_between_devices(); },
-     [](raw_table cu, const lowered &copy) { return cu.cuMemcpy3DPeerAsync(&copy.peer, copy.stream); }},
-    {"cuMemcpy2DAsync", form::async, serves_planes,
-     [](raw_table cu, const lowered &copy) { return cu.cuMemcpy2DAsync(&copy.rows, copy.stream); }},
-    {"cuMemcpy2DUnaligned", form::sync, serves_planes,
-     [](raw_table cu, const lowered &copy) { return cu.cuMemcpy2DUnaligned(&copy.rows); }},
-    {"cuMemcpyDtoDAsync", form::async, serves_lines<memory::device, memory::device>,
-     [](raw_table cu, const lowered &copy) {
+    {"cuMemcpy3DAsync", call_form::async, [](const box &) { return true; },
+     [](table cu, const lowered &copy) { return cu.cuMemcpy3DAsync(&copy.slices, copy.stream); }},
+    {"cuMemcpy3DPeerAsync", call_form::async, [](const box &box) { return box.is_between_devices(); },
+     [](table cu, const lowered &copy) { return cu.cuMemcpy3DPeerAsync(&copy.peer, copy.stream); }},
+    {"cuMemcpy2DAsync", call_form::async, serves_planes,
+     [](table cu, const lowered &copy) { return cu.cuMemcpy2DAsync(&copy.rows, copy.stream); }},
+    {"cuMemcpy2DUnaligned", call_form::sync, serves_planes,
+     [](table cu, const lowered &copy) { return cu.cuMemcpy2DUnaligned(&copy.rows); }},
+    {"cuMemcpyDtoDAsync", call_form::async, serves_lines<memory::device, memory::device>,
+     [](table cu, const lowered &copy) {
          return cu.cuMemcpyDtoDAsync(copy.to().address, copy.from().address, copy.bytes(), copy.stream);
      }},
-    {"cuMemcpyPeerAsync", form::async,
+    {"cuMemcpyPeerAsync", call_form::async,
      [](const box &box) { return box.is_between_devices() && is_line(box, memory::device, memory::device); },
-     [](raw_table cu, const lowered &copy) {
+     [](table cu, const lowered &copy) {
          return cu.cuMemcpyPeerAsync(copy.to().address, copy.to().context, copy.from().address, copy.from().context,
                                      copy.bytes(), copy.stream);
      }},
-    {"cuMemcpyHtoAAsync", form::async, serves_lines<memory::pinned, memory::array>,
-     [](raw_table cu, const lowered &copy) {
+    {"cuMemcpyHtoAAsync", call_form::async, serves_lines<memory::pinned, memory::array>,
+     [](table cu, const lowered &copy) {
          return cu.cuMemcpyHtoAAsync(copy.to().array, 0, copy.from().host(), copy.bytes(), copy.stream);
      }},
-    {"cuMemcpyAtoHAsync", form::async, serves_lines<memory::array, memory::pinned>,
-     [](raw_table cu, const lowered &copy) {
+    {"cuMemcpyAtoHAsync", call_form::async, serves_lines<memory::array, memory::pinned>,
+     [](table cu, const lowered &copy) {
          return cu.cuMemcpyAtoHAsync(copy.to().host(), copy.from().array, 0, copy.bytes(), copy.stream);
      }},
-    {"cuMemcpyDtoA", form::sync, serves_lines<memory::device, memory::array>,
-     [](raw_table cu, const lowered &copy) {
+    {"cuMemcpyDtoA", call_form::sync, serves_lines<memory::device, memory::array>,
+     [](table cu, const lowered &copy) {
          return cu.cuMemcpyDtoA(copy.to().array, 0, copy.from().address, copy.bytes());
      }},
-    {"cuMemcpyAtoD", form::sync, serves_lines<memory::array, memory::device>,
-     [](raw_table cu, const lowered &copy) {
+    {"cuMemcpyAtoD", call_form::sync, serves_lines<memory::array, memory::device>,
+     [](table cu, const lowered &copy) {
          return cu.cuMemcpyAtoD(copy.to().address, copy.from().array, 0, copy.bytes());
      }},
-    {"cuMemcpyAtoA", form::sync, serves_lines<memory::array, memory::array>,
-     [](raw_table cu, const lowered &copy) {
+    {"cuMemcpyAtoA", call_form::sync, serves_lines<memory::array, memory::array>,
+     [](table cu, const lowered &copy) {
          return cu.cuMemcpyAtoA(copy.to().array, 0, copy.from().array, 0, copy.bytes());
      }},
 };
@@ -128,7 +128,7 @@ constexpr raw_call raw_calls[] = {
 // The stream to wait for, or null where the call itself waits. A synchronous copy without a host end returns before the
 // bytes have arrived.
 CUstream stream_to_wait_for(const raw_call &call, const lowered &copy) {
-    if (call.form == form::async) return copy.stream;
+    if (call.form == call_form::async) return copy.stream;
     return copy.from().is_host() || copy.to().is_host() ? nullptr : CU_STREAM_LEGACY;
 }
 

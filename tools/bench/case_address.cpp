@@ -4,6 +4,7 @@
 
 namespace bench {
 
+namespace of_address {
 namespace {
 
 constexpr int burst_length = 200; // calls in a row, 10 to 30 us in all
@@ -104,7 +105,8 @@ case_result run_address(session &session) {
 }
 
 } // namespace
+} // namespace of_address
 
-const bench_case address_case = {"address", "queries of an address, for every kind of memory", run_address};
+const bench_case address_case = {"address", "queries of an address, for every kind of memory", of_address::run_address};
 
 } // namespace bench

@@ -11,6 +11,7 @@
 
 namespace bench {
 
+namespace of_batch {
 namespace {
 
 constexpr std::size_t allocations = 16;
@@ -454,7 +455,9 @@ case_result run_batch(session &session) {
 }
 
 } // namespace
+} // namespace of_batch
 
-const bench_case batch_case = {"batch", "thousands of small pieces in one call, and in a prepared batch", run_batch};
+const bench_case batch_case = {"batch", "thousands of small pieces in one call, and in a prepared batch",
+                               of_batch::run_batch};
 
 } // namespace bench

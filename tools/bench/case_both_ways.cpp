@@ -6,6 +6,7 @@
 
 namespace bench {
 
+namespace of_both_ways {
 namespace {
 
 // Three ways to enqueue one of the copies.
@@ -71,7 +72,9 @@ case_result run_both_ways(session &session) {
 }
 
 } // namespace
+} // namespace of_both_ways
 
-const bench_case both_ways_case = {"both-ways", "16 MiB to 1 GiB in both directions at once", run_both_ways};
+const bench_case both_ways_case = {"both-ways", "16 MiB to 1 GiB in both directions at once",
+                                   of_both_ways::run_both_ways};
 
 } // namespace bench

@@ -8,6 +8,7 @@
 
 namespace bench {
 
+namespace of_interference {
 namespace {
 
 // The driver accepts about a thousand launches in advance.
@@ -195,8 +196,9 @@ case_result run_interference(session &session) {
 }
 
 } // namespace
+} // namespace of_interference
 
 const bench_case interference_case = {"interference", "each kind of copy beside a kernel that computes on all SMs",
-                                      run_interference};
+                                      of_interference::run_interference};
 
 } // namespace bench

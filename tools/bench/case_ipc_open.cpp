@@ -12,6 +12,7 @@
 
 namespace bench {
 
+namespace of_ipc_open {
 namespace {
 
 constexpr std::size_t block = 8 << 20;
@@ -21,7 +22,7 @@ constexpr double min_ratio = 0.95; // for the first opening of memory
 // The things opened, in the order of the answers.
 enum class subject { memory, memory_again, pool, pool_memory };
 struct subject_row {
-    bench::subject subject;
+    of_ipc_open::subject subject;
     const char *name, *raw;
     bool is_of_pool;
     std::optional<double> target;
@@ -60,7 +61,7 @@ struct way {
 
 struct importer {
     const bench::environment &environment;
-    const bench::offer &offer;
+    const of_ipc_open::offer &offer;
     bool is_quick;
 
     ferry_instance *ferry() const { return environment.basic.get(); }
@@ -299,8 +300,10 @@ case_result run_ipc_open(session &session) {
 }
 
 } // namespace
+} // namespace of_ipc_open
 
 void run_importer(const environment &environment, int socket, bool is_quick) {
+    using namespace of_ipc_open;
     channel channel(socket);
     offer offer;
     channel.receive(offer);
@@ -317,6 +320,6 @@ void run_importer(const environment &environment, int socket, bool is_quick) {
     }
 }
 
-const bench_case ipc_open_case = {"ipc-open", "opening memory and pools of another process", run_ipc_open};
+const bench_case ipc_open_case = {"ipc-open", "opening memory and pools of another process", of_ipc_open::run_ipc_open};
 
 } // namespace bench

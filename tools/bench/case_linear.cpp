@@ -5,6 +5,7 @@
 
 namespace bench {
 
+namespace of_linear {
 namespace {
 
 struct linear_copy {
@@ -67,8 +68,9 @@ case_result run_linear(session &session) {
 }
 
 } // namespace
+} // namespace of_linear
 
 const bench_case linear_case = {"linear", "one contiguous piece, 4 B to 1 GiB, pinned, pageable and on the device",
-                                run_linear};
+                                of_linear::run_linear};
 
 } // namespace bench

@@ -9,6 +9,7 @@
 
 namespace bench {
 
+namespace of_pageable {
 namespace {
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
@@ -67,7 +68,7 @@ struct task_of_line {
     bench::direction direction;
     bench::form form;
     std::size_t size;
-    bench::targets targets;
+    of_pageable::targets targets;
 };
 
 // Compares the driver's way of copying a line, ferry's way, and the link itself: a copy of pinned memory.
@@ -252,9 +253,10 @@ case_result run_pageable(session &session) {
 }
 
 } // namespace
+} // namespace of_pageable
 
 direction pinned_like(const workspace &workspace, const direction &direction) {
-    return pinned_directions(workspace)[is_up(direction) ? 0 : 1];
+    return pinned_directions(workspace)[of_pageable::is_up(direction) ? 0 : 1];
 }
 
 const char *ferry_call_of(form form) { return form == form::async ? "ferry_copy_async" : "ferry_copy"; }
@@ -269,7 +271,8 @@ const char *route_of(const environment &environment, const ferry_copy_desc &copy
     return name_of_route(told.route);
 }
 
-const bench_case pageable_case = {
-    "pageable", "pageable host memory: lines, boxes, arrays, many threads, and what the copies cost", run_pageable};
+const bench_case pageable_case = {"pageable",
+                                  "pageable host memory: lines, boxes, arrays, many threads, and what the copies cost",
+                                  of_pageable::run_pageable};
 
 } // namespace bench

@@ -4,6 +4,7 @@
 
 namespace bench {
 
+namespace of_peer {
 namespace {
 
 // Turns peer access between two contexts on or off in both directions, and restores it on destruction.
@@ -165,7 +166,8 @@ case_result run_peer(session &session) {
 }
 
 } // namespace
+} // namespace of_peer
 
-const bench_case peer_case = {"peer", "between two devices, 64 KiB to 1 GiB, boxes and arrays", run_peer};
+const bench_case peer_case = {"peer", "between two devices, 64 KiB to 1 GiB, boxes and arrays", of_peer::run_peer};
 
 } // namespace bench

@@ -5,6 +5,7 @@
 
 namespace bench {
 
+namespace of_pinned_alloc {
 namespace {
 
 // A way to allocate and free pinned memory.
@@ -141,8 +142,10 @@ case_result run_pinned_alloc(session &session) {
 }
 
 } // namespace
+} // namespace of_pinned_alloc
 
-const bench_case pinned_alloc_case = {
-    "pinned-alloc", "pinned host memory, 64 KiB to 1 GiB: allocation, release and copies", run_pinned_alloc};
+const bench_case pinned_alloc_case = {"pinned-alloc",
+                                      "pinned host memory, 64 KiB to 1 GiB: allocation, release and copies",
+                                      of_pinned_alloc::run_pinned_alloc};
 
 } // namespace bench

@@ -4,6 +4,7 @@
 
 namespace bench {
 
+namespace of_pinned_pool {
 namespace {
 
 constexpr int burst_length = 100; // pairs of calls in a row, without waiting for the stream
@@ -87,8 +88,10 @@ case_result run_pinned_pool(session &session) {
 }
 
 } // namespace
+} // namespace of_pinned_pool
 
-const bench_case pinned_pool_case = {
-    "pinned-pool", "allocation and release of blocks from ferry's pinned pool, 4 KiB to 1 MiB", run_pinned_pool};
+const bench_case pinned_pool_case = {"pinned-pool",
+                                     "allocation and release of blocks from ferry's pinned pool, 4 KiB to 1 MiB",
+                                     of_pinned_pool::run_pinned_pool};
 
 } // namespace bench

@@ -4,6 +4,7 @@
 
 namespace bench {
 
+namespace of_pool_alloc {
 namespace {
 
 // Pairs of calls in a row, without waiting for the stream. Fewer for cuMemAlloc and cuMemFree, which wait themselves.
@@ -122,8 +123,10 @@ case_result run_pool_alloc(session &session) {
 }
 
 } // namespace
+} // namespace of_pool_alloc
 
-const bench_case pool_alloc_case = {
-    "pool-alloc", "stream-ordered device memory, 64 B to 64 MiB: allocation and release", run_pool_alloc};
+const bench_case pool_alloc_case = {"pool-alloc",
+                                    "stream-ordered device memory, 64 B to 64 MiB: allocation and release",
+                                    of_pool_alloc::run_pool_alloc};
 
 } // namespace bench

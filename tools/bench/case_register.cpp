@@ -7,6 +7,7 @@
 
 namespace bench {
 
+namespace of_register {
 namespace {
 
 contender by_driver(const environment &environment, void *memory, std::size_t size) {
@@ -61,8 +62,9 @@ case_result run_register(session &session) {
 }
 
 } // namespace
+} // namespace of_register
 
 const bench_case register_case = {"register", "registering the program's memory and unregistering it, 1 MiB to 1 GiB",
-                                  run_register};
+                                  of_register::run_register};
 
 } // namespace bench

@@ -8,6 +8,7 @@
 
 namespace bench {
 
+namespace of_regret {
 namespace {
 
 // A row is measured for half of its share of the remaining time. The other half is for its raw calls and for checking
@@ -58,8 +59,10 @@ case_result run_regret(session &session) {
 }
 
 } // namespace
+} // namespace of_regret
 
-const bench_case regret_case = {
-    "regret", "the route that ferry chooses beside the best, on the boxes of strided and volume", run_regret};
+const bench_case regret_case = {"regret",
+                                "the route that ferry chooses beside the best, on the boxes of strided and volume",
+                                of_regret::run_regret};
 
 } // namespace bench

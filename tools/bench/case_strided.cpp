@@ -5,6 +5,7 @@
 
 namespace bench {
 
+namespace of_strided {
 namespace {
 
 case_result run_strided(session &session) {
@@ -35,8 +36,9 @@ case_result run_strided(session &session) {
 }
 
 } // namespace
+} // namespace of_strided
 
 const bench_case strided_case = {"strided", "rows of 1 B to 64 KiB with gaps between them, on either side or both",
-                                 run_strided};
+                                 of_strided::run_strided};
 
 } // namespace bench

@@ -4,6 +4,7 @@
 
 namespace bench {
 
+namespace of_submit {
 namespace {
 
 // Calls in a row without waiting: enough to time, and too few to fill the driver's queue (500 calls did not fill it on an H200).
@@ -93,8 +94,9 @@ case_result run_submit(session &session) {
 }
 
 } // namespace
+} // namespace of_submit
 
 const bench_case submit_case = {"submit", "submission latency: the cost of issuing a small copy, not of completing it",
-                                run_submit};
+                                of_submit::run_submit};
 
 } // namespace bench

@@ -6,6 +6,7 @@
 
 namespace bench {
 
+namespace of_urgent {
 namespace {
 
 constexpr std::size_t small_size = 64 << 10;
@@ -208,7 +209,9 @@ case_result run_urgent(session &session) {
 }
 
 } // namespace
+} // namespace of_urgent
 
-const bench_case urgent_case = {"urgent", "64 KiB marked urgent, beside a big copy in the same direction", run_urgent};
+const bench_case urgent_case = {"urgent", "64 KiB marked urgent, beside a big copy in the same direction",
+                                of_urgent::run_urgent};
 
 } // namespace bench

@@ -7,6 +7,7 @@
 
 namespace bench {
 
+namespace of_volume {
 namespace {
 
 // Boxes from an array that ferry made to device memory, each to a block of its own.
@@ -97,8 +98,9 @@ case_result run_volume(session &session) {
 }
 
 } // namespace
+} // namespace of_volume
 
 const bench_case volume_case = {"volume", "copies to, from and between CUDA arrays: whole arrays and boxes inside",
-                                run_volume};
+                                of_volume::run_volume};
 
 } // namespace bench

@@ -8,6 +8,7 @@
 
 namespace bench {
 
+namespace of_grid_strided {
 namespace {
 
 constexpr std::size_t widths[] = {1, 2, 3, 4, 8, 16, 17, 32, 64, 100, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
@@ -70,7 +71,7 @@ constexpr layout gather = {pitch::twice, pitch::tight}, scatter = {pitch::tight,
 
 struct narrow_rows {
     const char *direction;
-    bench::layout layout;
+    of_grid_strided::layout layout;
     std::size_t width;
     double target; // 0: none
 };
@@ -134,8 +135,9 @@ void visit_strided(session &session, const box_visitor &visit) {
 }
 
 } // namespace
+} // namespace of_grid_strided
 
 const box_grid strided_grid = {
-    "strided", {"copy", "row bytes", "rows", "source pitch", "destination pitch"}, visit_strided};
+    "strided", {"copy", "row bytes", "rows", "source pitch", "destination pitch"}, of_grid_strided::visit_strided};
 
 } // namespace bench

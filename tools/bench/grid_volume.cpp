@@ -4,6 +4,7 @@
 
 namespace bench {
 
+namespace of_grid_volume {
 namespace {
 
 constexpr std::size_t texel_sizes[] = {16, 8, 4, 2, 1};
@@ -50,7 +51,7 @@ constexpr variant variants[] = {{false, false}, {false, true}, {true, false}, {t
 
 // Two arrays of one shape.
 struct volume {
-    const bench::shape &shape;
+    const of_grid_volume::shape &shape;
     std::size_t texel_size;
     extent size;
     array source, destination;
@@ -130,7 +131,9 @@ void visit_volumes(session &session, const box_visitor &visit) {
 }
 
 } // namespace
+} // namespace of_grid_volume
 
-const box_grid volume_grid = {"volume", {"copy", "array", "texels", "texel bytes", "box", "pitch"}, visit_volumes};
+const box_grid volume_grid = {
+    "volume", {"copy", "array", "texels", "texel bytes", "box", "pitch"}, of_grid_volume::visit_volumes};
 
 } // namespace bench
