@@ -1,4 +1,4 @@
-// Precompiled: what most suites include. Parsing it takes g++ longer than the rest of a suite.
+// The precompiled header of the suites: g++ needs more time for these headers than for a suite itself.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -100,7 +100,6 @@ struct case_result {
     number_table numbers = {};
 };
 
-// The result of a case that this driver or machine does not support.
 // One text out of several.
 inline std::string joined(std::initializer_list<const char *> texts) {
     std::string all;
@@ -109,6 +108,7 @@ inline std::string joined(std::initializer_list<const char *> texts) {
     return all;
 }
 
+// The result of a case that this driver or machine does not support.
 inline case_result skipped(const std::string &why) { return {.note = "skipped: " + why, .label_columns = {}}; }
 
 struct bench_case {
