@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the chart of README.md and the tables of docs/performance.md, all from one run on one machine:
+"""Writes the chart of README.md and the tables of docs/performance.md from one run of each of these programs:
 
     build/tools/ferry-bench --json bench.json
     python3 tools/bench/python_copies.py build/src/libferry.so --json > python.json
@@ -249,7 +249,8 @@ def python_table(run):
 def blocks_of(run):
     opening = run.bench["opening_ns"]
     return {
-        "run": f"All figures on this page are from one run: {run.about()}.",
+        "run": (f"{run.about()}. The driver's figures and ferry's are from one run of `ferry-bench`, those of PyTorch and "
+                f"CuPy from one of `python_copies.py`."),
         **{name: speed_table(run, name) for name in TABLES},
         "opening": (f"Opening an instance takes {time_text(opening['open'])} once the driver is initialised, closing it "
                     f"{time_text(opening['close'])}."),
