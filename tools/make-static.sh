@@ -13,7 +13,7 @@ object=${output%.a}.o hidden=${output%.a}-hidden.o symbols=${output%.a}-symbols.
 "$nm" -g --defined-only "$archive" >"$symbols"
 sed -n 's/.* T \(ferry_[a-z0-9_]*\)$/__asm__(".globl \1\\n.hidden \1");/p' "$symbols" >"$symbols.cpp"
 [ -s "$symbols.cpp" ] || { echo "no ferry_* function in $archive" >&2 && exit 1; }
-"$@" -fno-lto -w -c "$symbols.cpp" -o "$hidden"
+"$@" -w -c "$symbols.cpp" -o "$hidden"
 "$@" -r -nostdlib "$hidden" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive -Wl,--force-group-allocation \
     -o "$object"
 "$objcopy" --wildcard --keep-global-symbol='ferry_*' "$object"

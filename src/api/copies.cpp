@@ -8,8 +8,8 @@ using namespace ferry;
 
 namespace {
 
-int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
-                        ferry_error_info *details) noexcept {
+[[gnu::hot]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form,
+                                     CUstream stream, ferry_error_info *details) noexcept {
     if (!instance || !desc) return report(details, null_argument);
     return report(details, run_copy(*instance, *desc, form, stream));
 }
@@ -39,8 +39,8 @@ int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_
     return copy_and_report(instance, copy, copy_form::synchronous, nullptr, details);
 }
 
-int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                         ferry_ticket **ticket, ferry_error_info *details) {
+[[gnu::hot]] int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
+                                      ferry_ticket **ticket, ferry_error_info *details) {
     if (!ticket) return copy_and_report(instance, copy, copy_form::asynchronous, stream, details);
     *ticket = nullptr;
     if (!instance || !copy) return report(details, null_argument);

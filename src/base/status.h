@@ -38,7 +38,7 @@ inline error refuse_option(std::int32_t status, std::int32_t field, std::uint64_
 
 // Fills `error`, unless it is null, up to its size, and returns the status. `index` is that of the failed copy in a
 // batch.
-std::int32_t report(ferry_error_info *details, const error &what, std::uint64_t index = 0) noexcept;
+[[gnu::hot]] std::int32_t report(ferry_error_info *details, const error &what, std::uint64_t index = 0) noexcept;
 
 // The name and text of one of ferry's own statuses; null for any other.
 const char *own_status_name(std::int32_t status) noexcept;

@@ -66,4 +66,26 @@ cut_shape cut_at_border(const shape &whole, bool at_source, std::uint64_t distan
             part_of(whole, {distance, 0, 0}, {width - distance, 1, 1})};
 }
 
+error for_each_part(const shape &whole, function_ref<std::uint64_t(std::uint64_t)> end_of_piece,
+                    function_ref<error(const shape &)> run) noexcept {
+    const auto find_border = [&](const shape_end &end, std::uint64_t &distance) noexcept {
+        if (end.array || !is_host(end.kind)) return false;
+        const std::uint64_t border = end_of_piece(end.span.first);
+        distance = border - end.span.first;
+        return border != 0 && border <= end.span.last;
+    };
+    shape rest = whole;
+    for (;;) {
+        std::uint64_t distance = 0;
+        const bool at_source = find_border(rest.source, distance);
+        if (!at_source && !find_border(rest.destination, distance)) return run(rest);
+        const cut_shape cut = cut_at_border(rest, at_source, distance);
+        for (const shape *const part : {&cut.before, &cut.across})
+            if (!part->empty())
+                if (error failed = for_each_part(*part, end_of_piece, run)) return failed;
+        if (cut.after.empty()) return {};
+        rest = cut.after;
+    }
+}
+
 } // namespace ferry

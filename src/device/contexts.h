@@ -54,7 +54,7 @@ public:
 
 private:
     error retain_primary(int device) noexcept; // with the mutex locked
-    [[gnu::noinline]] error find_device_of_current(CUcontext current, int &device) const noexcept;
+    [[gnu::hot, gnu::noinline]] error find_device_of_current(CUcontext current, int &device) const noexcept;
 
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;

@@ -13,8 +13,8 @@ struct end_contexts {
 };
 
 // Makes the driver call. The copy's context must be current. The synchronous form does not read `stream`.
-error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
-                       const end_contexts &contexts, CUstream stream) noexcept;
+[[gnu::hot]] error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
+                                    const end_contexts &contexts, CUstream stream) noexcept;
 
 // Returns the name of the call that run_driver_route makes.
 const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept;

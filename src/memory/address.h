@@ -63,8 +63,8 @@ enum class address_query : unsigned {
 
 // Reports an address that the driver does not know as pageable. Needs no current context, but without one the driver
 // may report no device address for host memory.
-error look_up_address(const driver_table &cu, std::uint64_t address, address_query query,
-                      address_facts &facts) noexcept;
+[[gnu::hot]] error look_up_address(const driver_table &cu, std::uint64_t address, address_query query,
+                                   address_facts &facts) noexcept;
 
 // As look_up_address, but reports the whole registration as the range, even if the driver got it in several pieces.
 error look_up_whole_range(const driver_table &cu, const host_ranges &ranges, std::uint64_t address,

@@ -47,11 +47,12 @@ struct address_span {
 };
 
 // Checks the caller's statement about a linear place against the driver's report.
-error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
+[[gnu::hot]] error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept;
 
 // The part of resolve_place that asks the driver.
-[[gnu::noinline]] error query_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
-                                     const resolve_options &options, resolved_place &resolved) noexcept;
+[[gnu::hot, gnu::noinline]] error query_driver(const driver_table &cu, const ferry_place &place,
+                                               const address_span &span, const resolve_options &options,
+                                               resolved_place &resolved) noexcept;
 
 // Resolves a place. Its kind must be valid and its device in range, which validate_fields of copy/shape.h checks. `span` is
 // read for linear places only.

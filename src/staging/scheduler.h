@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/function_ref.h"
 #include "staging/launch_lists.h"
 #include "staging/servers.h"
 
@@ -106,11 +107,9 @@ public:
         visitor,  // leaves
     };
     // Works on all copies until is_over() returns true.
-    template <class IsOver> void serve_until(server as, IsOver is_over) noexcept { serve(as, condition::of(is_over)); }
+    void serve_until(server as, function_ref<bool()> is_over) noexcept;
     // Works on one copy until is_over() returns true, or on all if `one` is null. A helper never sleeps for long.
-    template <class IsOver> void help_until(const staged_progress *one, IsOver is_over) noexcept {
-        help(one, condition::of(is_over));
-    }
+    void help_until(const staged_progress *one, function_ref<bool()> is_over) noexcept;
     // Wakes all servers and the watchdog, so that they check is_over() again.
     void wake_all() noexcept;
 
@@ -143,15 +142,7 @@ private:
         std::uint64_t announced = 0; // runs when it began. A new run begins it again
         bool watches = false;
     };
-    // A reference to a function that is called without the mutex.
-    struct condition {
-        template <class IsOver> static condition of(IsOver &is_over) noexcept {
-            return {[](void *user) { return (*static_cast<IsOver *>(user))(); }, &is_over};
-        }
-        bool operator()() const noexcept { return ask(user); }
-        bool (*ask)(void *user);
-        void *user;
-    };
+    using condition = function_ref<bool()>; // called without the mutex
 
     lock acquire() noexcept;
     void recycle() noexcept;
@@ -181,16 +172,14 @@ private:
     bool choose_channel(staging_launch &launch, std::uint32_t &block) noexcept;
     bool take_task(staging_launch &launch, task &found) noexcept;
     task find_task(std::uint64_t now, const staged_progress *one) noexcept;
-    void serve_channel(const task &found, const condition &is_over) const noexcept;
+    void serve_channel(const task &found, condition is_over) const noexcept;
     void complete(const task &done) noexcept;
-    void work_on(const task &found, bool is_server, search &mine, lock &held, const condition &is_over) noexcept;
+    void work_on(const task &found, bool is_server, search &mine, lock &held, condition is_over) noexcept;
     std::uint64_t time_without_work(search &mine, std::uint64_t now) const noexcept;
     std::uint64_t patience() const noexcept;
-    void watch(search &mine, std::uint64_t now, lock &held, const condition &is_over) noexcept;
+    void watch(search &mine, std::uint64_t now, lock &held, condition is_over) noexcept;
     void end_watch(search &mine) noexcept;
     void rest(search &mine, std::uint64_t now, lock &held) noexcept;
-    void serve(server as, const condition &is_over) noexcept;
-    void help(const staged_progress *one, const condition &is_over) noexcept;
 
     std::mutex mutex_; // guards everything here, except that atomics may be read without it
     launch_lists launches_;

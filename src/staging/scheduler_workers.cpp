@@ -90,7 +90,7 @@ staging_scheduler::task staging_scheduler::find_task(std::uint64_t now, const st
 // ---- At a channel
 
 // Serves the channel as long as the worker has nothing better to do.
-void staging_scheduler::serve_channel(const task &found, const condition &is_over) const noexcept {
+void staging_scheduler::serve_channel(const task &found, condition is_over) const noexcept {
     constexpr std::uint64_t turn = std::uint64_t{1} << 20; // bytes, while other launches are expected or running
     constexpr std::uint64_t patience_with_block_ns = 20'000;
     constexpr std::uint32_t enough = 2; // messages for a block, while other blocks have no worker
@@ -143,7 +143,7 @@ void staging_scheduler::complete(const task &done) noexcept {
 
 // Serves the channel of a task without the mutex, and then puts the channel back.
 void staging_scheduler::work_on(const task &found, bool is_server, search &mine, lock &held,
-                                const condition &is_over) noexcept {
+                                condition is_over) noexcept {
     if (std::exchange(is_watchdog_asleep_, false)) inspection_.notify_one();
     const bool can_call = servers_.looking() == 0 && servers_.count(server_state::asleep) != 0;
     if (can_call && wants_another(*found.launch)) servers_.call(1);
@@ -175,7 +175,7 @@ std::uint64_t staging_scheduler::patience() const noexcept {
 
 // Waits, awake, until it is time to look again. Of the workers without work one watches and looks all the time. The
 // others stay away from the mutex until the watch is free, for longest_watch_ns at most.
-void staging_scheduler::watch(search &mine, std::uint64_t now, lock &held, const condition &is_over) noexcept {
+void staging_scheduler::watch(search &mine, std::uint64_t now, lock &held, condition is_over) noexcept {
     const std::uint64_t until = std::min(mine.since_ns + patience(), now + longest_watch_ns);
     servers_.unlock(held);
     if (mine.watches) {
@@ -215,7 +215,7 @@ void staging_scheduler::wake_all() noexcept {
 // ---- Servers and helpers
 
 // While there is work, the last server that is free never sleeps or leaves.
-void staging_scheduler::serve(server as, const condition &is_over) noexcept {
+void staging_scheduler::serve_until(server as, condition is_over) noexcept {
     lock held = acquire();
     servers_.come();
     search mine;
@@ -242,7 +242,7 @@ void staging_scheduler::serve(server as, const condition &is_over) noexcept {
     servers_.unlock(held);
 }
 
-void staging_scheduler::help(const staged_progress *one, const condition &is_over) noexcept {
+void staging_scheduler::help_until(const staged_progress *one, condition is_over) noexcept {
     lock held = acquire();
     search mine;
     std::uint64_t unserved_since = 0;

@@ -6,7 +6,8 @@
 
 namespace ferry {
 
-error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream) noexcept;
+[[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
+                            CUstream stream) noexcept;
 
 // Reports what run_copy would do in the present state. Nothing is copied.
 [[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,

@@ -189,6 +189,45 @@ bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
     return crosses_border(shape, ranges) || has_registrations(shape.source) || has_registrations(shape.destination);
 }
 
+error for_each_planned_copy(ferry_instance &instance, const shape &whole, const plan_facts &facts,
+                            const copy_site &site, function_ref<error(const planned_copy &)> then) noexcept {
+    const host_ranges &ranges = instance.pinned.ranges();
+    const auto end_of_stretch = [&](std::uint64_t address) noexcept {
+        if (const std::uint64_t end = ranges.end_of_piece(address)) return end;
+        const std::uint64_t next = ranges.next_registration(address);
+        return next == UINT64_MAX ? 0 : next;
+    };
+    return for_each_part(whole, end_of_stretch, [&](shape part) noexcept -> error {
+        resolved_ends ends = {};
+        if (is_host(part.source.kind))
+            if (error failed = know_kind(instance.cu, part.source, ends.source, part.source.kind)) return failed;
+        if (is_host(part.destination.kind))
+            if (error failed = know_kind(instance.cu, part.destination, ends.destination, part.destination.kind))
+                return failed;
+        plan_facts of_part = facts;
+        kernel_views views;
+        copy_plan plan;
+        if (!is_pageable(part) && of_part.preferences.forced == route_kind::staged)
+            of_part.preferences.forced = route_kind::none;
+        if (needs_no_choice(part, of_part.preferences))
+            plan = plan_for_driver(part, of_part);
+        else if (error failed = choose(instance, part, ends, site.context, of_part, views, plan))
+            return failed;
+        return then(planned_copy{part, of_part, plan, views});
+    });
+}
+
+error for_each_planned_call(ferry_instance &instance, const planned_copy &whole, const copy_site &site,
+                            function_ref<error(const planned_copy &)> then) noexcept {
+    const bool in_parts = whole.plan.route == route_kind::driver
+                              ? crosses_border(whole.shape, instance.pinned.ranges())
+                              : whole.plan.route == route_kind::staged && is_in_parts(instance, whole.shape);
+    if (!in_parts) return then(whole);
+    plan_facts facts = whole.facts;
+    if (error failed = look_at_stream(instance, whole.shape, site.stream, facts)) return failed;
+    return for_each_planned_copy(instance, whole.shape, facts, site, then);
+}
+
 namespace {
 
 error run_by_driver(ferry_instance &instance, const shape &shape, const plan_facts &facts, const copy_plan &plan,

@@ -44,10 +44,10 @@ static void count(long counts[counted]) {
 #define LOOK_UP(library, name) (*(void **)&name = dlsym(library, "ferry_" #name))
 
 static int32_t copy_once(void *library) {
-    int32_t (*open)(const ferry_options *, ferry_instance **, ferry_error_info *);
-    int32_t (*device_alloc)(ferry_instance *, int32_t, uint64_t, uint64_t *);
-    int32_t (*copy_bytes)(ferry_instance *, uint64_t, uint64_t, uint64_t, ferry_error_info *);
-    void (*close)(ferry_instance *);
+    __typeof__(ferry_open) *open;
+    __typeof__(ferry_device_alloc) *device_alloc;
+    __typeof__(ferry_copy_bytes) *copy_bytes;
+    __typeof__(ferry_close) *close;
     LOOK_UP(library, open), LOOK_UP(library, device_alloc), LOOK_UP(library, copy_bytes), LOOK_UP(library, close);
 
     char sent[1000] = {1}, received[sizeof sent] = {0};
@@ -55,7 +55,7 @@ static int32_t copy_once(void *library) {
     ferry_instance *ferry;
     uint64_t memory;
     int32_t status = open(&options, &ferry, NULL);
-    if (!status) status = device_alloc(ferry, 0, sizeof sent, &memory);
+    if (!status) status = device_alloc(ferry, 0, sizeof sent, &memory, NULL);
     if (!status) status = copy_bytes(ferry, memory, (uint64_t)(uintptr_t)sent, sizeof sent, NULL);
     if (!status) status = copy_bytes(ferry, (uint64_t)(uintptr_t)received, memory, sizeof sent, NULL);
     close(ferry);
