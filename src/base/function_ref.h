@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 namespace ferry {
@@ -12,19 +11,17 @@ template <class Signature> class function_ref;
 template <class Result, class... Arguments> class function_ref<Result(Arguments...)> {
 public:
     template <class Function>
-    requires(!std::is_same_v<std::remove_cvref_t<Function>, function_ref>) function_ref(Function &&function)
-    noexcept // NOLINT(google-explicit-constructor): stands for the function
-        : call_([](const void *user, Arguments... given) -> Result {
-              auto &called = *static_cast<std::remove_reference_t<Function> *>(const_cast<void *>(user));
-              return called(std::forward<Arguments>(given)...);
+    function_ref(const Function &function) noexcept // NOLINT(google-explicit-constructor): stands for the function
+        : call_([](const void *called, Arguments... given) -> Result {
+              return (*static_cast<const Function *>(called))(std::forward<Arguments>(given)...);
           }),
-          user_(std::addressof(function)) {}
+          called_(std::addressof(function)) {}
 
-    Result operator()(Arguments... given) const { return call_(user_, std::forward<Arguments>(given)...); }
+    Result operator()(Arguments... given) const { return call_(called_, std::forward<Arguments>(given)...); }
 
 private:
-    Result (*call_)(const void *user, Arguments...);
-    const void *user_;
+    Result (*call_)(const void *called, Arguments... given);
+    const void *called_;
 };
 
 } // namespace ferry
